@@ -49,6 +49,8 @@ class LoopThread:
         Canceling the future cancels the coroutine.
         """
         with self._lock:
+            # Start at the first use, so that an object that was pickled or never used
+            # has no thread.
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 # The thread must not hold `self`, or the finalizer below would never
@@ -94,6 +96,7 @@ def _serve(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
 
 async def _wind_up(closers: list[Closer]) -> None:
     """Cancel the running tasks, then await the closers, the latest first."""
+    # Clients close last, because running requests still use them.
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

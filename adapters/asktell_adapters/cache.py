@@ -267,6 +267,7 @@ class AnswerCache:
                 Path(f"{self.path}{ending}").unlink(missing_ok=True)
             return 0
         with self._open() as connection:
+            # SQLite keeps the space of deleted rows until this.
             connection.execute("VACUUM")
         return int(count)
 
@@ -292,6 +293,8 @@ class AnswerCache:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
                 where = f"{self.path.as_uri()}?mode=rw"
+                # isolation_level=None leaves transactions to us. Otherwise Python would
+                # begin them itself, and PRAGMA statements would fail inside.
                 opened = sqlite3.connect(
                     where, timeout=self.patience, uri=True, isolation_level=None
                 )
@@ -300,6 +303,8 @@ class AnswerCache:
                     with connection:
                         if create:
                             connection.execute("BEGIN IMMEDIATE")
+                        # An exception in the `with` block of the caller rolls the
+                        # transaction back.
                         yield connection
             except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError) as error:
                 raise self._explained(error) from error
@@ -341,6 +346,8 @@ class AnswerCache:
                 f"The answer cache {str(self.path)!r} has version {version}, this asktell reads {_SCHEMA}. Give the "
                 "cache another path, or remove that file."
             )
+        # With a write-ahead log, NORMAL can lose the last responses at a power cut, but
+        # never damages the file. A lost response is only requested again.
         connection.execute("PRAGMA synchronous = NORMAL")
 
     def _explained(self, error: Exception) -> StorageError:
@@ -430,6 +437,8 @@ class CachedLLM:
         """The key of the response to a request, or None if the response must not be cached."""
         llm = llm_of(self.llm, request)
         sampled = getattr(llm, "sampled", lambda request: request.temperature > 0)
+        # Without the number of the repeat, several samples of one request would all be
+        # the same cached response.
         if request.repeat is None and sampled(request):
             return None
         if id(llm) not in self._identities:
@@ -587,6 +596,8 @@ class AnsweredOnce:
         with self._lock:
             if key in self._found:
                 return _Claim(key, self._found[key], False)
+            # A request that is not among the keys gets a future, too, so that callers
+            # need not tell both kinds apart. Nobody else waits for it.
             future: Future[Completion] = Future()
             if key in self.keys:
                 self._found[key] = future

@@ -160,6 +160,8 @@ def load_prompts(
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
         text = read_text(path, encoding).strip()
+        # Blank lines separate prompts of several lines. Without any, each line is a
+        # prompt.
         parts = re.split(r"\n[ \t\r]*\n", text)  # at blank lines
         if len(parts) == 1:
             parts = text.split("\n")
@@ -228,7 +230,7 @@ def load_aclsum(
     )
     if wanted == [None]:
         raise InvalidArgumentError(
-            f"split must be in {[*_SPLITS, 'all']}, got {split!r}."
+            f"split must be one of {[*_SPLITS, 'all']}, got {split!r}."
         )
     if not aspects or not set(aspects) <= set(ASPECTS):
         raise InvalidArgumentError(
@@ -236,7 +238,7 @@ def load_aclsum(
         )
     if section not in sections:
         raise InvalidArgumentError(
-            f"section must be in {list(sections)}, got {section!r}."
+            f"section must be one of {list(sections)}, got {section!r}."
         )
     examples = []
     for part in wanted:

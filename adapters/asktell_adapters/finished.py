@@ -149,6 +149,7 @@ class Evaluations(NamedTuple):
     def complete(self, metrics: Sequence[str]) -> set[str]:
         """The examples with scores in all of these metrics, or with a failure."""
         known = np.atleast_1d(~np.isnan(self.columns(metrics)).any(axis=1))
+        # A failure is an outcome, too. The example counts as evaluated.
         known[list(self.errors)] = True
         return {self.examples[row] for row in np.flatnonzero(known).tolist()}
 
@@ -352,6 +353,7 @@ class Finished:
                 if own[row] >= 0:
                     failed.append((arm, int(own[row]), why))
             is_scored = own >= 0
+            # The scores of a failed evaluation, if a file has any, do not count.
             is_scored[list(made.errors)] = False
             arms.append(np.full(int(is_scored.sum()), arm, dtype=np.int64))
             at.append(own[is_scored])
@@ -475,6 +477,8 @@ def _check_text(path: Path) -> None:
 
 def _folder(path: Path) -> list[_File]:
     """Read lm-eval's samples in a folder and its subfolders, or else Inspect logs."""
+    # lm-eval puts its averages next to the samples, as .json files. So look for samples
+    # first.
     samples = sorted(each for each in path.rglob("samples_*.jsonl") if each.is_file())
     if samples:
         return _lm_eval(samples)
@@ -797,6 +801,7 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
     A candidate is a prompt with a provider. Tests are matched by their variables, because a
     filter renumbers them.
     """
+    # A part of the name that is the same for all candidates is left out.
     providers = {_provider(row) for row in rows if isinstance(row, dict)}
     labels = {_label(row) for row in rows if isinstance(row, dict)}
     found: dict[str, list[Made]] = {}
@@ -935,12 +940,14 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
         for path, part in parts.items()
     }
     times = Counter((path.parent, tasks[path]) for path in paths)
+    # Documents of different tasks have the same numbers. The task tells them apart.
     several = len(set(tasks.values())) > 1
     documents: dict[Path, list[Made]] = {}
     names: dict[Path, tuple[str, ...]] = {}
     for path in paths:
         made = _documents(path, f"{tasks[path]}/" if several else "")
         alone = times[path.parent, tasks[path]] > 1
+        # All tasks of a model are one candidate, so their documents come together.
         at = path if alone or len(paths) == 1 else path.parent / "samples"
         documents.setdefault(at, []).extend(made)
         names[at] = () if alone else (path.parent.name,)

@@ -139,6 +139,8 @@ def check_fields(
         InvalidArgumentError: a field is not a column, or a prompt is an invalid chat.
             The message has the prompt, the field and the columns.
     """
+    # The columns of the dataset are found only if a prompt has fields, because a
+    # dataset can be large.
     common: set[str] | None = None
     for name, text in (
         prompts.items() if isinstance(prompts, Mapping) else enumerate(prompts)
@@ -364,6 +366,7 @@ def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
         examples: the dataset.
         is_text: whether the prompt is a plain text, so that its braces may be just braces.
     """
+    # Name a row, because a column with a few empty cells is the usual mistake.
     without = next(e for e in examples if values_of(e).get(field) is None)
     columns = _common(examples)
     if any(values_of(e).get(field) is not None for e in examples):

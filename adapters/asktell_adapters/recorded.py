@@ -120,6 +120,7 @@ class RecordedScores:
             np.zeros((len(rows), len(columns), len(goal.metrics))),
             np.zeros((len(rows), len(columns), 1)),
         )
+        # `seen` also marks failed evaluations, which have no scores.
         seen = np.zeros((len(rows), len(columns)), dtype=bool)
         for prompt, example, scores in cells:
             at = rows[prompt], columns[example]
@@ -156,6 +157,7 @@ class RecordedScores:
         if not path.is_file():
             raise InvalidArgumentError(f"There is no file {str(path)!r}.")
         try:
+            # Without pickle, loading a file cannot run code.
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except (ValueError, AttributeError, zipfile.BadZipFile) as error:

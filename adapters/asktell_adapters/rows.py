@@ -342,6 +342,8 @@ def _csv(
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     with _fields_of(len(text)):
         try:
+            # Read all lines at once, because the size limit of the csv module is
+            # restored when this block ends.
             lines = [
                 (reader.line_num, cells)
                 for cells in reader
@@ -395,6 +397,7 @@ def _delimiter(text: str, wanted: Sequence[str]) -> str:
         return sum(name in header for name in wanted), len(header)
 
     with _fields_of(len(text)):
+        # The header alone decides, because cells of data often contain commas.
         return max(_DELIMITERS, key=fits)
 
 
@@ -436,6 +439,7 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     with needs_extra("tables"):
         import openpyxl
     try:
+        # data_only reads the values that Excel saved for formulas.
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # from zipfile, an XML parser or openpyxl
         raise InvalidArgumentError(f"{path} is not an Excel file ({error}).") from error
@@ -536,6 +540,7 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
         raise InvalidArgumentError(
             f"Got split={split!r} for {path}, but the folder has one dataset without splits."
         )
+    # A class label is stored as a number, with the names in the features.
     labels = {
         name: feature
         for name, feature in found.features.items()

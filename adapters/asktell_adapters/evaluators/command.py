@@ -174,6 +174,8 @@ class CommandEvaluator:
         else:
             scores, details = found
             return Scores({"seconds": ended.seconds, **scores}, details)
+        # A failed evaluation may have cost money. Without it, a budget in money would
+        # be exceeded.
         raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines)
 
     def request(self, trial: Trial) -> str:
@@ -209,6 +211,8 @@ class CommandEvaluator:
         with tempfile.TemporaryFile() as given:
             given.write(request.encode())
             given.seek(0)
+            # A session of its own has a process group, so that all children can be
+            # stopped together.
             process = subprocess.Popen(
                 self.command,
                 stdin=given,
@@ -335,6 +339,7 @@ async def _exit_code(process: "subprocess.Popen[bytes]") -> int:
     delay = _FIRST_LOOK
     while (code := process.poll()) is None:
         await asyncio.sleep(delay)
+        # Short programs are noticed at once, and long programs cost no CPU time.
         delay = min(1.5 * delay, _LAST_LOOK)
     return code
 

@@ -279,6 +279,7 @@ class _Scoring(Generic[_LLM]):
         }
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
         client: dict[str, Any] = {}
+        # Whether these are options of requests or fields of prompts depends on the LLM.
         others: dict[str, Any] = {}
         for name, value in factors.items():
             if name in _SETTINGS:
@@ -368,6 +369,8 @@ class _Scoring(Generic[_LLM]):
                 self.request(self.baseline, row) for row in range(len(self.examples))
             )
             keys = {answer_key(request.client, request) for request in asked}
+            # A second run of the evaluator with the same baseline keeps the responses
+            # that are paid for.
             known = self.answers if isinstance(self.answers, AnsweredOnce) else None
             if known is None or known.keys != keys:
                 self.answers = AnsweredOnce(
@@ -577,6 +580,7 @@ class LLMEvaluator(_Scoring[LLM]):
 
         def evaluate(ready: list[tuple[Trial, Request]]) -> list[Any]:
             answers = self.answers.complete([request for _, request in ready])
+            # A wrong number of responses would assign scores to the wrong prompts.
             if len(answers) != len(ready):
                 raise EvaluatorError(
                     f"the LLM was sent {len(ready)} requests and returned {len(answers)} answers"
@@ -623,6 +627,7 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
             judge.ascore(completion, self.example(example), repeat, _plain(prompt))
             for judge in judges.values()
         )
+        # A judge that fails must not lose the costs of the other judges.
         values = await asyncio.gather(*opinions, return_exceptions=True)
         return self.scores(
             completion, example, repeat, dict(zip(judges, values, strict=True))

@@ -127,6 +127,7 @@ def read_answers(
         except (ValueError, KeyError, TypeError, RecursionError):
             collected.malformed += 1
             continue
+        # The first response counts, whenever the files are read.
         collected.duplicates += id_ in found
         found.setdefault(id_, line)
     return found
@@ -356,6 +357,8 @@ class OpenAIBatch:
         with self._client() as client:
             self._look_after(study, self._batches(client, study), Collected())
             while left > 0:
+                # The time in the name tells a later process how old an interrupted
+                # submission is.
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
                 trials = study.worker(worker, lease=self.lease).ask(
                     min(left, self.most_requests)
@@ -486,6 +489,8 @@ class OpenAIBatch:
             raise self._explained(
                 "could not upload a batch, whose trials were released", error
             ) from None
+        # After settle_after, another process takes the submission for interrupted and
+        # releases its trials. Half of it is a margin for the creation of the batch.
         if self._age(worker) > self.settle_after / 2:
             hand_back()
             raise EvaluatorError(
@@ -508,6 +513,7 @@ class OpenAIBatch:
             return str(made.id)
         except Exception as error:
             status = getattr(error, "status_code", None)
+            # A refusal is certain: no batch exists. After any other error it may exist.
             if status is not None and status < 500:
                 hand_back()
                 raise self._explained(

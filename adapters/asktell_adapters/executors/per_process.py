@@ -27,6 +27,7 @@ class BatchEvaluation:
         self._loop: asyncio.AbstractEventLoop | None = None
         if self._how.is_async:
             self._loop = asyncio.new_event_loop()
+            # An event loop that is not closed warns at the end of the process.
             weakref.finalize(self, self._loop.close)
 
     def __call__(
@@ -45,6 +46,7 @@ class BatchEvaluation:
         groups = (
             [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
         )
+        # Each call of the evaluator gets the numbers of its own trials.
         numbers = dict(
             zip(
                 (trial.id for trial in trials),

@@ -153,6 +153,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                 f"evaluator_factory cannot be sent to the workers ({error})"
             ) from error
         try:
+            # Ray must not restart actors, because a new actor would have no evaluator.
             self._class = ray.remote(_Actor).options(**options, max_restarts=0)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
@@ -272,6 +273,8 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             for worker in self._workers
             if worker.stage in (_Stage.DOWN, _Stage.BUSY)
         ]
+        # Wake up for the next start or timeout, but at least once a second, so that
+        # Ctrl-C is noticed.
         patience = min(_LOOK, max(0.0, min(timed, default=_LOOK) - time.monotonic()))
         if not waiting:
             time.sleep(patience)
@@ -315,6 +318,8 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         )
         _log.warning("The start of %s failed: %s", where, error)
         self._kill(worker)
+        # Wait longer after each failed start, because a machine that is out of memory
+        # needs time.
         worker.time = time.monotonic() + 2.0 ** min(worker.failures, _MOST_DOUBLINGS)
         worker.failures += 1
         self._failures += 1

@@ -122,6 +122,8 @@ def candidates_of(
     """
     _check_choices("Candidates", instructions)
     _check_choices("Demo sets", demos)
+    # The program's own instructions complete candidates that change only some
+    # predictors.
     own = {
         name: predictor.signature.instructions
         for name, predictor in program.named_predictors()
@@ -443,6 +445,7 @@ class DSPyEvaluator:
         self._dataset = dataset
         self._prices = prices
         self._wanted = tuple(metrics)
+        # Per evaluator, because a cache for all would keep their programs alive.
         self._built = functools.lru_cache(maxsize=_PROGRAMS_KEPT)(self.program)
 
     def program(self, prompt: str) -> Any:
@@ -486,6 +489,7 @@ class DSPyEvaluator:
             self._check(scores, spent)
         except EvaluatorError as error:
             cost = None
+            # A missing price must not hide the error of the program.
             with contextlib.suppress(EvaluatorError):
                 cost = None if self._prices is None else spent.cost(self._prices)
             raise DSPyEvaluationError(str(error), cost) from error.__cause__

@@ -238,6 +238,8 @@ class LMEvalTask:
         """Let the model respond to the requests, one call for each type of request, as lm-eval does."""
         kinds: dict[str, list[Any]] = defaultdict(list)
         for request in requests:
+            # Requests are reused after a failed batch, and must not keep the responses
+            # of the first attempt.
             request.resps = []
             kinds[request.request_type] += [request] * request.repeats
         for kind, repeated in kinds.items():

@@ -173,6 +173,8 @@ class RemoteChat(ABC):
                 > (min(1, self.max_retries) if nobody else self.max_retries)
             )
 
+        # The SDK could retry, too, but it does not report the attempts, which cost
+        # money.
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_transient),
             stop=enough,
@@ -190,6 +192,8 @@ class RemoteChat(ABC):
                             max(self._requests.reserve(), self._tokens.reserve(guess))
                         )
                         start = time.perf_counter()
+                        # The timeout of the SDK is per read. A server that sends a byte
+                        # now and then would never time out.
                         async with asyncio.timeout(self.timeout):
                             reply, cost = await self._send(body)
                         seconds = time.perf_counter() - start
@@ -225,6 +229,7 @@ class RemoteChat(ABC):
             self._lengths[0] + 1,
             self._lengths[1] + answer.completion_tokens,
         )
+        # Servers without usage report 0 tokens. Then the guess stays.
         if answer.prompt_tokens:
             self._tokens.correct(
                 answer.prompt_tokens + answer.completion_tokens - guess

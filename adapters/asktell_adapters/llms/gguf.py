@@ -37,7 +37,7 @@ def requantize(
     """
     source = Path(path).expanduser()
     if dtype not in _DTYPES:
-        raise InvalidArgumentError(f"dtype must be in {list(_DTYPES)}, got {dtype!r}.")
+        raise InvalidArgumentError(f"dtype must be one of {list(_DTYPES)}, got {dtype!r}.")
     if not source.is_file():
         raise InvalidArgumentError(f"There is no GGUF file {str(source)!r}.")
     folder = cache_dir() / "gguf" if cache is None else Path(cache)

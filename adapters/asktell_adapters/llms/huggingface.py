@@ -200,6 +200,7 @@ class HuggingFace:
                 raise EvaluatorError(
                     f"transformers could not load {str(self._source)!r} ({error})"
                 ) from error
+        # Padding is masked, so any token will do.
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._model = model
@@ -254,6 +255,8 @@ class HuggingFace:
     ) -> str:
         """Fill in the chat template."""
         offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
+        # Render to text first. Tokenizing needs add_special_tokens=False, because the
+        # template has them already.
         text: str = self._tokenizer.apply_chat_template(
             messages,
             add_generation_prompt=True,
@@ -327,6 +330,7 @@ class HuggingFace:
                 **sampling,
             )
         written = output[:, width:].tolist()
+        # The batch works on all its requests at once, so each gets an equal share.
         seconds = (time.perf_counter() - start) / len(rows)
         return {
             position: self._completion(ids, new, seconds)
@@ -341,6 +345,7 @@ class HuggingFace:
             new: the generated tokens. Shorter responses of a batch are padded.
             seconds: the request's share of the batch's time.
         """
+        # A model may have several end tokens, of which the tokenizer has one.
         ends = self._model.generation_config.eos_token_id
         if ends is None:
             ends = self._tokenizer.eos_token_id

@@ -168,6 +168,7 @@ class LiteLLM(RemoteChat):
             **body,
         }
         if self.deployments is None:
+            # Both, because LiteLLM and the SDK below it retry.
             settings |= {"num_retries": 0, "max_retries": 0}
             settings |= {} if self.base_url is None else {"base_url": self.base_url}
         reply = await self._client.acompletion(**settings)

@@ -178,6 +178,7 @@ class LlamaCpp:
         Requests of other threads have 10 seconds to finish, and fail after that.
         """
         with self._lock:
+            # Other threads can start a new server at once, while this one ends.
             server, pool, pending = self._server, self._pool, set(self._pending)
             self._server = None
             self._pool = self._new_pool()
@@ -227,6 +228,7 @@ class LlamaCpp:
         """Parameters of the server, by their names in xllamacpp.CommonParams."""
         return {
             "model.path": str(self._path),
+            # llama.cpp divides the context among its slots.
             "n_ctx": self.n_ctx * self.n_slots,
             "kv_unified": self.n_ctx == 0,
             "n_parallel": self.n_slots,
@@ -445,6 +447,7 @@ class _Server:
         assert pipes[0] is not None
         assert pipes[1] is not None
         deadline = time.monotonic() + self._timeout
+        # Reading from the pipe has no timeout. Killing the process ends it.
         killer = threading.Timer(self._timeout, self._process.kill)
         killer.daemon = True
         killer.start()

@@ -87,7 +87,7 @@ class Models:
             if client.get("model") not in self._llms:
                 got = short(client["model"]) if "model" in client else "no such factor"
                 raise InvalidArgumentError(
-                    f"The factor 'model' must be in {some(list(self._llms))}, got {got}."
+                    f"The factor 'model' must be one of {some(list(self._llms))}, got {got}."
                 )
             return self._llms[client["model"]]
         try:

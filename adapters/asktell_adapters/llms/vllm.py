@@ -164,6 +164,7 @@ class VLLM:
         """
         if self._engine is None:
             vllm = import_extra("vllm", "vllm")
+            # Other engines of this program have processes, too.
             others = {process.pid for process in _processes()}
             self._running = None
             try:

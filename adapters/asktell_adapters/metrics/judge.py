@@ -242,6 +242,7 @@ class Judge:
             One score or exception per response, in order.
         """
         asked = [self.requests(*each[:3]) for each in answered]
+        # All responses are judged in one call per LLM, which can batch them.
         flat: list[Request] = []
         for requests in asked:
             if not isinstance(requests, Exception):
@@ -312,6 +313,8 @@ class Judge:
         ]
         found = []
         for number in range(repeat * self.n, (repeat + 1) * self.n):
+            # Opinions have different seeds, but the two orders of an opinion have the
+            # same, so that only the order differs.
             seed = random.Random(f"judge {self.seed} {number}").getrandbits(31)
             found += [
                 replace(self._request, messages=chat, repeat=number, seed=seed)

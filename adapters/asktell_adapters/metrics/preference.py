@@ -227,6 +227,8 @@ class Preference:
         Returns:
             One score or exception per response, in order.
         """
+        # The responses of the baseline are requested in one call, then the comparisons
+        # in another.
         others = iter(
             self._others([each[1] for each in answered if not self._is_own(each)])
         )
@@ -383,6 +385,7 @@ class Preference:
         orders = [
             [_verdict(each) for each in both] for both in judged.details["by_order"]
         ]
+        # An opinion that depends on the order is no preference.
         opinions = [first if first == second else 0.5 for first, second in orders]
         n, swayed = self.judge.n, sum(first != second for first, second in orders)
         by_judge = [

@@ -217,6 +217,8 @@ class Rubric:
                 criteria.
         """
         text = text.strip()
+        # LLMs like to put JSON into a code block. Anything else around it is refused,
+        # because a response under judgement could have put it there.
         fenced = _FENCED.fullmatch(text)
         try:
             reply = json.loads(
@@ -259,7 +261,7 @@ class Rubric:
         if self.pairwise:
             if not isinstance(given, str) or given not in _VERDICTS:
                 raise ValueError(
-                    f"its verdict on {name!r} is {short(given)}, but must be in {list(_VERDICTS)}"
+                    f"its verdict on {name!r} is {short(given)}, but must be one of {list(_VERDICTS)}"
                 )
             return _VERDICTS[given]
         low, high = self.scale

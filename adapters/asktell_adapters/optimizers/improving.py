@@ -215,6 +215,8 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
             False,
             f"{selected.id} is still selected: {_sentence(result, rivals[0], selected)}",
         )
+    # Compare with the best earlier prompt, not with the parents, which may not be the
+    # best.
     earlier = ranked(result, result.prompts[: newest.first])
     if not earlier:
         return Verdict(
@@ -461,6 +463,8 @@ def improve(
     total = _Total.of(budget, selector.state)
     _check_examples(examples, selector.state.problem.n_examples)
     while True:
+        # Everything is read from the log in each turn, because other processes may have
+        # gone ahead.
         newest = read(selector.state)[-1]
         _pay(study, newest, total.more(newest, selector.state))
         if not study.done:
@@ -771,6 +775,7 @@ def _add(
     if not isinstance(existing.ids, range):
         names = (f"g{number}-{i}" for i in count(1))
         free = (name for name in names if existing.with_id(name) is None)
+        # Studies with names need a name for each new prompt.
         prompts = dict(zip(free, texts, strict=False))
     try:
         study.add(prompts, key=key)

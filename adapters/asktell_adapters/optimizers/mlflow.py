@@ -132,6 +132,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             )
         rows = _Rows(eval_fn, train_data, target_prompts)
         texts = list(dict.fromkeys(map(rows.text, [target_prompts, *self._candidates])))
+        # improve() adds the rest of the budget, generation by generation.
         budget = self._budget // _GENERATIONS if self._writer else self._budget
         selector = asktell.Selector(
             texts,
@@ -142,6 +143,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             baseline=0,
             seed=self._seed,
         )
+        # A study in memory still needs a place and a name.
         location = self._study or (f"memory://{uuid.uuid4().hex}", "mlflow")
         settings: dict[str, Any] = {
             "concurrency": self._batch_size,

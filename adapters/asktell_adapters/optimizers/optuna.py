@@ -414,6 +414,7 @@ class Ledger:
         if reader.prompt in given:
             arm = reader.arm(given[reader.prompt])
             return Choice((arm, self._unseen(arm)))
+        # Trials that began earlier choose first. All processes agree on this order.
         earlier = [other for other in trials if other.number < trial.number]
         rest = self._rest_of_plan()
         plan = self._next(
@@ -800,6 +801,7 @@ class AsktellSampler(BaseSampler):
                 Ledger(state, self._selector.method, reader),
                 place,
             )
+        # A copy of all trials at each call would take quadratic time in a long study.
         self._ledger.fold(study.get_trials(deepcopy=False))
         return self._ledger
 

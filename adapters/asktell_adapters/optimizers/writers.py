@@ -111,6 +111,8 @@ class LLMWriter:
             draw = random.Random(
                 f"asktell-writer-{self._seed}-{brief.generation}-{attempt}"
             )
+            # Alternate between the templates, so that half of the prompts come from
+            # each.
             from_parents = bool(brief.parents) and (not solved or attempt % 2 == 0)
             turn = (
                 self._of_parents(brief, draw)

@@ -66,6 +66,7 @@ def make_app(
     app = FastAPI(
         title="asktell", version=version("asktell"), docs_url=None, redoc_url=None
     )
+    # IdempotentRoute finds them here.
     app.state.answers = Answers()
     app.router.route_class = IdempotentRoute
     add_health(app, studies, metrics, overview)
@@ -130,6 +131,8 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                # Every response gets the security headers, also errors of the
+                # framework.
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)

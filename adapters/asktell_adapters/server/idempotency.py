@@ -89,6 +89,8 @@ class IdempotentRoute(APIRoute):
                 request.scope["raw_path"],
                 request.scope["query_string"],
             )
+            # A digest is enough to recognize the same request, and does not keep its
+            # body.
             digest = hashlib.sha256(b"\n".join((*parts, await request.body()))).digest()
             answers: Answers = request.app.state.answers
             return await answers.get(key, digest, lambda: handle(request))

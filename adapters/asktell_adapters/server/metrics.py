@@ -49,6 +49,8 @@ class Metrics(Collector):
         self, n_open: Callable[[], int], rows: "Callable[[], Sequence[Row]]"
     ) -> None:
         self._registry, self._rows = CollectorRegistry(), rows
+        # A registry of its own, so that two services in one process do not share
+        # counts.
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "asktell_requests",

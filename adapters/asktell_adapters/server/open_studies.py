@@ -124,6 +124,7 @@ class OpenStudies:
         with self._lock:
             entry = self._entries.setdefault(name, _Entry())
             self._entries.move_to_end(name)
+            # A study that is dropped while it is in use stays valid for its request.
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
         with entry.lock:

@@ -53,6 +53,8 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
                 routes=app.routes,
             )
             components = made.setdefault("components", {})
+            # FastAPI describes its own errors, but the service responds with problem
+            # details.
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
             if with_tokens:

@@ -123,6 +123,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
     def created(
         name: str, selector: Selector, max_attempts: int, exist_ok: bool
     ) -> Response:
+        # Browsers and proxies remove these parts of a path (RFC 3986, section 5.2.4).
         if name in (".", ".."):
             raise asktell.InvalidArgumentError(
                 f"{name!r} is not a valid study name here, because it would be removed from the URL. Choose another "

@@ -197,6 +197,8 @@ class Overview:
                 self._rows,
             )
             found = dict(before)
+            # The oldest rows come first. A study that was never read is older than any
+            # other.
             for name in sorted(
                 names, key=lambda name: before[name].looked if name in before else -1.0
             ):

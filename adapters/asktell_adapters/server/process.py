@@ -83,6 +83,7 @@ def serve(arguments: argparse.Namespace) -> int:
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
+    # Threads that exist now do not belong to requests. See _end_if_stuck.
     server = uvicorn.Server(config)
     before = threading.enumerate()
     _log_to_stderr(arguments.access_log)
@@ -174,5 +175,6 @@ def _log_to_stderr(access_log: bool) -> None:
     for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.setLevel(level)
+        # The root logger of the command would print each line again.
         logger.propagate = False
         logger.addHandler(handler)

@@ -258,6 +258,7 @@ class NewStudy(StrictRequest):
             InvalidArgumentError: a value is invalid.
         """
         given = self.arguments()
+        # These belong to the study, not to its selector.
         for name in ("name", "max_attempts", "exist_ok"):
             del given[name]
         stop = {name: given.pop(name) for name in ("confidence", "tolerance")}

@@ -179,6 +179,7 @@ class Watch:
                 "told": told.get(name, 0),
                 "pace": _per_minute(told.get(name, 0) - before.get(name, 0), seconds),
             })  # fmt: skip
+        # Workers with many trials are shown even if there are more workers than rows.
         rows.sort(key=lambda row: len(held.get(row["name"], ())), reverse=True)
         return rows[:_MOST_WORKERS]
 

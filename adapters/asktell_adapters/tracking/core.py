@@ -375,6 +375,8 @@ def _selection(name: str | None, selector: Selector, view: View) -> Selection:
         "baseline": None if result.baseline is None else str(result.baseline),
     }
     known = {key: value for key, value in settings.items() if value is not None}
+    # Texts are part of the key, because two selections with the same ids may have other
+    # prompts.
     parts = [known, [[entry.id, entry.prompt] for entry in result.prompts]]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return Selection(name, key, known)

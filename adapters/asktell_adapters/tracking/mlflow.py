@@ -195,6 +195,7 @@ class MLflowTracker(Tracker):
         if _REGISTERED in self._client.get_run(self.run_id).data.tags:
             return
         versions = []
+        # The best prompt is registered last, so that it is the latest version.
         for entry in reversed(view.result.selected):
             tags = {"asktell.run": str(self.run_id), "asktell.prompt": str(entry.id)}
             tags |= {

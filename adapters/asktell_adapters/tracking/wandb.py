@@ -96,6 +96,8 @@ class WandbTracker(Tracker):
             id_ = hashlib.sha256(
                 f"{selection.name}\n{selection.key}".encode()
             ).hexdigest()[:16]
+            # The id follows from name and content, so a later process finds the run
+            # without asking a server.
             options = {"id": id_, "resume": "allow", **options}
         return self._wandb.init(**options)
 

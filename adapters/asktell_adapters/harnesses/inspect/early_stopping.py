@@ -284,6 +284,7 @@ class EarlyStopping:
         """
         async with self._lock:
             turn = run.turn(id_, epoch)
+            # Inspect retries failed samples, so a failure may be followed by scores.
             if turn >= run.next and run.complete.get(turn) is None:
                 run.complete[turn] = scores
                 await anyio.to_thread.run_sync(lambda: self._advance(run))

@@ -146,6 +146,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             fail_on_error=False,
             **changes(theirs, insert),
         )
+        # The name of the dataset is shown in the log.
         self.task.dataset = MemoryDataset(
             [], theirs.dataset.name, theirs.dataset.location
         )
@@ -200,6 +201,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                     await self._end()
                     return None
                 await anyio.sleep(_WAIT)  # Other workers hold the remaining trials.
+            # An eval that runs none of the returned samples would be asked forever.
             self._rounds += 1
             return samples
 

@@ -266,6 +266,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
                 raise RefusedError(
                     "the promptfoo config, or a file that it refers to, has changed since it was read"
                 )
+        # The timeout of a call depends on how many evaluations run one after another.
         limit = self._suite["concurrency"] or len(pairs)
         serial = any(self._suite["tests"][pair["test"]]["serial"] for pair in pairs)
         # Evaluations that run one after the other.

@@ -112,6 +112,8 @@ class NodeWorker:
                 seconds.
         """
         try:
+            # Replies carry the number of their request, because a late reply must not
+            # be taken for the next.
             self._asked += 1
             return self._answer(
                 {"id": self._asked, **request}, time.monotonic() + timeout, timeout
