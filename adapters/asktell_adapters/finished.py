@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell import InvalidArgumentError
 from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, short, some
@@ -85,7 +86,7 @@ _OF_SAMPLES = {
     "metrics",
 }
 
-Vector: TypeAlias = npt.NDArray[np.float64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class Made(NamedTuple):
@@ -107,7 +108,7 @@ class Evaluations(NamedTuple):
     """
 
     examples: Sequence[str]
-    scores: Mapping[str, Vector]
+    scores: Mapping[str, Float[Floats, " n"]]
     errors: Mapping[int, str]
 
     @classmethod
@@ -141,7 +142,7 @@ class Evaluations(NamedTuple):
             errors,
         )
 
-    def columns(self, metrics: Sequence[str]) -> Vector:
+    def columns(self, metrics: Sequence[str]) -> Float[Floats, "n metrics"]:
         """(n, m) scores in these metrics. NaN for a metric that the candidate does not have."""
         unknown = np.full(len(self.examples), np.nan)
         return np.column_stack([self.scores.get(metric, unknown) for metric in metrics])
@@ -721,7 +722,7 @@ def _column(
     return next((by_name[name] for name in usual if name in by_name), None)
 
 
-def _numbers(table: Table, name: str) -> Vector | None:
+def _numbers(table: Table, name: str) -> Float[Floats, " rows"] | None:
     """The column as numbers with NaN for empty cells, or None if it is no score.
 
     A column is no score if it is empty, or if more than half of its cells are texts.
@@ -983,7 +984,8 @@ def _documents(path: Path, task: str) -> list[Made]:
         document = f"{task}{str(row.get('doc_hash') or row['doc_id'])[:12]}"
         which = str(row.get("filter"))
         times[document, which] += 1
-        if times[document, which] > 1:  # a document that the task has twice
+        # Number the copies of a document that the task has twice.
+        if times[document, which] > 1:
             document = f"{document}#{times[document, which]}"
         own = row.get("metrics") if isinstance(row.get("metrics"), list) else None
         names = (

@@ -9,12 +9,14 @@ from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell import InvalidArgumentError, Study
 from asktell.extend import Goal, nearest, some
 from asktell_adapters.rows import Table, check_column
 
 _ROLES = "A table of scores has one row per evaluation, and the columns prompt, example and one per metric."
+Floats: TypeAlias = npt.NDArray[np.float64]
 # Prompt, example, scores (None: the evaluation failed)
 _Cell: TypeAlias = tuple[str, str, list[float] | None]
 
@@ -33,10 +35,10 @@ class RecordedScores:
         features: features of the prompts, shape (K, d), or None.
     """
 
-    scores: npt.NDArray[np.float64]
+    scores: Float[Floats, "prompts examples metrics *repeats"]
     prompts: tuple[str, ...]
     segments: tuple[str, ...] | None = None
-    features: npt.NDArray[np.float64] | None = None
+    features: Float[Floats, "prompts features"] | None = None
 
     @classmethod
     def read(cls, path: str | Path, goal: Goal) -> Self:

@@ -441,7 +441,8 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     try:
         # data_only reads the values that Excel saved for formulas.
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as error:  # from zipfile, an XML parser or openpyxl
+    except Exception as error:
+        # The exception is from zipfile, an XML parser or openpyxl.
         raise InvalidArgumentError(f"{path} is not an Excel file ({error}).") from error
     with contextlib.closing(book):
         names = [each.title for each in book.worksheets]

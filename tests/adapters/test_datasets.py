@@ -48,7 +48,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"input": "a", "reference": "b"}\n{"input": "a"}',
-            r"d\.jsonl, line 2: The row has no column 'reference'. The columns are 'input'\. Name the columns with input",
+            r"d\.jsonl, line 2: The row has no column 'reference'. The columns are 'input'\. Name the columns",
         ),
         ("d.jsonl", '\n{"input": "a",', r"line 2, column 15: The text is not JSON"),
         (
@@ -71,7 +71,11 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
             '{"input": "a", "input": "b", "reference": "c"}',
             "line 1: The key 'input' occurs twice",
         ),
-        ("d.jsonl", b'{"input": "a", "reference": "b"}\n\xff', "line 2: The text is not UTF-8"),
+        (
+            "d.jsonl",
+            b'{"input": "a", "reference": "b"}\n\xff',
+            "line 2: The text is not UTF-8",
+        ),
         (
             "d.csv",
             "input,reference\na,b,c\n",
@@ -129,7 +133,11 @@ def test_prompts_of_every_format(
         ("p.json", "[]", "no prompts"),
         ("p.json", '{"a": " "}', "prompt 'a' is empty"),
         ("p.json", '["one"', "line 1, column 7: The text is not JSON"),
-        ("p.csv", "text\none\n", r"line 2: The row has no column 'prompt'. The columns are 'text'"),
+        (
+            "p.csv",
+            "text\none\n",
+            r"line 2: The row has no column 'prompt'. The columns are 'text'",
+        ),
         ("p.csv", "id,prompt\na,one\na,two\n", "line 3: The id 'a' occurs twice"),
         ("p.yaml", "a", "files, got '.*p.yaml'"),
     ],

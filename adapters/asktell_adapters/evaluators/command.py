@@ -314,7 +314,8 @@ class _Ended(NamedTuple):
         """The lines of the kept output that are not empty."""
         end = self.output.end()
         lines = end.split(b"\n")
-        if self.output.is_cut:  # the first line may be incomplete
+        # The first line may be incomplete.
+        if self.output.is_cut:
             lines = lines[1:]
         return [line for line in lines if line.strip()]
 

@@ -209,7 +209,8 @@ class Taker:
         except StorageError:
             raise
         except (ConflictingTellError, UnknownTrialError):
-            self.collected.passed_over += 1  # another process has collected it
+            # Another process has collected it.
+            self.collected.passed_over += 1
         except Exception as error:
             # The error's cost includes judges
             self._fail(trial, error, getattr(error, "cost", cost))
@@ -233,7 +234,8 @@ class Taker:
             self._release(trial)
 
     def _release(self, trial: Trial) -> None:
-        with suppress(UnknownTrialError):  # another process was faster
+        # Another process was faster.
+        with suppress(UnknownTrialError):
             self.collected.released += self.study.worker(self.worker).release(trial)
 
     def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
@@ -452,7 +454,8 @@ class OpenAIBatch:
             try:
                 (known,) = answers.look_up([answers.key(taker.request(trial))])
             except Exception:
-                known = None  # the request cannot be made, and fails in _lines
+                # The request cannot be made, and fails in _lines.
+                known = None
             if known is None:
                 others.append(trial)
             else:
@@ -681,7 +684,8 @@ class OpenAIBatch:
 
 def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
     """The trials that accept scores, by id. They are the pending trials and the trials with expired leases."""
-    selector = study.selector  # a copy. It gives out released trials first.
+    # This is a copy of the selector, which gives out released trials first.
+    selector = study.selector
     returned = selector.ask(len(selector.state.returned))
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 

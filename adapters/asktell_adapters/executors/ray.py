@@ -87,9 +87,12 @@ class _Actor:
 class _Stage(Enum):
     """The stage of a worker."""
 
-    DOWN = auto()  # It has no actor until the time of its next start.
-    PLACING = auto()  # Its actor waits for a node with room.
-    LOADING = auto()  # Its actor calls the factory.
+    # It has no actor until the time of its next start.
+    DOWN = auto()
+    # Its actor waits for a node with room.
+    PLACING = auto()
+    # Its actor calls the factory.
+    LOADING = auto()
     IDLE = auto()
     BUSY = auto()
 
@@ -444,7 +447,8 @@ def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
         size: trials per batch.
         max_attempts: a trial fails after it was lost this many times.
     """
-    again: deque[_Batch] = deque()  # Lost batches, which come before new trials.
+    # Lost batches, which come before new trials.
+    again: deque[_Batch] = deque()
     while True:
         nothing = False
         for worker in crew.idle():

@@ -389,7 +389,8 @@ def _find(task: str) -> dict[Any, Any]:
         manager = _manager(str(path.parent.resolve()))
     else:
         manager = _manager()
-    if hasattr(manager, "load"):  # From lm-eval 0.4.11 on.
+    # lm-eval has this method from version 0.4.11 on.
+    if hasattr(manager, "load"):
         tasks: dict[Any, Any] = manager.load(name)["tasks"]
     else:
         tasks = manager.load_task_or_group(name)

@@ -110,7 +110,8 @@ class RemoteChat(ABC):
         try:
             return future.result()
         finally:
-            future.cancel()  # after Ctrl-C, also ends the requests in progress
+            # After Ctrl-C, also ends the requests in progress.
+            future.cancel()
 
     def sampled(self, request: Request) -> bool:
         """True if the server samples, so that a repeated request may get another response."""
@@ -187,7 +188,8 @@ class RemoteChat(ABC):
             async for attempt in retrying:
                 with attempt:
                     attempts += 1
-                    async with slots:  # free during the waits between attempts
+                    # The slot is free during the waits between attempts.
+                    async with slots:
                         await asyncio.sleep(
                             max(self._requests.reserve(), self._tokens.reserve(guess))
                         )

@@ -37,7 +37,9 @@ def requantize(
     """
     source = Path(path).expanduser()
     if dtype not in _DTYPES:
-        raise InvalidArgumentError(f"dtype must be one of {list(_DTYPES)}, got {dtype!r}.")
+        raise InvalidArgumentError(
+            f"dtype must be one of {list(_DTYPES)}, got {dtype!r}."
+        )
     if not source.is_file():
         raise InvalidArgumentError(f"There is no GGUF file {str(source)!r}.")
     folder = cache_dir() / "gguf" if cache is None else Path(cache)
@@ -95,7 +97,8 @@ def _write_as(source: Path, target: str, dtype: str) -> None:
         if field.name == gguf.Keys.General.ARCHITECTURE or field.name.startswith(
             "GGUF."
         ):
-            continue  # the writer writes these itself
+            # The writer writes these itself.
+            continue
         element = (
             field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
         )

@@ -286,7 +286,8 @@ class HuggingFace:
                 elif _out_of_memory(error):
                     self.batch_size = size = len(batch) // 2
                     todo = batch + todo
-                else:  # a row breaks the batch, so send the rows one by one
+                else:
+                    # A row breaks the batch, so send the rows one by one.
                     for row in batch:
                         answers.update(self._answer_all([row]))
             if torch.cuda.is_available():

@@ -193,7 +193,8 @@ def known_price(model: str) -> Price | None:
     litellm = _litellm()
     try:
         known = litellm.get_model_info(model)
-    except Exception:  # LiteLLM raises exceptions of several kinds for unknown names
+    except Exception:
+        # LiteLLM raises exceptions of several kinds for unknown names.
         return None
     read, written = (
         known.get("input_cost_per_token"),
@@ -219,7 +220,8 @@ def _cost(reply: Any) -> float | None:
     """The cost of a reply according to LiteLLM, or None if it is unknown."""
     try:
         cost = float(_litellm().completion_cost(completion_response=reply))
-    except Exception:  # LiteLLM raises exceptions of several kinds for unknown models
+    except Exception:
+        # LiteLLM raises exceptions of several kinds for unknown models.
         return None
     return cost if 0 <= cost < float("inf") else None
 

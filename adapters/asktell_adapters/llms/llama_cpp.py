@@ -130,7 +130,8 @@ class LlamaCpp:
             return [answer.result() for answer in answers]
         finally:
             for answer in answers:
-                answer.cancel()  # after Ctrl-C, no further requests are sent
+                # After Ctrl-C, no further requests are sent.
+                answer.cancel()
             self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
@@ -468,7 +469,8 @@ class _Server:
         if "error" in reply:
             raise EvaluatorError(reply["error"])
         self.address = str(reply["address"])
-        while True:  # the server begins to listen some time after its address is known
+        # The server begins to listen some time after its address is known.
+        while True:
             try:
                 self._request("GET", "/health", 1.0)
                 return self.address

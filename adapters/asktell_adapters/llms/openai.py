@@ -185,9 +185,10 @@ class OpenAIChat(RemoteChat):
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
             raise EvaluatorError(
-                f"The environment variable {self.api_key_env} has no API key. Set it, or pass a base_url."
+                f"No API key. Set the environment variable {self.api_key_env}, or pass a base_url."
             )
-        return key or "none"  # the SDK requires a key, and a local server ignores it
+        # The SDK requires a key, and a local server ignores it.
+        return key or "none"
 
     def redact(self, text: str) -> str:
         """The text without the API key, which careless servers put into messages."""

@@ -88,7 +88,8 @@ class VLLM:
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
         self.chat_template = chat_template
         self.template_options = dict(template_options or {})
-        self._system_turn = True  # until the template refuses one
+        # False once the template has refused a system turn.
+        self._system_turn = True
         self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
@@ -172,7 +173,8 @@ class VLLM:
                 self._processes = [
                     process for process in _processes() if process.pid not in others
                 ]
-            except Exception as error:  # the engine's processes may raise anything
+            except Exception as error:
+                # The engine's processes may raise anything.
                 raise EvaluatorError(
                     f"vLLM could not start with {self._name!r} ({error})"
                 ) from error
@@ -215,7 +217,8 @@ class VLLM:
         chats = [list(map(dict, request.messages)) for _, request in rows]
         params = [
             sampling_params(
-                max_tokens=request.max_new_tokens,  # vLLM's default is 16
+                # vLLM's default is 16.
+                max_tokens=request.max_new_tokens,
                 temperature=request.temperature,
                 # Greedy requests are faster without a seed
                 seed=request.seed if request.temperature > 0 else None,
@@ -262,7 +265,8 @@ class VLLM:
 
         def work() -> None:
             if before is not None:
-                wait([before])  # a call that Ctrl-C interrupted still runs
+                # A call that Ctrl-C interrupted still runs.
+                wait([before])
             try:
                 outcome.set_result(call())
             except BaseException as error:

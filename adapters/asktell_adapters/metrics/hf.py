@@ -143,7 +143,8 @@ class _Computed:
             self._load()
 
     def __call__(self, completion: Completion, example: Example) -> Mapping[str, Any]:
-        with self._lock:  # modules collect their inputs in their own state
+        # Modules collect their inputs in their own state.
+        with self._lock:
             if (
                 self._last is None
                 or self._last[0] is not completion

@@ -483,7 +483,8 @@ def improve(
             not selector.state.finished
             or read(selector.state)[-1].number != newest.number
         ):
-            continue  # Another process has begun a generation.
+            # Another process has begun a generation.
+            continue
         result = study.result()
         begun = read(selector.state)
         verdicts = [
@@ -745,7 +746,8 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
         try:
             stripped.encode()
         except UnicodeEncodeError:
-            continue  # a lone surrogate, which no storage accepts
+            # A lone surrogate, which no storage accepts.
+            continue
         if stripped and stripped not in known:
             known.add(stripped)
             found.append(stripped)

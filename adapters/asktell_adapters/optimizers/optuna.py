@@ -358,7 +358,8 @@ class Ledger:
         self.reader = reader
         self._method = method
         self._folded: set[int] = set()
-        self._plan = Plan(-1, [])  # The last plan, with all its cells.
+        # The last plan, with all its cells.
+        self._plan = Plan(-1, [])
         # By the planner: the cell of each trial that followed.
         self._followers: dict[int, dict[int, Cell]] = {}
 
@@ -497,7 +498,8 @@ class Ledger:
 
     def _cell(self, trial: FrozenTrial) -> Cell:
         """The arm and the example of a trial."""
-        if _counts(trial):  # A running trial may not have its parameters yet.
+        # A running trial may not have its parameters yet.
+        if _counts(trial):
             mark = trial.system_attrs[MARK]
             return self.reader.arm(mark["prompt"]), mark["example"]
         return self.reader.cell(trial)
@@ -643,7 +645,8 @@ class AsktellSampler(BaseSampler):
     def _forget(self) -> None:
         self._lock = RLock()
         self._ledger: Ledger | None = None
-        self._place: object = None  # The storage and the id of the ledger's study.
+        # The storage and the id of the ledger's study.
+        self._place: object = None
 
     def result(self, study: Study) -> Result:
         """Return the result of all trials in the study's storage. See `Selector.result`."""

@@ -9,7 +9,9 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NotRequired,  # pydantic reads those of `typing` only from Python 3.12 on
+    # TypedDict is from typing_extensions, because pydantic reads the TypedDict of
+    # `typing` only from Python 3.12 on.
+    NotRequired,
     TypeAlias,
     get_type_hints,
 )
@@ -40,7 +42,8 @@ class _FieldsOf:
     ) -> CoreSchema:
         return handler.generate_schema(self._as_typed_dict)
 
-    @cached_property  # pydantic would take a second one for another schema
+    # pydantic would take a second TypedDict for another schema.
+    @cached_property
     def _as_typed_dict(self) -> Any:
         hints = get_type_hints(self._kind, include_extras=True)
         public = {

@@ -121,7 +121,8 @@ class Gate:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
-            return  # the service has no web sockets
+            # The service has no web sockets.
+            return
         # Route by the encoded path, because the name of a study may have an encoded slash,
         # which must not divide the path.
         scope = dict(scope, path=quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~"))

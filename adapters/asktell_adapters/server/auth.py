@@ -179,7 +179,8 @@ class Guard:
         Raises:
             ProblemDetails: the address has sent too many wrong tokens.
         """
-        now = self._clock() * _GUESSES_PER_SECOND  # in units of guesses
+        # Time in units of guesses, so that each guess takes one unit
+        now = self._clock() * _GUESSES_PER_SECOND
         due = max(self._due.get(address, -math.inf), now - _GUESSES_AT_ONCE + 1)
         if due > now:
             seconds = str(math.ceil((due - now) / _GUESSES_PER_SECOND))

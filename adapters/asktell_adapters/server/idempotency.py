@@ -52,9 +52,11 @@ class Answers:
                 "This Idempotency-Key was used for another request. Use a new key.",
                 "invalid-argument",
             )
-        answer = await asyncio.shield(found[1])  # other requests may wait for it, too
+        # Other requests may wait for it, too.
+        answer = await asyncio.shield(found[1])
         copy = Response(answer.body, answer.status_code)
-        copy.raw_headers = list(answer.raw_headers)  # middleware changes the list
+        # Middleware changes the list
+        copy.raw_headers = list(answer.raw_headers)
         return copy
 
     def _settle(self, key: str) -> None:
@@ -62,7 +64,8 @@ class Answers:
         answer = self._running.pop(key)
         task = answer[1]
         if task.cancelled() or task.exception() is not None:
-            return  # a failed request changed nothing, so a retry may run
+            # A failed request changed nothing, so a retry may run.
+            return
         self._kept[key] = answer
         self._bytes += len(task.result().body)
         while len(self._kept) > self._most or self._bytes > self._most_bytes:

@@ -176,7 +176,8 @@ class Overview:
         self, studies: OpenStudies, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._studies, self._clock = studies, clock
-        self._rows: dict[str, Row] = {}  # in the order in which the studies were made
+        # In the order in which the studies were made.
+        self._rows: dict[str, Row] = {}
         self._lock = Lock()
         self.n_studies = 0
 

@@ -157,7 +157,8 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
                     return
                 self._send(reply, body.get("model", ""))
             except OSError:
-                self.close_connection = True  # The client gave up waiting.
+                # The client gave up waiting.
+                self.close_connection = True
             finally:
                 owner._end()
 

@@ -307,7 +307,8 @@ class Tracker(ABC):
         self._all_failed = view.all_failed
         if view.extent != self._tracked:
             for tracked in self._write(view, self._tracked):
-                self._tracked = tracked  # After an error, the next update resumes here.
+                # After an error, the next update resumes here.
+                self._tracked = tracked
         if (last or view.result.done) and self._final != view.extent:
             self._finish(view)
             self._final = view.extent

@@ -56,7 +56,8 @@ class MLflowTracker(Tracker):
         self.run_id = run_id
         self.register = register
         self._client: Any = None
-        self._owned = False  # Whether the tracker created the run, and has to end it.
+        # Whether the tracker created the run, and has to end it.
+        self._owned = False
 
     def _open(self, selection: Selection) -> Extent:
         """Find or create the run, and store the selection's identity in it."""

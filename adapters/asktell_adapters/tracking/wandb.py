@@ -51,7 +51,8 @@ class WandbTracker(Tracker):
         self.mode = mode
         self.settings = dict(settings or {})
         self._owned = False
-        self._progress: Path | None = None  # The file with the extent of the run.
+        # The file with the extent of the run.
+        self._progress: Path | None = None
 
     def _open(self, selection: Selection) -> Extent:
         """Find or start the run. The larger of two extents counts.

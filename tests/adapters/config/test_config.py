@@ -375,7 +375,7 @@ def test_without_a_key_nothing_starts(
         monkeypatch.delenv(name, raising=False)
     config = load_config(write(model='type = "openai"\nmodel = "small"'))
     with pytest.raises(
-        ConfigError, match="set the environment variable OPENAI_API_KEY"
+        ConfigError, match="Set the environment variable OPENAI_API_KEY"
     ):
         config.evaluator()
 

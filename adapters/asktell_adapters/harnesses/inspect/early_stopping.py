@@ -153,7 +153,8 @@ class EarlyStopping:
         self._order: tuple[str, ...] = ()
         # The reason of each stopped run, by its name.
         self._stopped: dict[str, str] = {}
-        self._only: _Run | None = None  # The last run that began.
+        # The last run that began.
+        self._only: _Run | None = None
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
@@ -240,7 +241,8 @@ class EarlyStopping:
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002 - Inspect's name
         """Tell Inspect to skip the sample if the run is stopped."""
-        async with self._lock:  # Wait for scores that are being recorded.
+        # Wait for scores that are being recorded.
+        async with self._lock:
             reason = self._stopped.get(self._run.arm)
         return None if reason is None else EarlyStop(id=id, epoch=epoch, reason=reason)
 

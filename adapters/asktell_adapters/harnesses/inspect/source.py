@@ -132,9 +132,12 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._model: str | None = None
         self._board: Board | None = None
         self._close: Callable[[], object] = lambda: None
-        self._flights: dict[str, _Flight] = {}  # By the sample's id.
-        self._names: set[str] = set()  # The ids of all samples in this eval.
-        self._failed: list[BaseException] = []  # The failures in this eval.
+        # By the sample's id.
+        self._flights: dict[str, _Flight] = {}
+        # The ids of all samples in this eval.
+        self._names: set[str] = set()
+        # The failures in this eval.
+        self._failed: list[BaseException] = []
         self._succeeded = False
         # Number of calls that returned samples since the last completed sample.
         self._rounds = 0
@@ -188,7 +191,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         """
         async with self._lock:
             self._check_model()
-            if _in_eval.get() is not self:  # This is the first call of the eval.
+            # The first call of an eval begins it.
+            if _in_eval.get() is not self:
                 _in_eval.set(self)
                 await self._begin()
             elif not await self._settle_all():
@@ -200,7 +204,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 ):
                     await self._end()
                     return None
-                await anyio.sleep(_WAIT)  # Other workers hold the remaining trials.
+                # Other workers hold the remaining trials.
+                await anyio.sleep(_WAIT)
             # An eval that runs none of the returned samples would be asked forever.
             self._rounds += 1
             return samples

@@ -143,7 +143,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             )
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
-        self._places: dict[Key, int] = {}  # Indices of the prompts in the file of rows.
+        # Indices of the prompts in the file of rows.
+        self._places: dict[Key, int] = {}
         # Whether the warning about a missing `score` has been shown.
         self._warned = False
 
@@ -226,11 +227,13 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         try:
             if not self._places:
                 self._places = places(self._suite, [])
-                with suppress(InvalidStateError):  # write_results() will report it.
+                # A damaged file is reported by write_results().
+                with suppress(InvalidStateError):
                     self._places = places(self._suite, read_rows(path))
             row["promptIdx"] = self._places.setdefault(key_of(row), len(self._places))
             append_row(path, row)
-        except OSError as error:  # The scores are valid anyway.
+        except OSError as error:
+            # The scores are valid anyway.
             _log.warning(
                 "A result of promptfoo could not be written to %s: %s", path, error
             )
@@ -334,7 +337,8 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
     A score that is not a number is NaN.
     """
     response = row.get("response") or {}
-    cost = response.get("cost")  # The cost of the row itself is 0 if it is unknown.
+    # The cost of the row itself is 0 if it is unknown.
+    cost = response.get("cost")
     failure = _failure(row)
     if failure is not None:
         spent = float(cost) if isinstance(cost, int | float) else 0.0

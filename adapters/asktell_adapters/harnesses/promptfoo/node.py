@@ -156,7 +156,8 @@ class NodeWorker:
             try:
                 reply = json.loads(line)
             except (ValueError, RecursionError):
-                continue  # Other code has printed the line.
+                # Other code has printed the line.
+                continue
             if not isinstance(reply, dict) or reply.get("id") != request["id"]:
                 continue
             if "ok" not in reply:
