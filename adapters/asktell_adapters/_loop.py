@@ -32,8 +32,9 @@ class Lock:
 class LoopThread:
     """Runs coroutines in a daemon thread, which starts with the first coroutine and ends with this object.
 
-    One client in that thread can serve synchronous callers and any number of event
-    loops.
+    One client in that thread can serve synchronous callers and any number of event loops.
+    Otherwise each event loop would need its own client, with its own connections and its
+    own limit of concurrency.
     """
 
     def __init__(self) -> None:
@@ -43,8 +44,13 @@ class LoopThread:
         self._lock = threading.Lock()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine. Canceling the returned future cancels the coroutine."""
+        """Start a coroutine in the thread, and return its future.
+
+        Canceling the future cancels the coroutine.
+        """
         with self._lock:
+            # Start at the first use, so that an object that was pickled or never used
+            # has no thread.
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 # The thread must not hold `self`, or the finalizer below would never
@@ -58,7 +64,11 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def at_close(self, closer: Closer) -> None:
-        """Await `closer()` in the loop before the thread ends."""
+        """Await `closer()` in the loop before the thread ends.
+
+        Args:
+            closer: closes a client. The latest closer is awaited first.
+        """
         self._closers.append(closer)
 
     def close(self) -> None:
@@ -74,6 +84,7 @@ class LoopThread:
 
 
 def _serve(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
+    """Run the loop until it is stopped, then close the clients and the loop. The thread runs this."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -85,6 +96,7 @@ def _serve(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
 
 async def _wind_up(closers: list[Closer]) -> None:
     """Cancel the running tasks, then await the closers, the latest first."""
+    # Clients close last, because running requests still use them.
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -94,5 +106,6 @@ async def _wind_up(closers: list[Closer]) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    """Stop a loop from another thread, or from the finalizer of its owner."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(loop.stop)

@@ -29,7 +29,16 @@ def in_groups(
     key: Callable[[_Item], Hashable],
     evaluate: Callable[[list[_Item]], Sequence[_Found]],
 ) -> list[_Found]:
-    """Evaluate the items of one key at a time. The results are in the order of `items`."""
+    """Evaluate the items of one key at a time.
+
+    Args:
+        items: the items.
+        key: returns the key of an item.
+        evaluate: returns one result for each item of a group, in order.
+
+    Returns:
+        The results in the order of `items`.
+    """
     found: dict[int, _Found] = {}
     for places in grouped(range(len(items)), lambda place: key(items[place])):
         found.update(
@@ -117,7 +126,16 @@ class Scores(dict[str, float]):
 
 
 def positive(name: str, number: float, unit: str = "") -> float:
-    """Return the number if it is finite and above 0, else raise an InvalidArgumentError."""
+    """Check that a number is finite and above 0, and return it.
+
+    Args:
+        name: name of the argument, for the message.
+        number: the number.
+        unit: further words for the message, such as " of seconds".
+
+    Raises:
+        InvalidArgumentError: the number is 0, negative, infinite or NaN.
+    """
     if not 0 < number < math.inf:
         raise InvalidArgumentError(
             f"{name} must be a positive number{unit}, got {number!r}."
@@ -126,7 +144,12 @@ def positive(name: str, number: float, unit: str = "") -> float:
 
 
 def checked_example(example: int | None, n: int) -> int:
-    """Return a trial's example if it is an index of the evaluator's n examples, else raise an InvalidArgumentError."""
+    """Check that a trial's example is an index of the evaluator's n examples, and return it.
+
+    Raises:
+        InvalidArgumentError: the trial has no example, or the index is out of range. The
+            selector was then made for another dataset.
+    """
     if example is None or not 0 <= example < n:
         raise InvalidArgumentError(
             f"Got a trial with example {example!r}, but the evaluator has {n} examples. Make the selector with "

@@ -112,10 +112,16 @@ class AnswerCache:
     It can be pickled. Only the owner of the file can read it, since it contains the
     responses.
 
+    ```python
+    cache = AnswerCache()
+    evaluator = LLMEvaluator(OpenAIChat("gpt-4o-mini"), examples, [token_f1], cache=cache)
+    print(cache.info())
+    ```
+
     Args:
-        path: the file, which must not be on a network file system (default:
-            `answers.db` in the user's cache folder, or in the folder that the
-            environment variable ASKTELL_CACHE names).
+        path: the file, which must not be on a network file system (default: `answers.db` in
+            the user's cache folder, or in the folder of the environment variable
+            ASKTELL_CACHE).
         max_bytes: once the responses take more, the least recently used are evicted.
         max_age: seconds after which a response is no longer used, or None to use it
             forever.
@@ -124,8 +130,7 @@ class AnswerCache:
 
     Raises:
         InvalidArgumentError: a number is out of range.
-        StorageError: raised by every method if the file cannot be used or is not a
-            cache.
+        StorageError: raised by every method if the file cannot be used or is not a cache.
     """
 
     def __init__(
@@ -156,7 +161,15 @@ class AnswerCache:
         self._warned = False
 
     def get(self, keys: Sequence[str]) -> list[Completion | None]:
-        """The response of each key, or None if it is missing, too old or damaged."""
+        """Look up responses.
+
+        Args:
+            keys: the keys, from `answer_key`.
+
+        Returns:
+            The response of each key in order, or None if it is missing, too old or damaged.
+        """
+        # Looking up must not create the file.
         if not self.path.exists():
             return [None] * len(keys)
         now = self._clock()
@@ -178,6 +191,11 @@ class AnswerCache:
     def _undamaged(
         self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any
     ) -> Completion | None:
+        """A stored response, or None if it is damaged, too old, or from an incompatible version.
+
+        The checksum covers the key and the time, so that a response never appears under another
+        request. Damage is logged once.
+        """
         if (
             not isinstance(used, float)
             or checksum != _checksum(key, made, answer).encode()
@@ -196,9 +214,21 @@ class AnswerCache:
         )
 
     def put(self, answers: Iterable[tuple[str, Completion]]) -> None:
-        """Store responses by their keys. A later response replaces an earlier one of the same key."""
+        """Store responses, and evict the least recently used beyond `max_bytes`.
+
+        Args:
+            answers: (key, response) pairs. A later response replaces an earlier response of the same
+                key.
+        """
         now = self._clock()
-        texts = [(key, json.dumps(_as_kept(completion))) for key, completion in answers]
+        texts = []
+        for key, completion in answers:
+            kept = {**vars(completion), "from_cache": False}
+            # Most responses have no tool calls. Leaving them out keeps the file small.
+            kept["tool_calls"] = [dict(call) for call in completion.tool_calls]
+            if not completion.tool_calls:
+                del kept["tool_calls"]
+            texts.append((key, json.dumps(kept)))
         with self._open(create=True) as connection:
             for key, text in texts:
                 connection.execute("DELETE FROM answers WHERE key = ?", (key,))
@@ -237,10 +267,12 @@ class AnswerCache:
                 Path(f"{self.path}{ending}").unlink(missing_ok=True)
             return 0
         with self._open() as connection:
+            # SQLite keeps the space of deleted rows until this.
             connection.execute("VACUUM")
         return int(count)
 
     def _shrink(self, connection: sqlite3.Connection) -> None:
+        """Evict responses if they take more than `max_bytes`."""
         (size,) = connection.execute("SELECT bytes FROM total").fetchone()
         if size <= self.max_bytes:
             return
@@ -261,6 +293,8 @@ class AnswerCache:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
                 where = f"{self.path.as_uri()}?mode=rw"
+                # isolation_level=None leaves transactions to us. Otherwise Python would
+                # begin them itself, and PRAGMA statements would fail inside.
                 opened = sqlite3.connect(
                     where, timeout=self.patience, uri=True, isolation_level=None
                 )
@@ -269,12 +303,14 @@ class AnswerCache:
                     with connection:
                         if create:
                             connection.execute("BEGIN IMMEDIATE")
+                        # An exception in the `with` block of the caller rolls the
+                        # transaction back.
                         yield connection
             except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError) as error:
                 raise self._explained(error) from error
             except OSError as error:
                 raise StorageError(
-                    f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}."
+                    f"The answer cache {str(self.path)!r} cannot be used ({error.strerror})."
                 ) from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -310,16 +346,19 @@ class AnswerCache:
                 f"The answer cache {str(self.path)!r} has version {version}, this asktell reads {_SCHEMA}. Give the "
                 "cache another path, or remove that file."
             )
+        # With a write-ahead log, NORMAL can lose the last responses at a power cut, but
+        # never damages the file. A lost response is only requested again.
         connection.execute("PRAGMA synchronous = NORMAL")
 
     def _explained(self, error: Exception) -> StorageError:
+        """Convert an error of SQLite. The message about a damaged file has the command that removes it."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if isinstance(error, sqlite3.DatabaseError) and code not in (
             sqlite3.SQLITE_NOTADB,
             sqlite3.SQLITE_CORRUPT,
         ):
             return StorageError(
-                f"The answer cache {str(self.path)!r} cannot be used: {error}."
+                f"The answer cache {str(self.path)!r} cannot be used ({error})."
             )
         # A damaged name or number inside SQLite's own tables raises an error of Python,
         # not of SQLite.
@@ -333,7 +372,7 @@ class AnswerCache:
 
 
 class _DamagedError(StorageError):
-    """The contents of the file cannot be read."""
+    """The contents of the file cannot be read. `clear` deletes such a file."""
 
 
 @final
@@ -369,6 +408,7 @@ class CachedLLM:
         self._identities: dict[int, Mapping[str, Any]] = {}
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Return the cached responses, and send the other requests to the LLM in one call."""
         keys = [self.key(request) for request in requests]
         answers: list[Any] = self.look_up(keys)
         missing = [
@@ -385,6 +425,7 @@ class CachedLLM:
         return answers
 
     async def acomplete(self, request: Request, /) -> Completion:
+        """Return the cached response, or else the response of the LLM, which is then cached."""
         key = self.key(request)
         (answer,) = self.look_up([key])
         if answer is None:
@@ -396,6 +437,8 @@ class CachedLLM:
         """The key of the response to a request, or None if the response must not be cached."""
         llm = llm_of(self.llm, request)
         sampled = getattr(llm, "sampled", lambda request: request.temperature > 0)
+        # Without the number of the repeat, several samples of one request would all be
+        # the same cached response.
         if request.repeat is None and sampled(request):
             return None
         if id(llm) not in self._identities:
@@ -404,7 +447,11 @@ class CachedLLM:
         return answer_key(self._identities[id(llm)], request)
 
     def look_up(self, keys: Sequence[str | None]) -> list[Completion | None]:
-        """The cached response of each key, or None."""
+        """Return the cached response of each key, or None.
+
+        Args:
+            keys: from `key`. None stands for a response that must not be cached.
+        """
         wanted = [key for key in keys if key is not None]
         known: dict[str | None, Completion | None] = {}
         if wanted:
@@ -444,20 +491,13 @@ class CachedLLM:
 def _check_identity(llm: Any) -> None:
     if not callable(getattr(llm, "identity", None)):
         raise InvalidArgumentError(
-            f"cache= requires an LLM with a method identity(), but {type(llm).__name__} has none. Give it one that "
-            "returns JSON data: the model, its version, and every setting that changes its answers."
+            f"cache= requires an LLM with a method identity(), but {type(llm).__name__} has none. Add a method "
+            "that returns the model, its version, and every setting that changes its responses, as JSON data."
         )
 
 
-def _as_kept(completion: Completion) -> dict[str, Any]:
-    calls = [dict(call) for call in completion.tool_calls]
-    kept = {**vars(completion), "from_cache": False, "tool_calls": calls}
-    return {
-        name: value for name, value in kept.items() if calls or name != "tool_calls"
-    }
-
-
 def _checksum(key: str, made: object, answer: bytes) -> str:
+    """A digest that covers the key, the time and the text of a response."""
     return hashlib.sha256(f"{key} {made!r} ".encode() + answer).hexdigest()[:32]
 
 
@@ -478,9 +518,16 @@ def _completion(text: bytes) -> Completion | None:
 
 
 class _Claim(NamedTuple):
+    """A place in the queue for the response to a request.
+
+    Attributes:
+        key: the request's key.
+        answer: the future of the response.
+        is_mine: whether the caller must send the request, because no other caller did.
+    """
+
     key: str
     answer: "Future[Completion]"
-    # The caller must send the request. Otherwise another caller already did.
     is_mine: bool
 
 
@@ -505,6 +552,9 @@ class AnsweredOnce:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Return the responses in order. Send only the requests that are not in progress and have no response yet."""
+        # Register all requests before the first is sent. Equal requests of one call are
+        # then sent once, too.
         claims = [self._claim(request) for request in requests]
         mine = [i for i, claim in enumerate(claims) if claim.is_mine]
         found: Sequence[Completion | BaseException] = []
@@ -516,9 +566,17 @@ class AnsweredOnce:
         finally:
             for i, answer in zip(mine, found, strict=True):
                 self._settle(claims[i], answer)
-        return [_again(claim) for claim in claims]
+        answers: list[Completion | Exception] = []
+        for claim in claims:
+            answer = attempt(claim.answer.result)
+            # Another caller paid for this response.
+            if not claim.is_mine and isinstance(answer, Completion):
+                answer = replace(answer, from_cache=True)
+            answers.append(answer)
+        return answers
 
     async def acomplete(self, request: Request, /) -> Completion:
+        """Return the response. If another caller has sent the request, wait for its response."""
         claim = self._claim(request)
         if not claim.is_mine:
             return replace(
@@ -538,6 +596,8 @@ class AnsweredOnce:
         with self._lock:
             if key in self._found:
                 return _Claim(key, self._found[key], False)
+            # A request that is not among the keys gets a future, too, so that callers
+            # need not tell both kinds apart. Nobody else waits for it.
             future: Future[Completion] = Future()
             if key in self.keys:
                 self._found[key] = future
@@ -572,12 +632,3 @@ class AnsweredOnce:
         for key, answer in state["_found"].items():
             self._found[key] = Future()
             self._found[key].set_result(answer)
-
-
-def _again(claim: _Claim) -> Completion | Exception:
-    answer: Completion | Exception = attempt(claim.answer.result)
-    return (
-        answer
-        if claim.is_mine or isinstance(answer, Exception)
-        else replace(answer, from_cache=True)
-    )

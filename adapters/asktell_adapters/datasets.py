@@ -160,6 +160,8 @@ def load_prompts(
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
         text = read_text(path, encoding).strip()
+        # Blank lines separate prompts of several lines. Without any, each line is a
+        # prompt.
         parts = re.split(r"\n[ \t\r]*\n", text)  # at blank lines
         if len(parts) == 1:
             parts = text.split("\n")
@@ -169,7 +171,7 @@ def load_prompts(
         if not isinstance(found, list | dict):
             what = type(found).__name__
             raise InvalidArgumentError(
-                f"{path}: expected a list of prompts or an object id -> prompt, got {what}."
+                f"{path} must have a list of prompts or an object id -> prompt, got {what}."
             )
         prompts = prompts_of(found, f"{path}: ")
     elif kind == ".jsonl":
@@ -181,10 +183,10 @@ def load_prompts(
     else:
         known = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
         raise InvalidArgumentError(
-            f"{path}: prompts come from {known} files, not {path.suffix!r}."
+            f"asktell reads prompts from {known} files, got {str(path)!r}."
         )
     if not prompts:
-        raise InvalidArgumentError(f"{path}: the file has no prompts.")
+        raise InvalidArgumentError(f"{path} has no prompts.")
     return prompts
 
 
@@ -300,6 +302,11 @@ def prompts_of(
 
 
 def _prompt_of(prompt: object, where: str) -> str:
+    """Convert a prompt of a file to a text.
+
+    Raises:
+        InvalidArgumentError: the prompt is neither a text nor a chat, or is empty.
+    """
     try:
         text = text_of(prompt)
     except InvalidArgumentError as error:
@@ -310,16 +317,26 @@ def _prompt_of(prompt: object, where: str) -> str:
 
 
 def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
+    """Parse a TOML file. A syntax error becomes an error with the file."""
     try:
         return tomllib.loads(read_text(path, encoding))
     except (ValueError, RecursionError) as error:
         # TOMLDecodeError, or a number with too many digits
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
+        raise InvalidArgumentError(f"{path} is not TOML ({error}).") from error
 
 
 def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
+    """Read prompts from a file with one JSON value per line.
+
+    Returns:
+        The texts, or id -> text if the rows have ids.
+
+    Raises:
+        InvalidArgumentError: a row is no prompt, an id occurs twice, or only some rows have
+            an id.
+    """
     texts: list[str] = []
     named: dict[str, str] = {}
     for line, text in enumerate(read_text(path, encoding).split("\n"), start=1):
@@ -337,21 +354,26 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if id_ is not None:
             if not isinstance(id_, str | int):
                 raise InvalidArgumentError(
-                    f"{where}: the id must be a text, got {id_!r}."
+                    f"{where}: The id must be a text, got {id_!r}."
                 )
             if str(id_) in named:
                 raise InvalidArgumentError(
-                    f"{where}: the id {id_!r} occurs twice. Give each prompt its own id."
+                    f"{where}: The id {id_!r} occurs twice. Give each prompt its own id."
                 )
             named[str(id_)] = texts[-1]
     if named and len(named) < len(texts):
         raise InvalidArgumentError(
-            f"{path}: only {len(named)} of {len(texts)} prompts have an 'id'. Give all of them an id, or none."
+            f"Only {len(named)} of {len(texts)} prompts in {path} have an 'id'. Give all of them an id, or none."
         )
     return named or texts
 
 
 def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
+    """Read prompts from a table with the column `prompt`, and `id` or `name` for the ids.
+
+    Raises:
+        InvalidArgumentError: a row has no prompt, or an id occurs twice.
+    """
     table = Table(path, ("prompt", "id", "name"), encoding=encoding)
     column = "id" if any("id" in row.values for row in table.rows) else "name"
     named: dict[str, str] = {}
@@ -363,7 +385,7 @@ def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
             name = str(as_text(row.values[column]))
             if name in named:
                 raise InvalidArgumentError(
-                    f"{table.where(row)}: the {column} {name!r} occurs twice. Give each prompt its own {column}."
+                    f"{table.where(row)}: The {column} {name!r} occurs twice. Give each prompt its own {column}."
                 )
             named[name] = str(as_text(row.values["prompt"]))
     return named or [str(as_text(row.values["prompt"])) for row in table.rows]

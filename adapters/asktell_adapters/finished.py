@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell import InvalidArgumentError
 from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, short, some
@@ -21,7 +22,7 @@ from asktell_adapters.harnesses.inspect.files import read_log
 from asktell_adapters.harnesses.inspect.samples import KEY, Scoring
 from asktell_adapters.harnesses.promptfoo.evaluator import scores_of
 from asktell_adapters.llms.base import CompletionError
-from asktell_adapters.rows import KINDS, Row, Table, from_json, jsonl, read_text
+from asktell_adapters.rows import KINDS, Table, from_json, jsonl, read_text
 
 FORMATS = (
     "a table of scores (.csv, .tsv, .json, .jsonl, .parquet, .xlsx: the columns prompt, example and one per metric, or "
@@ -31,7 +32,7 @@ FORMATS = (
 SCORE = "score"
 """The metric of a table that has a column per prompt, and so no name for it."""
 
-# Columns that name the prompt, the first one found
+# Columns with the candidate's name. The first that a table has is used.
 _PROMPTS = ("prompt", "candidate", "variant", "model", "agent")
 _EXAMPLES = (
     "example_id",
@@ -69,7 +70,7 @@ _TRUTHS = {
     "passed": 1.0,
     "failed": 0.0,
 }
-# Of the cells of a column that must be numbers for it to be one of scores
+# A column is a score if at least this share of its cells are numbers.
 _MOSTLY = 0.5
 _SAMPLES = re.compile(
     r"samples_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl"
@@ -85,11 +86,11 @@ _OF_SAMPLES = {
     "metrics",
 }
 
-Vector: TypeAlias = npt.NDArray[np.float64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class Made(NamedTuple):
-    """An evaluation that was made: with scores by metric, or with the error by which it failed."""
+    """An evaluation, with its scores by metric, or with the error that made it fail."""
 
     example: str
     scores: Mapping[str, float]
@@ -97,22 +98,22 @@ class Made(NamedTuple):
 
 
 class Evaluations(NamedTuple):
-    """The evaluations of a candidate as columns, as a large table has a million of them.
+    """The evaluations of a candidate as columns, because a large table has a million of them.
 
     Attributes:
-        examples: (n,) the example of each; a wide table's candidates may share one
-            list.
-        scores: (n,) by metric, NaN where none is known.
-        errors: why evaluations failed, by their position.
+        examples: (n,) the example of each evaluation. The candidates of a wide table share
+            one list.
+        scores: metric -> (n,) scores, NaN if a score is unknown.
+        errors: position of a failed evaluation -> the reason.
     """
 
     examples: Sequence[str]
-    scores: Mapping[str, Vector]
+    scores: Mapping[str, Float[Floats, " n"]]
     errors: Mapping[int, str]
 
     @classmethod
     def of(cls, made: Sequence[Made]) -> "Evaluations":
-        """The evaluations one by one, as columns."""
+        """Convert evaluations to columns."""
         metrics = dict.fromkeys(metric for each in made for metric in each.scores)
         scores = {
             metric: np.array(
@@ -126,7 +127,11 @@ class Evaluations(NamedTuple):
         return cls([each.example for each in made], scores, errors)
 
     def among(self, rows: Sequence[int]) -> "Evaluations":
-        """Some of them, in this order."""
+        """Select evaluations.
+
+        Args:
+            rows: positions of the evaluations, in the wanted order.
+        """
         at = np.array(rows, dtype=np.int64)
         errors = {
             i: self.errors[row] for i, row in enumerate(rows) if row in self.errors
@@ -137,20 +142,21 @@ class Evaluations(NamedTuple):
             errors,
         )
 
-    def columns(self, metrics: Sequence[str]) -> Vector:
-        """(n, m) scores in the metrics named, NaN of a metric that there is not."""
+    def columns(self, metrics: Sequence[str]) -> Float[Floats, "n metrics"]:
+        """(n, m) scores in these metrics. NaN for a metric that the candidate does not have."""
         unknown = np.full(len(self.examples), np.nan)
         return np.column_stack([self.scores.get(metric, unknown) for metric in metrics])
 
     def complete(self, metrics: Sequence[str]) -> set[str]:
-        """The examples on which an evaluation has all of the metrics, or failed."""
+        """The examples with scores in all of these metrics, or with a failure."""
         known = np.atleast_1d(~np.isnan(self.columns(metrics)).any(axis=1))
+        # A failure is an outcome, too. The example counts as evaluated.
         known[list(self.errors)] = True
         return {self.examples[row] for row in np.flatnonzero(known).tolist()}
 
 
 def _joined(parts: Sequence[Evaluations]) -> Evaluations:
-    """The evaluations of several files, one after another."""
+    """Join the evaluations of several files, one file's after another's."""
     if len(parts) == 1:
         return parts[0]
     metrics = list(dict.fromkeys(metric for part in parts for metric in part.scores))
@@ -171,7 +177,15 @@ def _joined(parts: Sequence[Evaluations]) -> Evaluations:
 
 @dataclass
 class _Candidate:
-    """What a file has of one candidate; without a `name`, the file's own stands for it, or one of `names`."""
+    """The evaluations of one candidate in one file.
+
+    Attributes:
+        name: the name in the file. None if the file has no names. The name of the file, or
+            one of `names`, then stands for it.
+        made: the evaluations.
+        names: names to choose from, in the order of preference.
+        text: the prompt, if the file has it.
+    """
 
     name: str | None
     made: Evaluations
@@ -181,6 +195,16 @@ class _Candidate:
 
 @dataclass
 class _File:
+    """The content of one file.
+
+    Attributes:
+        path: the file, or the folder that stands for several files.
+        kind: the format, in words.
+        candidates: its candidates.
+        notes: sentences about columns that were left out, and other assumptions.
+        segments: example -> its segment.
+    """
+
     path: Path
     kind: str
     candidates: list[_Candidate]
@@ -193,12 +217,17 @@ class _File:
 class Finished:
     """The evaluations of one or several files.
 
+    ```python
+    finished = Finished.read(["baseline.csv", "candidate.csv"])
+    result = asktell.analyze(finished.table(goal), goal)
+    ```
+
     Attributes:
-        kinds: which formats the files have, in words.
+        kinds: the formats of the files, in words.
         made: name of the candidate -> its evaluations.
-        texts: names -> prompts' texts, as far as files have them.
+        texts: name of the candidate -> the prompt's text, as far as files have it.
         segments: example -> its segment.
-        notes: what was left out or taken for something, a sentence each.
+        notes: sentences about columns that were left out, and other assumptions.
     """
 
     kinds: tuple[str, ...]
@@ -217,20 +246,21 @@ class Finished:
         encoding: str | None = None,
         score: str = SCORE,
     ) -> "Finished":
-        """The evaluations in files; several files are several candidates, unless they name theirs.
+        """Read the evaluations in files.
+
+        A file can have several candidates. A file without names of candidates is one candidate,
+        which gets the name of the file.
 
         Args:
             paths: files, or folders of lm-eval's samples or of Inspect logs.
-            prompt: the column of a table that names the prompt, by default `prompt`,
-                `candidate`, `model` or alike.
-            example: the column that names the example, by default `example`, `id` or
-                alike.
-            encoding: of a table that is text; by default UTF-8.
-            score: the metric of a table that has a column per prompt.
+            prompt: the column of a table with the candidate's name (default: `prompt`,
+                `candidate`, `model` or the like).
+            example: the column with the example's name (default: `example`, `id` or the like).
+            encoding: encoding of a table that is text (default: UTF-8).
+            score: name of the metric of a table that has a column per prompt.
 
         Raises:
-            InvalidArgumentError: a file is none of these formats, is damaged, or has no
-                scores.
+            InvalidArgumentError: a file is none of these formats, is damaged, or has no scores.
         """
         columns = _Columns(prompt, example, encoding, score, is_alone=len(paths) == 1)
         files = [
@@ -244,7 +274,7 @@ class Finished:
         ):
             where = ", ".join(str(path) for path in paths)
             raise InvalidArgumentError(
-                f"{where}: no evaluation has a score. Give {FORMATS}."
+                f"No evaluation in {where} has a score. Give {FORMATS}."
             )
         segments = {
             name: label for file in files for name, label in file.segments.items()
@@ -260,20 +290,20 @@ class Finished:
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Every metric of which there is a number, costs, tokens and times last."""
+        """The metrics with numbers. Costs, tokens and times come last."""
         found = dict.fromkeys(
             name
             for made in self.made.values()
             for name, column in made.scores.items()
             if np.isfinite(column).any()
         )
-        # What was used comes behind what was achieved
+        # Quality comes before its price.
         return sorted(found, key=less_may_be_better)
 
     @cached_property
     def examples(self) -> list[str]:
-        """Every example of which there is an evaluation."""
-        # Those that are shared once
+        """The examples with evaluations, in the order of the files."""
+        # Look at a shared list of examples only once.
         lists = {id(made.examples): made.examples for made in self.made.values()}
         return list(
             dict.fromkeys(
@@ -284,42 +314,47 @@ class Finished:
     def table(
         self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False
     ) -> FinishedTable:
-        """The evaluations as arrays, in the goal's metrics.
+        """Convert the evaluations to arrays with the scores in the goal's metrics.
 
-        `prompts`: of these candidates only. `common`: on those examples only that all
-        of them were evaluated on.
+        Args:
+            goal: the goal. Each of its metrics must be a metric of the files.
+            prompts: the candidates in the table (default: all).
+            common: keep only the examples on which each of these candidates was
+                evaluated.
+
+        Raises:
+            InvalidArgumentError: the files do not have a metric of the goal, or the
+                candidates have no example in common.
         """
         for metric in goal.metrics:
+            # asktell counts failures itself, so no file needs the failure rate.
             if metric not in self.metrics and metric != "failure_rate":
                 raise InvalidArgumentError(
-                    f"There is no metric {metric!r}{nearest(metric, self.metrics)}; there are {some(self.metrics)}."
+                    f"The files have no metric {metric!r}{nearest(metric, self.metrics)}. "
+                    f"Their metrics are {some(self.metrics)}."
                 )
         names = list(self.made) if prompts is None else list(prompts)
-        examples = self.examples
-        if common:
-            seen = [self.made[name].complete(goal.metrics) for name in names]
-            examples = [name for name in examples if all(name in own for own in seen)]
-            if not examples:
-                raise InvalidArgumentError(
-                    f"{some(names)} have no example in common. Examples are matched by their ids: give both runs the "
-                    "same ones."
-                )
+        examples = self._common(names, goal.metrics) if common else self.examples
         place = {name: i for i, name in enumerate(examples)}
-        lists = {id(made.examples): made.examples for made in self.made.values()}
-        places = {
-            key: np.array([place.get(example, -1) for example in own], dtype=np.int64)
-            for key, own in lists.items()
-        }
+
         arms, at, scores, failed = [], [], [], []
+        # The candidates of a wide table share one list of examples, which can be long.
+        # Look up its places once.
+        places: dict[int, npt.NDArray[np.int64]] = {}
         for arm, name in enumerate(names):
             made = self.made[name]
-            own = places[id(made.examples)]
-            failed += [
-                (arm, int(own[row]), why)
-                for row, why in made.errors.items()
-                if own[row] >= 0
-            ]
+            key = id(made.examples)
+            if key not in places:
+                places[key] = np.array(
+                    [place.get(example, -1) for example in made.examples],
+                    dtype=np.int64,
+                )
+            own = places[key]
+            for row, why in made.errors.items():
+                if own[row] >= 0:
+                    failed.append((arm, int(own[row]), why))
             is_scored = own >= 0
+            # The scores of a failed evaluation, if a file has any, do not count.
             is_scored[list(made.errors)] = False
             arms.append(np.full(int(is_scored.sum()), arm, dtype=np.int64))
             at.append(own[is_scored])
@@ -334,13 +369,25 @@ class Finished:
             self._labels(examples),
         )
 
+    def _common(self, names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+        """The examples on which all of these candidates were evaluated."""
+        seen = [self.made[name].complete(metrics) for name in names]
+        examples = [name for name in self.examples if all(name in own for own in seen)]
+        if not examples:
+            raise InvalidArgumentError(
+                f"{some(names)} have no example in common. Examples are matched by "
+                "their ids. Give both runs the same ids."
+            )
+        return examples
+
     def _labels(self, examples: Sequence[str]) -> list[str] | None:
+        """The examples' segments. None unless each example has one."""
         if not self.segments or any(name not in self.segments for name in examples):
             return None
         return [self.segments[name] for name in examples]
 
     def remarks(self) -> list[str]:
-        """What there is to say of the files before a verdict: what was left out, and repeats."""
+        """Notes to show with a verdict, about columns left out and repeated evaluations."""
         said = list(self.notes)
         n_cells, again = 0, list[int]()
         for made in self.made.values():
@@ -362,15 +409,30 @@ class Finished:
 
 
 class _Columns(NamedTuple):
+    """How the columns of tables are to be read.
+
+    Attributes:
+        prompt: the column with the candidate's name, or None to find it.
+        example: the column with the example's name, or None to find it.
+        encoding: encoding of a table that is text.
+        score: name of the metric of a wide table.
+        is_alone: whether there is only this file, so that each column of numbers is a
+            candidate. Of several files, each is a candidate and its columns are metrics.
+    """
+
     prompt: str | None
     example: str | None
     encoding: str | None
     score: str
-    # Whether it is the only file, so that columns of numbers may be candidates
     is_alone: bool
 
 
 def _read(path: Path, columns: _Columns) -> list[_File]:
+    """Read a file or a folder of any format.
+
+    The content decides the format of a JSON file, because promptfoo, Inspect and lm-eval
+    all write .json.
+    """
     if path.is_dir():
         return _folder(path)
     if not path.is_file():
@@ -386,14 +448,14 @@ def _read(path: Path, columns: _Columns) -> list[_File]:
         _check_text(path)
     if suffix not in KINDS:
         raise InvalidArgumentError(
-            f"{path}: {suffix or 'a file without an ending'} is not read. Give {FORMATS}."
+            f"asktell cannot read results from {path}. Give {FORMATS}."
         )
     return [_table(path, columns)]
 
 
 @contextmanager
 def _curable() -> Iterator[None]:
-    """What is wrong with a file that cannot be read, and then what to do."""
+    """Add the cure to the error of a file that cannot be read."""
     try:
         yield
     except InvalidArgumentError as error:
@@ -403,18 +465,21 @@ def _curable() -> Iterator[None]:
 
 
 def _check_text(path: Path) -> None:
-    """Refuse a file that is binary, or text in which every second byte is 0, before it is read as a table."""
+    """Refuse a binary file, or UTF-16 without a byte order mark, before it is read as a table."""
     data = path.read_bytes()
     if b"\0" in data and not data.startswith(
         (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     ):
         raise InvalidArgumentError(
-            f"{path}: not a table in text: it holds null bytes. If it is UTF-16, say so: --encoding utf-16-le."
+            f"{path} is not a table in text, because it has null bytes. Pass --encoding "
+            "utf-16-le if it is UTF-16."
         )
 
 
 def _folder(path: Path) -> list[_File]:
-    """lm-eval's samples in a folder and those below it, or else Inspect logs."""
+    """Read lm-eval's samples in a folder and its subfolders, or else Inspect logs."""
+    # lm-eval puts its averages next to the samples, as .json files. So look for samples
+    # first.
     samples = sorted(each for each in path.rglob("samples_*.jsonl") if each.is_file())
     if samples:
         return _lm_eval(samples)
@@ -425,13 +490,18 @@ def _folder(path: Path) -> list[_File]:
     )
     if not logs:
         raise InvalidArgumentError(
-            f"{path}: the folder has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor Inspect "
-            "logs (.eval, .json). Name a file in it."
+            f"The folder {path} has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor "
+            "Inspect logs (.eval, .json). Give the path of a file in it."
         )
     return [_inspect(each) for each in logs]
 
 
 def _json(path: Path, columns: _Columns) -> _File:
+    """Read promptfoo's results, an Inspect log or a table of scores from a JSON file.
+
+    Raises:
+        InvalidArgumentError: the file has averages only, or is none of these.
+    """
     with _curable():
         found = from_json(read_text(path, columns.encoding), path, 1)
     if isinstance(found, dict):
@@ -445,18 +515,18 @@ def _json(path: Path, columns: _Columns) -> _File:
             "configs" in found or "lm_eval_version" in found
         ):
             raise InvalidArgumentError(
-                f"{path}: these are lm-eval's averages. A verdict needs the samples: run lm-eval with --log_samples, "
-                "and give the samples_*.jsonl beside this file."
+                f"{path} has lm-eval's averages, but a verdict needs the samples. Run lm-eval with "
+                "--log_samples, and give the samples_*.jsonl next to this file."
             )
     return _table(path, columns)
 
 
 def _json_lines(path: Path, columns: _Columns) -> _File | None:
-    """lm-eval's samples or promptfoo's results; None of a table."""
+    """Read lm-eval's samples or promptfoo's results from a JSONL file. None if the file is a table of scores."""
     with _curable():
         rows = [row for _, row in jsonl(path, columns.encoding)]
     if not rows:
-        raise InvalidArgumentError(f"{path}: the file has no rows. Give {FORMATS}.")
+        raise InvalidArgumentError(f"{path} has no rows. Give {FORMATS}.")
     if {"doc_id", "doc"} <= set(rows[0]):
         (file,) = _lm_eval([path])
         return file
@@ -467,47 +537,54 @@ def _json_lines(path: Path, columns: _Columns) -> _File | None:
 
 
 def _named(files: Sequence[_File]) -> tuple[dict[str, Evaluations], dict[str, str]]:
-    """Every candidate's evaluations by its name; a name that several files have is one of each file's."""
-    own = _names_of([file.path for file in files])
-    times = Counter(
-        each.name for file in files for each in file.candidates if each.name is not None
-    )
-    unnamed = [
-        (file, each) for file in files for each in file.candidates if each.name is None
-    ]
-    # Such as all models, all tasks
-    suggested = [*zip(*(each.names for _, each in unnamed), strict=False)]
-    chosen = (
-        next((names for names in suggested if len(set(names)) == len(names)), None)
-        if len(unnamed) > 1
-        else None
-    )
-    if chosen is None:
-        chosen = tuple(own[file.path] for file, _ in unnamed)
-    names = dict(zip((id(each) for _, each in unnamed), chosen, strict=True))
+    """Name every candidate, and return its evaluations and its text by this name.
+
+    A candidate that has the same name in several files becomes one candidate per file,
+    because two runs of one prompt are what users compare.
+    """
+    of_file = _names_of([file.path for file in files])
+    each_with_file = [(file, each) for file in files for each in file.candidates]
+    times = Counter(each.name for _, each in each_with_file)
+    unnamed = _names_of_unnamed(each_with_file, of_file)
+
     made: dict[str, list[Evaluations]] = {}
     texts: dict[str, str] = {}
-    known = set[str]()
-    for file in files:
-        for each in file.candidates:
+    for file, each in each_with_file:
+        if each.name is None:
+            name = unnamed[id(each)]
+        elif times[each.name] == 1:
             name = each.name
-            if name is None:
-                name = names[id(each)]
-            elif times[name] > 1:
-                name = (
-                    own[file.path]
-                    if len(file.candidates) == 1
-                    else f"{own[file.path]}/{name}"
-                )
-            made.setdefault(name, []).append(each.made)
-            if each.text and each.text not in known:
-                texts[name] = each.text
-                known = set(texts.values())
+        elif len(file.candidates) == 1:
+            name = of_file[file.path]
+        else:
+            name = f"{of_file[file.path]}/{each.name}"
+        made.setdefault(name, []).append(each.made)
+        # A text names one candidate. Later candidates with the same text go without.
+        if each.text and each.text not in texts.values():
+            texts[name] = each.text
     return {name: _joined(parts) for name, parts in made.items()}, texts
 
 
+def _names_of_unnamed(
+    candidates: Sequence[tuple[_File, _Candidate]], of_file: Mapping[Path, str]
+) -> dict[int, str]:
+    """Names for the candidates without a name, by the candidate's id().
+
+    Each candidate suggests the same kinds of names, such as its model and its task. The
+    first kind that tells all candidates apart is used, and otherwise the file names.
+    """
+    unnamed = [(file, each) for file, each in candidates if each.name is None]
+    chosen = tuple(of_file[file.path] for file, _ in unnamed)
+    if len(unnamed) > 1:
+        for names in zip(*(each.names for _, each in unnamed), strict=False):
+            if len(set(names)) == len(names):
+                chosen = names
+                break
+    return {id(each): name for (_, each), name in zip(unnamed, chosen, strict=True)}
+
+
 def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
-    """A name for each file, the shortest way to tell them apart."""
+    """Name each file by the shortest part of its path that differs between the files."""
     ways = (
         lambda path: path.stem,
         lambda path: path.parent.name or path.stem,
@@ -524,23 +601,32 @@ def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _table(path: Path, columns: _Columns) -> _File:
+    """Read a table of scores, long (a row per evaluation) or wide (a row per example).
+
+    Raises:
+        InvalidArgumentError: a named column is missing, no column holds numbers, or
+            candidates are named and examples are not.
+    """
     encoding = columns.encoding if path.suffix.lower() in _OF_TEXT else None
     with _curable():
         table = Table(path, [*_PROMPTS, *_EXAMPLES], encoding=encoding)
-    # Of most tables the same one in each row
-    headers = dict.fromkeys(tuple(row.values) for row in table.rows)
-    names = list(dict.fromkeys(str(name) for header in headers for name in header))
+
+    # Find the columns that have a role. Each of the others is a metric or is left out.
+    names = table.names
     prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt-column")
     example = _column(columns.example, _EXAMPLES, names, path, "--example-column")
-    rest = [
-        name
-        for name in names
-        if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)
-    ]
-    left_out = [name for name in rest if name.strip().lower() in _NO_SCORES]
-    numbers = {name: _numbers(table, name) for name in rest if name not in left_out}
-    scores = {name: column for name, column in numbers.items() if column is not None}
-    left_out += [name for name, column in numbers.items() if column is None]
+    segment, error = _named_like(_SEGMENT, names), _named_like(_ERROR, names)
+    scores, left_out = {}, []
+    for name in names:
+        if name in (prompt, example, segment, error):
+            continue
+        is_score = name.strip().lower() not in _NO_SCORES
+        column = _numbers(table, name) if is_score else None
+        if column is None:
+            left_out.append(name)
+        else:
+            scores[name] = column
+
     file = _File(path, "a table", [])
     if left_out:
         file.notes.append(
@@ -548,92 +634,132 @@ def _table(path: Path, columns: _Columns) -> _File:
         )
     if not scores:
         raise InvalidArgumentError(
-            f"{path}: no column holds numbers; there are {some(names)}. Give {FORMATS}."
+            f"{path} has no column of numbers. Its columns are {some(names)}. "
+            f"Give {FORMATS}."
         )
     if prompt is not None and example is None:
         raise InvalidArgumentError(
-            f"{path}: the column {prompt!r} names the candidates, but no column names the examples, by which they are "
-            f"compared. Name it: --example-column COLUMN; there are {some(names)}."
+            f"{path} has the candidates in the column {prompt!r}, but no known column "
+            "for the examples. Candidates are compared on the same examples. Pass "
+            f"--example-column COLUMN. The columns are {some(names)}."
         )
-    ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
-    made = Evaluations(ids, scores, _errors(table, names))
-    if prompt is not None:
-        file.candidates.extend(_long(table, prompt, made))
-    elif columns.is_alone:
-        file.candidates.extend(_wide(made, columns.score))
-    else:
-        file.candidates.append(_Candidate(None, made))
     if example is None and not columns.is_alone:
         file.notes.append(
             f"{path.name}: no column names the examples, so rows are matched by their position."
         )
-    labels = next((name for name in names if name.lower() == _SEGMENT), None)
-    if labels is not None:
-        file.segments.update(
-            (id_, str(row.values[labels]))
-            for id_, row in zip(ids, table.rows, strict=True)
-            if row.values.get(labels)
-        )
+
+    # A row without an example's name gets its position as name.
+    named = _texts_in(table, example)
+    ids = [named.get(at, str(at + 1)) for at in range(len(table.rows))]
+    made = Evaluations(ids, scores, _texts_in(table, error))
+    file.candidates.extend(_candidates(table, prompt, made, columns))
+    for at, label in _texts_in(table, segment).items():
+        file.segments[ids[at]] = label
     return file
+
+
+def _candidates(
+    table: Table, prompt: str | None, made: Evaluations, columns: _Columns
+) -> Iterator[_Candidate]:
+    """Split the evaluations of a table into those of each candidate."""
+    if prompt is not None:
+        # A long table, with the candidate's name in each row
+        by_name: dict[str, list[int]] = {}
+        for at, row in enumerate(table.rows):
+            name = row.values.get(prompt)
+            if name in (None, ""):
+                raise InvalidArgumentError(
+                    f"{table.where(row)}: the column {prompt!r} is empty. Write the "
+                    "candidate's name there."
+                )
+            by_name.setdefault(str(name), []).append(at)
+        for own, rows in by_name.items():
+            yield _Candidate(own, made.among(rows))
+    elif columns.is_alone:
+        # A wide table, with a column of scores per candidate
+        for name, column in made.scores.items():
+            known = np.flatnonzero(~np.isnan(column))
+            all_rows = Evaluations(made.examples, {columns.score: column}, {})
+            is_full = len(known) == len(column)
+            yield _Candidate(
+                name, all_rows if is_full else all_rows.among(known.tolist())
+            )
+    else:
+        # One of several files, each with the scores of one candidate
+        yield _Candidate(None, made)
+
+
+def _named_like(word: str, names: Sequence[str]) -> str | None:
+    """The first column with this name in any case."""
+    return next((name for name in names if name.lower() == word), None)
 
 
 def _column(
     given: str | None, usual: Sequence[str], names: Sequence[str], path: Path, flag: str
 ) -> str | None:
+    """Find a column.
+
+    Args:
+        given: the name that the user passed, or None.
+        usual: usual names in lower case. The first that the table has is used.
+        names: the table's columns.
+        path: the file, for messages.
+        flag: the option with which the user passes the name, for messages.
+
+    Returns:
+        The column's name, or None if the user passed none and no usual name is there.
+
+    Raises:
+        InvalidArgumentError: the table does not have the column that the user passed.
+    """
     if given is not None:
         if given not in names:
             raise InvalidArgumentError(
-                f"{path}: there is no column {given!r} ({flag}){nearest(given, names)}; there are {some(names)}."
+                f"{path} has no column {given!r} ({flag}){nearest(given, names)}. Its columns are {some(names)}."
             )
         return given
     by_name = {name.strip().lower(): name for name in reversed(names)}
     return next((by_name[name] for name in usual if name in by_name), None)
 
 
-def _id(row: Row, column: str | None, number: int) -> str:
-    value = None if column is None else row.values.get(column)
-    return str(number) if value in (None, "") else str(value)
+def _numbers(table: Table, name: str) -> Float[Floats, " rows"] | None:
+    """The column as numbers with NaN for empty cells, or None if it is no score.
 
+    A column is no score if it is empty, or if more than half of its cells are texts.
 
-def _numbers(table: Table, name: str) -> Vector | None:
-    """The column as numbers, NaN where it is empty; None if most of it is text, or all of it is empty."""
+    Raises:
+        InvalidArgumentError: a column of numbers has a text or an infinite number.
+    """
     values = [row.values.get(name) for row in table.rows]
+    texts: list[int] = []
     try:
         column = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        # Some cells are empty, or hold something else: they are read one by one
-        column = None
-    if (
-        column is not None
-        and column.shape == (len(values),)
-        and not np.isinf(column).any()
-    ):
-        return None if np.isnan(column).all() else column
-    found = [_number(value) for value in values]
-    known = [
-        (at, number)
-        for at, number in enumerate(found)
-        if number is None or not math.isnan(number)
-    ]
-    texts = [at for at, number in known if number is None]
-    if not known or len(texts) > (1.0 - _MOSTLY) * len(known):
+        column = np.empty(0)
+    if column.shape != (len(values),):
+        # Some cell is a truth value, a word for "unknown" or no number, which NumPy
+        # does not convert. Read the cells one by one, which is slower.
+        found = [_number(value) for value in values]
+        texts = [at for at, number in enumerate(found) if number is None]
+        column = np.array(
+            [math.nan if number is None else number for number in found],
+            dtype=np.float64,
+        )
+
+    n_known = len(texts) + int(np.count_nonzero(~np.isnan(column)))
+    if n_known == 0 or len(texts) > (1.0 - _MOSTLY) * n_known:
         return None
-    if wrong := texts or [
-        at for at, number in known if number is not None and math.isinf(number)
-    ]:
+    wrong = texts or np.flatnonzero(np.isinf(column)).tolist()
+    if wrong:
         value = values[wrong[0]]
-        is_comma = re.fullmatch(r"-?\d+,\d+", str(value).strip())
-        cure = (
-            "Write decimals with a point."
-            if is_comma
-            else "Write a number there, or nothing where none is known."
-        )
+        cure = "Write a number there, or leave the cell empty if it is unknown."
+        if re.fullmatch(r"-?\d+,\d+", str(value).strip()):
+            cure = "Write decimals with a point."
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. {cure}"
+            f"{table.where(table.rows[wrong[0]])}: the column {name!r} must hold finite "
+            f"numbers, got {short(value)}. {cure}"
         )
-    return np.array(
-        [math.nan if number is None else number for number in found], dtype=np.float64
-    )
+    return column
 
 
 def _number(value: object) -> float | None:
@@ -651,35 +777,12 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _errors(table: Table, names: Sequence[str]) -> dict[int, str]:
-    """Why evaluations failed, by the position of their rows."""
-    error = next((name for name in names if name.lower() == _ERROR), None)
-    if error is None:
+def _texts_in(table: Table, column: str | None) -> dict[int, str]:
+    """The cells of a column that are not empty, as texts, by their row's position."""
+    if column is None:
         return {}
-    reasons = ((at, row.values.get(error)) for at, row in enumerate(table.rows))
-    return {at: str(reason) for at, reason in reasons if reason not in (None, "")}
-
-
-def _long(table: Table, prompt: str, made: Evaluations) -> Iterator[_Candidate]:
-    by_name: dict[str, list[int]] = {}
-    for at, row in enumerate(table.rows):
-        name = row.values.get(prompt)
-        if name in (None, ""):
-            raise InvalidArgumentError(
-                f"{table.where(row)}: {prompt!r} is empty; write the candidate's name there."
-            )
-        by_name.setdefault(str(name), []).append(at)
-    for own, rows in by_name.items():
-        yield _Candidate(own, made.among(rows))
-
-
-def _wide(made: Evaluations, metric: str) -> Iterator[_Candidate]:
-    for name, column in made.scores.items():
-        known = np.flatnonzero(~np.isnan(column))
-        own = Evaluations(made.examples, {metric: column}, {})
-        yield _Candidate(
-            name, own if len(known) == len(column) else own.among(known.tolist())
-        )
+    cells = ((at, row.values.get(column)) for at, row in enumerate(table.rows))
+    return {at: str(cell) for at, cell in cells if cell not in (None, "")}
 
 
 # promptfoo
@@ -694,7 +797,12 @@ def _is_of_promptfoo(row: object) -> bool:
 
 
 def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
-    """A candidate is a prompt with a provider. Tests are matched by their variables: a filter renumbers them."""
+    """Read promptfoo's results.
+
+    A candidate is a prompt with a provider. Tests are matched by their variables, because a
+    filter renumbers them.
+    """
+    # A part of the name that is the same for all candidates is left out.
     providers = {_provider(row) for row in rows if isinstance(row, dict)}
     labels = {_label(row) for row in rows if isinstance(row, dict)}
     found: dict[str, list[Made]] = {}
@@ -702,7 +810,7 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
     for number, row in enumerate(rows, start=1):
         if not _is_of_promptfoo(row):
             raise InvalidArgumentError(
-                f"{path}, result {number}: not a result of promptfoo: {short(row)}. Export the results again."
+                f"{path}, result {number}: {short(row)} is not a result of promptfoo. Export the results again."
             )
         parts = [_provider(row)] * (len(providers) > 1) + [_label(row)] * (
             len(labels) > 1 or len(providers) == 1
@@ -712,7 +820,7 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
             scores, test = scores_of(row), _test(row)
         except (TypeError, ValueError, AttributeError) as error:
             raise InvalidArgumentError(
-                f"{path}, result {number}: not a result of promptfoo that can be read ({error}). Export them again."
+                f"{path}, result {number}: The result of promptfoo cannot be read ({error}). Export the results again."
             ) from error
         failed = isinstance(scores, Exception)
         made = Made(
@@ -730,11 +838,13 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
+    """The prompt's template, or None if the result has no text."""
     raw = row["prompt"].get("template") or row["prompt"].get("raw")
     return raw if isinstance(raw, str) and raw.strip() else None
 
 
 def _label(row: Mapping[str, Any]) -> str:
+    """The label of the prompt of a result, or else its id or number."""
     prompt = row["prompt"] if isinstance(row.get("prompt"), dict) else {}
     return str(
         prompt.get("label") or prompt.get("id") or f"prompt-{row.get('promptIdx', 0)}"
@@ -742,6 +852,7 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _provider(row: Mapping[str, Any]) -> str:
+    """The label or the id of the provider of a result. Empty if it has none."""
     provider = row.get("provider")
     return (
         str(provider.get("label") or provider.get("id"))
@@ -751,6 +862,11 @@ def _provider(row: Mapping[str, Any]) -> str:
 
 
 def _test(row: Mapping[str, Any]) -> str:
+    """The name of a test, made of its variables, its description and its assertions.
+
+    The number of a test is no name, because a filter changes it. A short test with one
+    variable is named by the variable's value, which readers recognize.
+    """
     case = row.get("testCase") or {}
     about = {
         "vars": row.get("vars") or case.get("vars"),
@@ -776,7 +892,11 @@ def _test(row: Mapping[str, Any]) -> str:
 
 
 def _inspect(path: Path) -> _File:
-    """A candidate is what a log is of; of a log that `InspectTask` wrote, each of the prompts in it."""
+    """Read an Inspect log.
+
+    A log is one candidate. A log that `InspectTask` wrote has several prompts, and each is a
+    candidate.
+    """
     log = read_log(path)
     model, scoring = str(log.eval.get("model")), Scoring()
     found: dict[str | None, list[Made]] = {}
@@ -809,7 +929,11 @@ def _inspect(path: Path) -> _File:
 
 
 def _lm_eval(paths: Iterable[Path]) -> list[_File]:
-    """A candidate is a folder of samples, as lm-eval has one per model; of a task that it has twice, each file is."""
+    """Read lm-eval's samples.
+
+    A folder is one candidate, because lm-eval writes a folder per model. If a folder has a
+    task twice, each of its files is a candidate.
+    """
     paths = list(paths)
     parts = {path: _SAMPLES.fullmatch(path.name) for path in paths}
     tasks = {
@@ -817,12 +941,14 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
         for path, part in parts.items()
     }
     times = Counter((path.parent, tasks[path]) for path in paths)
+    # Documents of different tasks have the same numbers. The task tells them apart.
     several = len(set(tasks.values())) > 1
     documents: dict[Path, list[Made]] = {}
     names: dict[Path, tuple[str, ...]] = {}
     for path in paths:
         made = _documents(path, f"{tasks[path]}/" if several else "")
         alone = times[path.parent, tasks[path]] > 1
+        # All tasks of a model are one candidate, so their documents come together.
         at = path if alone or len(paths) == 1 else path.parent / "samples"
         documents.setdefault(at, []).extend(made)
         names[at] = () if alone else (path.parent.name,)
@@ -835,7 +961,16 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
 
 
 def _documents(path: Path, task: str) -> list[Made]:
-    """Every document with its scores; of several filters, each metric as "metric,filter"."""
+    """Read the documents of a file with their scores.
+
+    Args:
+        path: the file.
+        task: prefix of the documents' names, if there are several tasks.
+
+    Returns:
+        One evaluation per document. If lm-eval applied several filters, a metric is named
+        "metric,filter".
+    """
     rows = list(jsonl(path))
     filters = {str(row.get("filter")) for _, row in rows}
     found: dict[str, dict[str, float]] = {}
@@ -843,13 +978,14 @@ def _documents(path: Path, task: str) -> list[Made]:
     for line, row in rows:
         if "doc_id" not in row:
             raise InvalidArgumentError(
-                f"{path}, line {line}: not a sample of lm-eval: it has no 'doc_id'. Give the file as lm-eval wrote it."
+                f"{path}, line {line}: The sample of lm-eval has no 'doc_id'. Give the file as lm-eval wrote it."
             )
         # By its content: lm-eval misnumbers documents that were chosen by --samples.
         document = f"{task}{str(row.get('doc_hash') or row['doc_id'])[:12]}"
         which = str(row.get("filter"))
         times[document, which] += 1
-        if times[document, which] > 1:  # a document that the task has twice
+        # Number the copies of a document that the task has twice.
+        if times[document, which] > 1:
             document = f"{document}#{times[document, which]}"
         own = row.get("metrics") if isinstance(row.get("metrics"), list) else None
         names = (
@@ -867,5 +1003,5 @@ def _documents(path: Path, task: str) -> list[Made]:
             (name, float(value)) for name, value in numbers.items()
         )
     if not rows:
-        raise InvalidArgumentError(f"{path}: the file has no samples.")
+        raise InvalidArgumentError(f"{path} has no samples.")
     return [Made(example, scores) for example, scores in found.items()]

@@ -66,7 +66,7 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
             ensure_ascii=False,
         )
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"A chat must be JSON data: {error}.") from error
+        raise InvalidArgumentError(f"A chat must be JSON data ({error}).") from error
 
 
 def text_of(prompt: object) -> str:
@@ -139,6 +139,8 @@ def check_fields(
         InvalidArgumentError: a field is not a column, or a prompt is an invalid chat.
             The message has the prompt, the field and the columns.
     """
+    # The columns of the dataset are found only if a prompt has fields, because a
+    # dataset can be large.
     common: set[str] | None = None
     for name, text in (
         prompts.items() if isinstance(prompts, Mapping) else enumerate(prompts)
@@ -263,6 +265,7 @@ class Framing:
         )
 
     def _of_text(self, prompt: str, example: Example) -> Chat:
+        """Turn a plain prompt into a chat, with or without fields."""
         wanted = fields_of(prompt, self.fields)
         text = filled(prompt, values_of(example)) if self.fields else prompt
         system = self.system
@@ -276,6 +279,7 @@ class Framing:
         return Chat((*_system(system), {"role": "user", "content": user}))
 
     def _of_chat(self, made: Chat, example: Example) -> Chat:
+        """Fill in the fields of a chat. Without fields, add the input to its last user turn."""
         messages, values = (
             [dict(message) for message in made.messages],
             values_of(example),
@@ -335,6 +339,7 @@ def _names(text: str, escaped: bool = False) -> list[str]:
 
 
 def _shown(value: object) -> str:
+    """Convert the value of a field to text. Lists and objects become JSON."""
     if isinstance(value, str):
         return value
     return (
@@ -354,6 +359,14 @@ def _common(examples: Iterable[Example]) -> set[str]:
 
 
 def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
+    """The end of a message about a field that an example lacks.
+
+    Args:
+        field: name of the field.
+        examples: the dataset.
+        is_text: whether the prompt is a plain text, so that its braces may be just braces.
+    """
+    # Name a row, because a column with a few empty cells is the usual mistake.
     without = next(e for e in examples if values_of(e).get(field) is None)
     columns = _common(examples)
     if any(values_of(e).get(field) is not None for e in examples):
@@ -389,6 +402,11 @@ def _check_escaped(text: str, examples: Sequence[Example], fields: bool | None) 
 
 
 def _objects(what: str, items: object) -> Iterator[Mapping[str, Any]]:
+    """Check that items are a list of objects, and yield them.
+
+    Raises:
+        InvalidArgumentError: they are something else.
+    """
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Sequence):
         raise InvalidArgumentError(
             f"{what} must be a list of objects, got {short(items)}."
@@ -402,6 +420,11 @@ def _objects(what: str, items: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
+    """Check messages and tools, and return them as a chat.
+
+    Raises:
+        InvalidArgumentError: a message or a tool is invalid. The message has its number.
+    """
     if not messages:
         raise InvalidArgumentError("A chat needs at least one message, got none.")
     for number, message in enumerate(messages, start=1):

@@ -9,12 +9,14 @@ from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell import InvalidArgumentError, Study
 from asktell.extend import Goal, nearest, some
 from asktell_adapters.rows import Table, check_column
 
 _ROLES = "A table of scores has one row per evaluation, and the columns prompt, example and one per metric."
+Floats: TypeAlias = npt.NDArray[np.float64]
 # Prompt, example, scores (None: the evaluation failed)
 _Cell: TypeAlias = tuple[str, str, list[float] | None]
 
@@ -33,10 +35,10 @@ class RecordedScores:
         features: features of the prompts, shape (K, d), or None.
     """
 
-    scores: npt.NDArray[np.float64]
+    scores: Float[Floats, "prompts examples metrics *repeats"]
     prompts: tuple[str, ...]
     segments: tuple[str, ...] | None = None
-    features: npt.NDArray[np.float64] | None = None
+    features: Float[Floats, "prompts features"] | None = None
 
     @classmethod
     def read(cls, path: str | Path, goal: Goal) -> Self:
@@ -120,6 +122,7 @@ class RecordedScores:
             np.zeros((len(rows), len(columns), len(goal.metrics))),
             np.zeros((len(rows), len(columns), 1)),
         )
+        # `seen` also marks failed evaluations, which have no scores.
         seen = np.zeros((len(rows), len(columns)), dtype=bool)
         for prompt, example, scores in cells:
             at = rows[prompt], columns[example]
@@ -129,13 +132,13 @@ class RecordedScores:
                 counts[at] += 1
         if not seen.all() or not seen.size:
             raise InvalidArgumentError(
-                f"{where}: {int((~seen).sum()):,} of {seen.size:,} evaluations are missing. A simulation needs each of "
-                f"the {len(rows)} prompts on each of the {len(columns)} examples; {int(seen.all(axis=0).sum())} of the "
+                f"{where} lacks {int((~seen).sum()):,} of {seen.size:,} evaluations. A simulation needs each of "
+                f"the {len(rows)} prompts on each of the {len(columns)} examples. {int(seen.all(axis=0).sum())} of the "
                 "examples have all prompts."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
             raise InvalidArgumentError(
-                f"{where}: examples without a segment: {some(unknown)}. Give each example one."
+                f"{where} has no segment for the examples {some(unknown)}. Give each example a segment."
             )
         # 0 / 0 gives NaN where all evaluations failed
         with np.errstate(invalid="ignore"):
@@ -148,18 +151,24 @@ class RecordedScores:
 
     @classmethod
     def _of_arrays(cls, path: Path, goal: Goal) -> Self:
+        """Read a `.npz` file. See `read`.
+
+        Raises:
+            InvalidArgumentError: the file cannot be read, or its arrays do not fit together.
+        """
         if not path.is_file():
             raise InvalidArgumentError(f"There is no file {str(path)!r}.")
         try:
+            # Without pickle, loading a file cannot run code.
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except (ValueError, AttributeError, zipfile.BadZipFile) as error:
             raise InvalidArgumentError(
-                f"{path}: not a .npz of plain arrays: {error}"
+                f"{path} is not a .npz file of plain arrays ({error})."
             ) from error
         if missing := [name for name in ("scores", "metrics") if name not in arrays]:
             raise InvalidArgumentError(
-                f"{path}: no array {missing[0]!r}. The file has {sorted(arrays)}."
+                f"{path} has no array {missing[0]!r}. Its arrays are {sorted(arrays)}."
             )
         scores, metrics = (
             arrays["scores"],
@@ -171,7 +180,7 @@ class RecordedScores:
             or scores.dtype.kind not in "fiub"
         ):
             raise InvalidArgumentError(
-                f"{path}: got scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
+                f"{path} has scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
                 f"(K, N, {len(metrics)}) or (K, N, {len(metrics)}, R) for the metrics {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
@@ -192,17 +201,18 @@ def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
     for name in wanted:
         if name not in known:
             raise InvalidArgumentError(
-                f"{where}: no metric {name!r}{nearest(name, known)}. It has {known}."
+                f"{where} has no metric {name!r}{nearest(name, known)}. Its metrics are {known}."
             )
 
 
 def _number(value: Any, column: str, where: str) -> float | None:
+    """Convert a cell to a number. None if it is empty or NaN, which marks a failure."""
     if value is None or value == "":
         return None
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"{where}: got {value!r} in the column {column!r}. Write a number, or nothing if the evaluation failed."
+            f"{where}: The column {column!r} has {value!r}. Write a number, or nothing if the evaluation failed."
         ) from None
     return None if math.isnan(number) else number

@@ -41,12 +41,31 @@ class Row(NamedTuple):
 class Table:
     """The rows of a file or folder, in order. Empty rows are left out.
 
-    The ending of the path determines the kind of table. See `load_examples` for the
-    options. The delimiter of a CSV file is detected from the `wanted` columns.
+    The ending of the path determines the kind of table.
+
+    ```python
+    table = Table("results.csv", wanted=["prompt", "example"])
+    table.rows[0].values["prompt"]
+    ```
+
+    Args:
+        path: the file, or a folder that `Dataset.save_to_disk` wrote.
+        wanted: columns that the caller looks for. The delimiter of a CSV file is detected
+            from them.
+        delimiter: delimiter of a CSV or TSV file (default: a tab in TSV, else detected).
+        encoding: encoding of a text file (default: that of its byte order mark, else
+            UTF-8).
+        sheet: sheet of an Excel file (default: the first).
+        split: split of a folder with several splits.
+
+    Attributes:
+        path: the file or folder.
+        rows: the rows.
+        place: what a row's number counts, "line" or "row".
 
     Raises:
-        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown
-            kind or has no rows, or an option does not apply to its kind.
+        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown kind
+            or has no rows, or an option does not apply to its kind.
     """
 
     def __init__(
@@ -65,50 +84,59 @@ class Table:
         suffix = "" if self.path.is_dir() else self.path.suffix.lower()
         kind = _KINDS.get(suffix)
         if kind is None:
-            known = ", ".join(sorted(filter(None, _KINDS)))
+            cure = " Save it as .xlsx." if suffix == ".xls" else ""
             raise InvalidArgumentError(
-                f"{path}: cannot read rows from a {suffix!r} file. Use {known}, or a folder of `datasets`."
-                + (" Save it as .xlsx." if suffix == ".xls" else "")
+                f"asktell cannot read rows from {path}, which is a {suffix!r} file. "
+                f"Use {', '.join(sorted(KINDS))}, or a folder of `datasets`.{cure}"
             )
-        options = {
+        given: dict[str, Any] = {
             "delimiter": delimiter,
             "encoding": encoding,
             "sheet": sheet,
             "split": split,
         }
-        for name, value in options.items():
-            if value is not None and name not in kind.options:
-                others = ", ".join(
-                    end or "folders"
-                    for end, other in _KINDS.items()
-                    if name in other.options
-                )
-                raise InvalidArgumentError(
-                    f"{path}: got {name}={value!r}, but {name} only applies to {others}."
-                )
-        given: dict[str, Any] = {name: options[name] for name in kind.options}
-        if "delimiter" in kind.options:
-            given["delimiter"] = delimiter or ("\t" if suffix == ".tsv" else None)
-            given["wanted"] = wanted
+        _check_options(path, kind, given)
+        options = {name: given[name] for name in kind.options}
+        if "delimiter" in options:
+            if suffix == ".tsv" and not delimiter:
+                options["delimiter"] = "\t"
+            options["wanted"] = wanted
+
         self.place = kind.place
-        found = kind.read(self.path, **given)
-        # Most cells are texts, and a large table has millions of them.
-        self.rows = [
-            Row(
-                n,
-                {
-                    name: value if type(value) is str else _plain_value(value)
-                    for name, value in row.items()
-                },
-            )
-            for n, row in found
-        ]
+        self.rows = []
+        for number, values in kind.read(self.path, **options):
+            # Most cells are texts, which are plain already. A large table has millions
+            # of them, so each saved call counts.
+            plain = {
+                name: value if type(value) is str else _plain_value(value)
+                for name, value in values.items()
+            }
+            self.rows.append(Row(number, plain))
         if not self.rows:
-            raise InvalidArgumentError(f"{path}: the file has no rows.")
+            raise InvalidArgumentError(f"{path} has no rows.")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns, in order. The rows of JSON may have different ones."""
+        # Most tables have the same header in each row, so compare headers first.
+        headers = dict.fromkeys(tuple(row.values) for row in self.rows)
+        return list(dict.fromkeys(str(name) for header in headers for name in header))
 
     def where(self, row: Row) -> str:
         """The place of a row, for messages."""
         return f"{self.path}, {self.place} {row.number}"
+
+
+def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) -> None:
+    """Refuse options that do not apply to this kind of table."""
+    for name, value in given.items():
+        if value is None or name in kind.options:
+            continue
+        endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]
+        raise InvalidArgumentError(
+            f"{name}={value!r} does not apply to {path}. It only applies to "
+            f"{', '.join(endings)}."
+        )
 
 
 def check_column(
@@ -129,12 +157,12 @@ def check_column(
         return
     names = list(map(str, row))
     if column in row:
-        raise InvalidArgumentError(f"{where}: {column!r} is empty.")
+        raise InvalidArgumentError(f"{where}: The column {column!r} is empty.")
     shown = ", ".join(map(repr, names[:_SHOWN])) + (
         ", ..." if len(names) > _SHOWN else ""
     )
     raise InvalidArgumentError(
-        f"{where}: no column {column!r}{nearest(column, names)}. The columns are {shown}."
+        f"{where}: The row has no column {column!r}{nearest(column, names)}. The columns are {shown}."
         + (f" {roles}" if roles else "")
     )
 
@@ -190,7 +218,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         return data.decode(found).removeprefix("\ufeff")
     except LookupError:
         raise InvalidArgumentError(
-            f"{path}: unknown encoding {encoding!r}. Examples of encodings are 'utf-8' and 'cp1252'."
+            f"Got the unknown encoding {encoding!r} for {path}. Examples of encodings are 'utf-8' and 'cp1252'."
         ) from None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -205,7 +233,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         cure = f"Pass its encoding. In cp1252, which Excel on Windows writes, this place reads {seen!r}."
         what = "UTF-8" if encoding is None else encoding
         raise InvalidArgumentError(
-            f"{path}, line {line}: not {what} ({error.reason}). {cure}"
+            f"{path}, line {line}: The text is not {what} ({error.reason}). {cure}"
         ) from error
 
 
@@ -230,7 +258,7 @@ def from_json(text: str, path: Path, line: int) -> Any:
                 if sum(name == other for other, _ in pairs) > 1
             )
             raise InvalidArgumentError(
-                f"{path}, line {line}: the key {twice!r} occurs twice."
+                f"{path}, line {line}: The key {twice!r} occurs twice."
             )
         return result
 
@@ -239,14 +267,14 @@ def from_json(text: str, path: Path, line: int) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
         raise InvalidArgumentError(
-            f"{path}, {where}: not JSON: {error.msg}."
+            f"{path}, {where}: The text is not JSON ({error.msg})."
         ) from error
     except (ValueError, RecursionError) as error:
         # A number with too many digits, or too many brackets
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}, line {line}: cannot read this JSON: {error}."
+            f"{path}, line {line}: Python cannot read this JSON ({error})."
         ) from error
 
 
@@ -260,7 +288,7 @@ def jsonl(
             row = from_json(text, path, line)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(
-                    f"{path}, line {line}: a row must be an object, got {type(row).__name__}."
+                    f"{path}, line {line}: A row must be an object, got {type(row).__name__}."
                 )
             yield line, row
 
@@ -280,12 +308,12 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
             else type(found).__name__
         )
         raise InvalidArgumentError(
-            f"{path}: got {what}, expected a list of objects, or an object with one such list."
+            f"{path} must have a list of objects, or an object with one such list, got {what}."
         )
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
             raise InvalidArgumentError(
-                f"{path}, row {number}: a row must be an object, got {short(row)}."
+                f"{path}, row {number}: A row must be an object, got {short(row)}."
             )
         yield number, row
 
@@ -293,15 +321,29 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
 def _csv(
     path: Path, delimiter: str | None, encoding: str | None, wanted: Sequence[str]
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read CSV or TSV. The line of a row is the line on which it ends.
+
+    Args:
+        path: the file.
+        delimiter: one character, or None to detect it.
+        encoding: its encoding, or None to detect it.
+        wanted: columns from which the delimiter is detected.
+
+    Raises:
+        InvalidArgumentError: the file is not CSV, a column occurs twice, or a row has
+            another number of columns than the header.
+    """
     text = read_text(path, encoding)
     if delimiter is not None and len(delimiter) != 1:
         raise InvalidArgumentError(
-            f"{path}: delimiter must be one character, got {delimiter!r}."
+            f"The delimiter of {path} must be one character, got {delimiter!r}."
         )
     delimiter = delimiter or _delimiter(text, wanted)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     with _fields_of(len(text)):
         try:
+            # Read all lines at once, because the size limit of the csv module is
+            # restored when this block ends.
             lines = [
                 (reader.line_num, cells)
                 for cells in reader
@@ -309,24 +351,22 @@ def _csv(
             ]
         except csv.Error as error:
             raise InvalidArgumentError(
-                f"{path}, line {reader.line_num}: not CSV: {error}"
+                f"{path}, line {reader.line_num}: The line is not CSV ({error})."
             ) from error
     if not lines:
         return
     (head, header), *rows = lines
+    # The header determines the width. Cells beyond it must be empty.
     width = len(header)
     # Spreadsheets write empty columns at the end
     while width and not header[width - 1].strip():
         width -= 1
     header = header[:width]
-    if len(set(header)) < width:
-        raise InvalidArgumentError(
-            f"{path}, line {head}: a column occurs twice in {header}. Rename one of them."
-        )
+    _check_header(header, f"{path}, line {head}")
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
-                f"{path}, line {line}: got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
+                f"{path}, line {line}: Got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
                 + (
                     f" Put a cell that contains {delimiter!r} in double quotes."
                     if len(cells) > width
@@ -337,7 +377,12 @@ def _csv(
 
 
 def _delimiter(text: str, wanted: Sequence[str]) -> str:
-    """The delimiter that gives the header most of the wanted columns, and among several most columns in total."""
+    """The delimiter that gives the header most of the wanted columns, and among several most columns in total.
+
+    Args:
+        text: the file.
+        wanted: names of columns.
+    """
 
     def fits(delimiter: str) -> tuple[int, int]:
         try:
@@ -352,6 +397,7 @@ def _delimiter(text: str, wanted: Sequence[str]) -> str:
         return sum(name in header for name in wanted), len(header)
 
     with _fields_of(len(text)):
+        # The header alone decides, because cells of data often contain commas.
         return max(_DELIMITERS, key=fits)
 
 
@@ -375,13 +421,16 @@ def _fields_of(characters: int) -> Iterator[None]:
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read a Parquet file. Rows count from 1."""
     with needs_extra("tables"):
         import pyarrow
         import pyarrow.parquet
     try:
         rows = pyarrow.parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidArgumentError(f"{path}: not Parquet: {error}") from error
+        raise InvalidArgumentError(
+            f"{path} is not a Parquet file ({error})."
+        ) from error
     yield from enumerate(rows, start=1)
 
 
@@ -390,14 +439,16 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     with needs_extra("tables"):
         import openpyxl
     try:
+        # data_only reads the values that Excel saved for formulas.
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as error:  # from zipfile, an XML parser or openpyxl
-        raise InvalidArgumentError(f"{path}: not an Excel file: {error}") from error
+    except Exception as error:
+        # The exception is from zipfile, an XML parser or openpyxl.
+        raise InvalidArgumentError(f"{path} is not an Excel file ({error}).") from error
     with contextlib.closing(book):
         names = [each.title for each in book.worksheets]
         if sheet is not None and sheet not in names:
             raise InvalidArgumentError(
-                f"{path}: no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}."
+                f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}."
             )
         sheet = sheet or names[0]
         rows, without_value = _cells(book[sheet])
@@ -406,22 +457,26 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     if not rows:
         return
     (head, titles), *rest = rows
-    columns = [
-        (i, str(title).strip())
-        for i, title in enumerate(titles)
-        if str(title or "").strip()
-    ]
-    header = [name for _, name in columns]
+    columns = {}
+    for i, title in enumerate(titles):
+        if str(title or "").strip():
+            columns[i] = str(title).strip()
+    _check_header(list(columns.values()), f"{path}, row {head}")
+    for number, row in rest:
+        # Excel leaves out the empty cells at the end of a row.
+        values = dict.fromkeys(columns.values(), "")
+        for i, value in enumerate(row):
+            if i in columns and value is not None:
+                values[columns[i]] = value
+        yield number, values
+
+
+def _check_header(header: Sequence[str], where: str) -> None:
+    """Refuse a header in which a column's name occurs twice."""
     if len(set(header)) < len(header):
         raise InvalidArgumentError(
-            f"{path}, row {head}: a column occurs twice in {header}. Rename one of them."
+            f"{where}: A column occurs twice in {list(header)}. Rename a column."
         )
-    for number, row in rest:
-        values = {}
-        for i, name in columns:
-            value = row[i] if i < len(row) else None
-            values[name] = "" if value is None else value
-        yield number, values
 
 
 def _cells(sheet: Any) -> tuple[list[tuple[int, list[Any]]], set[str]]:
@@ -453,7 +508,7 @@ def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
             )
     if lost:
         raise InvalidArgumentError(
-            f"{path}, sheet {sheet!r}: the file has formulas without their values, in {some(lost)}. Open it in Excel "
+            f"{path}, sheet {sheet!r}: The file has formulas without their values, in {some(lost)}. Open it in Excel "
             "or LibreOffice and save it, or replace the formulas by values."
         )
 
@@ -466,7 +521,7 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
         found: Any = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
         raise InvalidArgumentError(
-            f"{path} is a folder that Dataset.save_to_disk did not write: {error}. Pass a file in it."
+            f"{path} is a folder that Dataset.save_to_disk did not write ({error}). Pass a file in it."
         ) from error
     if isinstance(found, Mapping):
         names = list(found)
@@ -476,16 +531,17 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
             what = (
                 "needs a split"
                 if split is None
-                else f"no split {split!r}{nearest(split, names)}"
+                else f"has no split {split!r}{nearest(split, names)}"
             )
             raise InvalidArgumentError(
-                f"{path}: {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
+                f"{path} {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
             )
         found = found[split]
     elif split is not None:
         raise InvalidArgumentError(
-            f"{path}: got split={split!r}, but the folder has one dataset without splits."
+            f"Got split={split!r} for {path}, but the folder has one dataset without splits."
         )
+    # A class label is stored as a number, with the names in the features.
     labels = {
         name: feature
         for name, feature in found.features.items()
@@ -502,8 +558,16 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
 
 
 class _Kind(NamedTuple):
+    """A kind of table.
+
+    Attributes:
+        read: yields the number and the values of each row.
+        place: what a row's number counts.
+        options: names of the options that apply.
+    """
+
     read: Callable[..., Iterator[tuple[int, Mapping[str, Any]]]]
-    place: str  # what a row's number counts
+    place: str
     options: tuple[str, ...] = ()
 
 

@@ -48,9 +48,9 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"input": "a", "reference": "b"}\n{"input": "a"}',
-            r"d\.jsonl, line 2: no column 'reference'. The columns are 'input'\. Name the columns with input",
+            r"d\.jsonl, line 2: The row has no column 'reference'. The columns are 'input'\. Name the columns",
         ),
-        ("d.jsonl", '\n{"input": "a",', r"line 2, column 15: not JSON"),
+        ("d.jsonl", '\n{"input": "a",', r"line 2, column 15: The text is not JSON"),
         (
             "d.jsonl",
             '{"input": true, "reference": "b"}',
@@ -59,29 +59,33 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"input": "a", "reference": null}',
-            "line 1: 'reference' is empty",
+            "line 1: The column 'reference' is empty",
         ),
         (
             "d.json",
             '{"a": [], "b": []}',
-            "got an object with 2 lists, expected a list of objects, or an object with one such list",
+            "must have a list of objects, or an object with one such list, got an object with 2 lists",
         ),
         (
             "d.jsonl",
             '{"input": "a", "input": "b", "reference": "c"}',
-            "line 1: the key 'input' occurs twice",
+            "line 1: The key 'input' occurs twice",
         ),
-        ("d.jsonl", b'{"input": "a", "reference": "b"}\n\xff', "line 2: not UTF-8"),
+        (
+            "d.jsonl",
+            b'{"input": "a", "reference": "b"}\n\xff',
+            "line 2: The text is not UTF-8",
+        ),
         (
             "d.csv",
             "input,reference\na,b,c\n",
-            "line 2: got 3 columns.*header has 2.*in double quotes",
+            "line 2: Got 3 columns.*header has 2.*in double quotes",
         ),
-        ("d.csv", 'input,reference\n"a,b\n', "line 2: not CSV"),
+        ("d.csv", 'input,reference\n"a,b\n', "line 2: The line is not CSV"),
         (
             "d.csv",
             "text,reference\na,b\n",
-            r"line 2: no column 'input'. The columns are 'text', 'refer",
+            r"line 2: The row has no column 'input'. The columns are 'text', 'refer",
         ),
         (
             "d.csv",
@@ -92,10 +96,10 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.csv",
             "input,reference\na,caf\xe9 au lait".encode("cp1252"),
-            "line 2: not UTF-8.*In cp1252.*'a,café au lait'",
+            "line 2: The text is not UTF-8.*In cp1252.*'a,café au lait'",
         ),
-        ("d.parquet", "x", "not Parquet"),
-        ("d.xls", "x", r"cannot read rows from a '\.xls' file.* Save it as \.xlsx"),
+        ("d.parquet", "x", "is not a Parquet file"),
+        ("d.xls", "x", r"cannot read rows from .* Save it as \.xlsx"),
         ("d.txt", "x", r"Use \.csv, \.json, .*or a folder"),
     ],
 )
@@ -128,10 +132,14 @@ def test_prompts_of_every_format(
     [
         ("p.json", "[]", "no prompts"),
         ("p.json", '{"a": " "}', "prompt 'a' is empty"),
-        ("p.json", '["one"', "line 1, column 7: not JSON"),
-        ("p.csv", "text\none\n", r"line 2: no column 'prompt'. The columns are 'text'"),
-        ("p.csv", "id,prompt\na,one\na,two\n", "line 3: the id 'a' occurs twice"),
-        ("p.yaml", "a", "not '.yaml'"),
+        ("p.json", '["one"', "line 1, column 7: The text is not JSON"),
+        (
+            "p.csv",
+            "text\none\n",
+            r"line 2: The row has no column 'prompt'. The columns are 'text'",
+        ),
+        ("p.csv", "id,prompt\na,one\na,two\n", "line 3: The id 'a' occurs twice"),
+        ("p.yaml", "a", "files, got '.*p.yaml'"),
     ],
 )
 def test_bad_prompts_are_named_with_their_file(

@@ -98,7 +98,7 @@ def test_columns_of_other_names() -> None:
         Finished.read([path], prompt="whom")
     with pytest.raises(
         InvalidArgumentError,
-        match="Name it: --example-column COLUMN; there are 'who', 'what'",
+        match=r"--example-column COLUMN\. The columns are .who., .what.",
     ):
         Finished.read([path], prompt="who")
 

@@ -382,9 +382,9 @@ def test_files_hold_chats(tmp_path: Path, name: str, text: str) -> None:
         (
             "p.jsonl",
             '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}',
-            "line 2: the id 'x' occurs twice",
+            "line 2: The id 'x' occurs twice",
         ),
-        ("p.jsonl", '{"id": "x", "prompt": "a"}\n"b"', "1 of 2 prompts have an 'id'"),
+        ("p.jsonl", '{"id": "x", "prompt": "a"}\n"b"', "Only 1 of 2 prompts in"),
         ("p.toml", "x = 7", "prompt 'x': got 7, expected a text"),
         ("p.toml", "x = ", "not TOML"),
     ],

@@ -80,17 +80,17 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
     [
         (
             "prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n",
-            "1 of 4 evaluations are missing.*; 1 of",
+            "lacks 1 of 4 evaluations.* 1 of",
         ),
         ("prompt,example,accuracy\na,1,1\n", "no metric 'cost'"),
         ("prompt,accuracy,cost\na,1,1\n", "no column 'example'"),
         (
             "prompt,example,accuracy,cost\na,1,good,1\n",
-            "line 2: got 'good' in the column 'accuracy'",
+            "line 2: The column 'accuracy' has 'good'",
         ),
         (
             "prompt,example,accuracy,cost,segment\na,1,1,1,\na,2,1,1,x\n",
-            "without a segment: '1'",
+            "has no segment for the examples '1'",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None
         ),
         (
             {"scores": np.array([[[{}]]]), "metrics": ["accuracy"]},
-            "not a .npz of plain arrays",
+            "is not a .npz file of plain arrays",
         ),
     ],
 )

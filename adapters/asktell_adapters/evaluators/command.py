@@ -125,10 +125,15 @@ class CommandEvaluator:
         self._check_program()
 
     def _check_program(self) -> None:
+        """Check that the folder and the program exist.
+
+        Raises:
+            InvalidArgumentError: one does not, or the program may not be executed.
+        """
         name = self.command[0]
         if not self.folder.is_dir():
             raise InvalidArgumentError(
-                f"There is no folder {str(self.folder)!r} to start {name!r} in."
+                f"The folder {str(self.folder)!r}, in which {name!r} should start, does not exist."
             )
         place = str(self.folder / name) if os.path.dirname(name) else name
         if shutil.which(place) is None:
@@ -136,7 +141,7 @@ class CommandEvaluator:
                 f"in {str(self.folder)!r}" if os.path.dirname(name) else "on the PATH"
             )
             raise InvalidArgumentError(
-                f"There is no program {name!r} {where}, or you may not execute it."
+                f"The program {name!r} does not exist {where}, or you may not execute it."
             )
 
     async def __call__(self, trial: Trial) -> Scores:
@@ -152,7 +157,7 @@ class CommandEvaluator:
             ended = await self._run(self.request(trial))
         except OSError as error:
             raise EvaluatorError(
-                f"the program {self.command[0]!r} could not be started: {error}"
+                f"the program {self.command[0]!r} could not be started ({error})"
             ) from error
         lines = ended.lines()
         found = _metrics(lines[-1]) if lines else None
@@ -169,6 +174,8 @@ class CommandEvaluator:
         else:
             scores, details = found
             return Scores({"seconds": ended.seconds, **scores}, details)
+        # A failed evaluation may have cost money. Without it, a budget in money would
+        # be exceeded.
         raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines)
 
     def request(self, trial: Trial) -> str:
@@ -178,11 +185,16 @@ class CommandEvaluator:
             InvalidArgumentError: the trial's example is out of range.
         """
         row = self.examples[checked_example(trial.example, len(self.examples))]
+        if isinstance(row, Example):
+            reference = {} if row.reference is None else {"reference": row.reference}
+            columns = {row.input_column: row.input, **reference, **row.fields}
+        else:
+            columns = dict(row)
         data = {
             "prompt": trial.prompt,
             "prompt_id": trial.prompt_id,
             "candidate": trial.candidate or {"prompt": trial.prompt},
-            "example": _row_of(row) if isinstance(row, Example) else dict(row),
+            "example": columns,
             "trial": trial.id,
         }
         # json writes plain ASCII. In UTF-8, half a surrogate pair could not be written.
@@ -199,6 +211,8 @@ class CommandEvaluator:
         with tempfile.TemporaryFile() as given:
             given.write(request.encode())
             given.seek(0)
+            # A session of its own has a process group, so that all children can be
+            # stopped together.
             process = subprocess.Popen(
                 self.command,
                 stdin=given,
@@ -300,7 +314,8 @@ class _Ended(NamedTuple):
         """The lines of the kept output that are not empty."""
         end = self.output.end()
         lines = end.split(b"\n")
-        if self.output.is_cut:  # the first line may be incomplete
+        # The first line may be incomplete.
+        if self.output.is_cut:
             lines = lines[1:]
         return [line for line in lines if line.strip()]
 
@@ -313,6 +328,7 @@ class _Ended(NamedTuple):
 
 
 async def _read(reading: contextlib.AsyncExitStack, pipe: Any, tail: _Tail) -> None:
+    """Read a pipe into the tail in the event loop, until the end of the stack."""
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: tail, pipe
     )
@@ -324,6 +340,7 @@ async def _exit_code(process: "subprocess.Popen[bytes]") -> int:
     delay = _FIRST_LOOK
     while (code := process.poll()) is None:
         await asyncio.sleep(delay)
+        # Short programs are noticed at once, and long programs cost no CPU time.
         delay = min(1.5 * delay, _LAST_LOOK)
     return code
 
@@ -371,6 +388,7 @@ def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
 
 
 def _number(value: object) -> float | None:
+    """A value as a float, or None if it is no number. An integer can be too large for a float."""
     if not isinstance(value, Real):
         return None
     try:
@@ -380,6 +398,7 @@ def _number(value: object) -> float | None:
 
 
 def _instead(ended: _Ended, lines: Sequence[bytes]) -> str:
+    """The end of the message about a last line that is no JSON object."""
     if lines:
         return f"got {one_line(lines[-1].decode('utf-8', 'replace'), _SHOWN)!r}"
     if ended.output.is_cut:
@@ -388,16 +407,12 @@ def _instead(ended: _Ended, lines: Sequence[bytes]) -> str:
 
 
 def _ending(code: int) -> str:
+    """Words for an exit code. A negative code is the number of a signal."""
     if code > 0:
         return f"exit code {code}"
     with contextlib.suppress(ValueError):
         return f"the signal {signal.Signals(-code).name}"
     return f"the signal {-code}"
-
-
-def _row_of(example: Example) -> dict[str, Any]:
-    reference = {} if example.reference is None else {"reference": example.reference}
-    return {example.input_column: example.input, **reference, **example.fields}
 
 
 def _as_json(value: object) -> object:

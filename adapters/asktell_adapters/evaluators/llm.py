@@ -73,8 +73,14 @@ def _plain(asked: Asked | None) -> Any:
 class _Sorted:
     """A candidate, with its factors sorted by what they determine.
 
-    `client` are parameters of the LLM's client, `options` are options of a request, and
-    `fields` are values for names in braces.
+    Attributes:
+        prompt: the text, or an empty text if the candidates have no prompt.
+        framing: how prompt and example become a chat.
+        temperature: sampling temperature.
+        max_new_tokens: the response is cut after so many tokens.
+        client: parameters of the LLM's client, which choose the LLM.
+        options: options of a request, such as `top_p`.
+        fields: values for names in braces.
     """
 
     prompt: str
@@ -105,6 +111,7 @@ class _Scoring(Generic[_LLM]):
         fields: bool | None = None,
         keep_answers: bool = False,
     ) -> None:
+        # A class such as OpenAIChat has the methods of an LLM, too, but it makes LLMs.
         one = not isinstance(llm, type) and (
             hasattr(llm, "complete") or hasattr(llm, "acomplete")
         )
@@ -126,6 +133,8 @@ class _Scoring(Generic[_LLM]):
         self.with_cost = with_cost
         self.temperature = temperature
         self.seed = seed
+        # A candidate can have a temperature of its own. check_prompts() then corrects
+        # this.
         self._is_sampled = temperature > 0
         self._repeats_alike = True
         self.baseline: Asked | None = None
@@ -177,6 +186,8 @@ class _Scoring(Generic[_LLM]):
         if of.fields:
             given = replace(given, fields={**given.fields, **of.fields})
         chat = of.framing.chat(of.prompt, given)
+        # The number of the repeat is part of the key in a cache, so that repeats are
+        # not the same response.
         settings: dict[str, Any] = {
             "repeat": repeat,
             "tools": chat.tools,
@@ -223,7 +234,7 @@ class _Scoring(Generic[_LLM]):
             ]
             if without and self.with_cost:
                 raise InvalidArgumentError(
-                    f"The cost is a score, but the price of these models is unknown: {some(without)}. Give each a "
+                    f"The cost is a score, but the price of {some(without)} is unknown. Give each model a "
                     "price, for example OpenAIChat(..., price=Price(0.15, 0.6))."
                 )
 
@@ -245,7 +256,7 @@ class _Scoring(Generic[_LLM]):
             raise InvalidArgumentError(self._unknown(unused[0], candidates[0].client))
         if columns := sorted(added & set(values_of(self.examples[0]))):
             raise InvalidArgumentError(
-                f"{columns[0]!r} is a factor and a column of the data. Rename one of them."
+                f"{columns[0]!r} is both a factor and a column of the data. Rename the factor or the column."
             )
         empty = dict.fromkeys(added, "")
         return [
@@ -256,34 +267,34 @@ class _Scoring(Generic[_LLM]):
     def _sort(self, asked: Asked) -> _Sorted:
         """Sort a candidate's factors by what they determine. A factor that is None leaves its setting as it is.
 
+        Args:
+            asked: a prompt's text, or a candidate (factor -> value).
+
         Raises:
-            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and
-                missing.
+            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and missing.
         """
         given = {"prompt": asked} if isinstance(asked, str) else asked
         factors: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
         }
-        for name, (kind, words) in _SETTINGS.items():
-            value = factors.get(name)
-            if value is not None and (
-                not isinstance(value, kind) or isinstance(value, bool)
-            ):
-                raise InvalidArgumentError(
-                    f"The factor {name!r} must be {words}, got {short(value)}."
-                )
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
-        client = {
-            name: value
-            for name, value in factors.items()
-            if name in takes and name not in _SETTINGS
-        }
-        others = {
-            name: value
-            for name, value in factors.items()
-            if name not in {*_SETTINGS, *client}
-        }
-        known = self._options(client) if others else ()
+        client: dict[str, Any] = {}
+        # Whether these are options of requests or fields of prompts depends on the LLM.
+        others: dict[str, Any] = {}
+        for name, value in factors.items():
+            if name in _SETTINGS:
+                kind, words = _SETTINGS[name]
+                # True and False are integers in Python, but no number of tokens.
+                if not isinstance(value, kind) or isinstance(value, bool):
+                    raise InvalidArgumentError(
+                        f"The factor {name!r} must be {words}, got {short(value)}."
+                    )
+            elif name in takes:
+                client[name] = value
+            else:
+                others[name] = value
+        # Ask the LLM for its options only if needed, because this makes the LLM.
+        options = self._options(client) if others else ()
         framing = replace(
             self.framing,
             system=factors.get("system", self.framing.system),
@@ -302,8 +313,8 @@ class _Scoring(Generic[_LLM]):
             factors.get("temperature", self.temperature),
             factors.get("max_new_tokens", self.max_new_tokens),
             client,
-            {name: value for name, value in others.items() if name in known},
-            {name: value for name, value in others.items() if name not in known},
+            {name: value for name, value in others.items() if name in options},
+            {name: value for name, value in others.items() if name not in options},
         )
 
     def _options(self, client: Mapping[str, Any]) -> frozenset[str]:
@@ -358,6 +369,8 @@ class _Scoring(Generic[_LLM]):
                 self.request(self.baseline, row) for row in range(len(self.examples))
             )
             keys = {answer_key(request.client, request) for request in asked}
+            # A second run of the evaluator with the same baseline keeps the responses
+            # that are paid for.
             known = self.answers if isinstance(self.answers, AnsweredOnce) else None
             if known is None or known.keys != keys:
                 self.answers = AnsweredOnce(
@@ -402,6 +415,8 @@ class _Scoring(Generic[_LLM]):
         if judged is None:
             (judged,) = self.judged([(completion, row, repeat, _plain(prompt))])
         details = self._details(completion, judged)
+        # The cost of an evaluation includes its judges. A response from the cache was
+        # paid for before.
         opinions = math.fsum(getattr(value, "cost", 0.0) for value in judged.values())
         spent = opinions + (0.0 if completion.from_cache else completion.cost)
         # None: the score "cost", if there is one, is the money paid.
@@ -445,7 +460,14 @@ class _Scoring(Generic[_LLM]):
         return details
 
     def judged(self, answered: Sequence[Answered]) -> list[Judged]:
-        """The scores of each response by the metrics that score many at once, which have a method `score_all`."""
+        """Score responses by the metrics that score many at once, which have a method `score_all`.
+
+        Args:
+            answered: the responses with their examples.
+
+        Returns:
+            For each response, metric name -> score or exception.
+        """
         found: list[Judged] = [{} for _ in answered]
         for name, metric in self.metrics.items():
             if answered and callable(score_all := getattr(metric, "score_all", None)):
@@ -456,6 +478,13 @@ class _Scoring(Generic[_LLM]):
 
 class LLMEvaluator(_Scoring[LLM]):
     """Scores prompts with a synchronous LLM. Call it for one evaluation, or `evaluate_batch` for many.
+
+    ```python
+    examples = load_examples("questions.csv", input="question", reference="answer")
+    evaluator = LLMEvaluator(HuggingFace("HuggingFaceTB/SmolLM2-135M-Instruct"), examples, [token_f1])
+    selector = asktell.Selector(prompts, goal, budget=500, examples=len(examples))
+    result = asktell.run(selector, evaluator)
+    ```
 
     A candidate's factors are used as follows:
 
@@ -511,7 +540,17 @@ class LLMEvaluator(_Scoring[LLM]):
     def evaluate_batch(
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
-        """The scores of many trials, in their order. A trial that fails has its exception in its place."""
+        """Score many trials in a single call of the LLM.
+
+        Args:
+            trials: the trials.
+            repeats: number of earlier evaluations of each trial's prompt on its example
+                (default: all 0).
+
+        Returns:
+            The scores of each trial, in order. A trial that fails has its exception in its
+            place.
+        """
         # Requests with the same prompt follow each other, so that a prefix cache can
         # reuse it.
         places = [
@@ -541,6 +580,7 @@ class LLMEvaluator(_Scoring[LLM]):
 
         def evaluate(ready: list[tuple[Trial, Request]]) -> list[Any]:
             answers = self.answers.complete([request for _, request in ready])
+            # A wrong number of responses would assign scores to the wrong prompts.
             if len(answers) != len(ready):
                 raise EvaluatorError(
                     f"the LLM was sent {len(ready)} requests and returned {len(answers)} answers"
@@ -552,7 +592,13 @@ class LLMEvaluator(_Scoring[LLM]):
 
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
-    """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator."""
+    """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator.
+
+    ```python
+    evaluator = AsyncLLMEvaluator(OpenAIChat("gpt-4o-mini"), examples, [token_f1])
+    result = asktell.run(selector, evaluator, concurrency=32)
+    ```
+    """
 
     # Nothing to cancel: a request that was sent is paid for, so its response is awaited
     cancel: Final = None
@@ -581,6 +627,7 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
             judge.ascore(completion, self.example(example), repeat, _plain(prompt))
             for judge in judges.values()
         )
+        # A judge that fails must not lose the costs of the other judges.
         values = await asyncio.gather(*opinions, return_exceptions=True)
         return self.scores(
             completion, example, repeat, dict(zip(judges, values, strict=True))
@@ -588,6 +635,12 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
 
 
 def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric]:
+    """Metrics by name.
+
+    Raises:
+        InvalidArgumentError: there are none, a name is missing or occurs twice, or a metric
+            is not callable.
+    """
     if isinstance(metrics, Mapping):
         named = dict(metrics)
     else:
@@ -597,7 +650,7 @@ def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric
         ]
         if not all(names) or len(set(names)) < len(names):
             raise InvalidArgumentError(
-                f"Metrics in a sequence need distinct names, got {names}; pass name -> metric."
+                f"Metrics in a sequence need distinct names, got {names}. Pass a mapping from name to metric."
             )
         named = dict(zip(names, metrics, strict=True))
     if not named:

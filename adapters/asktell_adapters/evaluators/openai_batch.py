@@ -108,7 +108,15 @@ class Collected:
 def read_answers(
     files: Iterable[bytes], collected: Collected
 ) -> dict[str, dict[str, Any]]:
-    """Parse the lines of a batch's files: `custom_id` -> line. Duplicates and malformed lines are counted."""
+    """Parse the lines of a batch's files.
+
+    Args:
+        files: the files' contents.
+        collected: counts duplicates and malformed lines.
+
+    Returns:
+        `custom_id` -> the first line with this id.
+    """
     found: dict[str, dict[str, Any]] = {}
     for text in (line for data in files for line in data.splitlines() if line.strip()):
         try:
@@ -119,6 +127,7 @@ def read_answers(
         except (ValueError, KeyError, TypeError, RecursionError):
             collected.malformed += 1
             continue
+        # The first response counts, whenever the files are read.
         collected.duplicates += id_ in found
         found.setdefault(id_, line)
     return found
@@ -127,7 +136,16 @@ def read_answers(
 @final
 @dataclass(frozen=True)
 class Taker:
-    """Records the scores or the failure of a batch's trials, as `asktell.run` would."""
+    """Records the scores or the failure of a batch's trials, as `asktell.run` would.
+
+    Args:
+        study: the study.
+        worker: the name under which the study has the batch's trials.
+        evaluator: scores the responses.
+        llm: the LLM of the batch.
+        paid: share of the LLM's price that the batch costs.
+        collected: counts the outcomes.
+    """
 
     study: AbstractStudy
     worker: str
@@ -142,7 +160,13 @@ class Taker:
         )
 
     def take(self, trial: Trial, line: dict[str, Any], batch: str) -> None:
-        """Record the scores of a response, or its failure. Release the trial if its request was not processed."""
+        """Record the scores of a response, or its failure. Release the trial if its request was not processed.
+
+        Args:
+            trial: the trial.
+            line: its line in the batch's file.
+            batch: id of the batch, for messages.
+        """
         try:
             body = _body(line, f"{self.llm.name}, in {batch},")
             if body is None:
@@ -185,13 +209,21 @@ class Taker:
         except StorageError:
             raise
         except (ConflictingTellError, UnknownTrialError):
-            self.collected.passed_over += 1  # another process has collected it
+            # Another process has collected it.
+            self.collected.passed_over += 1
         except Exception as error:
             # The error's cost includes judges
             self._fail(trial, error, getattr(error, "cost", cost))
 
     def leave(self, trial: Trial, batch: str, status: str) -> None:
-        """Fail or release a trial that is not in the batch's files."""
+        """Fail or release a trial that is not in the batch's files.
+
+        Args:
+            trial: the trial.
+            batch: id of the batch, for messages.
+            status: final status of the batch. Only a completed batch has processed all
+                requests.
+        """
         if status == "completed":
             self._fail(
                 trial,
@@ -202,10 +234,12 @@ class Taker:
             self._release(trial)
 
     def _release(self, trial: Trial) -> None:
-        with suppress(UnknownTrialError):  # another process was faster
+        # Another process was faster.
+        with suppress(UnknownTrialError):
             self.collected.released += self.study.worker(self.worker).release(trial)
 
     def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
+        """Record the failure of a trial, without keys in its message. Another process may have done so."""
         if isinstance(error, CompletionError):
             error = CompletionError(self.llm.redact(str(error)), cost=error.cost)
         with suppress(UnknownTrialError):
@@ -225,17 +259,17 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
         if error.get("code") in _NOT_REACHED:
             return None
         raise CompletionError(
-            f"{source} failed: {short(error.get('code'))}: {str(error.get('message'))[:200]}"
+            f"{source} failed with the error {short(error.get('code'))}, {str(error.get('message'))[:200]}"
         )
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
-        raise CompletionError(f"{source} sent a malformed line: {str(line)[:200]}")
+        raise CompletionError(f"{source} sent the malformed line {str(line)[:200]}")
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
         raise CompletionError(
-            f"{source} failed: status {short(response.get('status_code'))}: {str(message)[:200]}"
+            f"{source} failed with the status {short(response.get('status_code'))}, {str(message)[:200]}"
         )
     return body
 
@@ -325,6 +359,8 @@ class OpenAIBatch:
         with self._client() as client:
             self._look_after(study, self._batches(client, study), Collected())
             while left > 0:
+                # The time in the name tells a later process how old an interrupted
+                # submission is.
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
                 trials = study.worker(worker, lease=self.lease).ask(
                     min(left, self.most_requests)
@@ -400,6 +436,7 @@ class OpenAIBatch:
         return sent, lines, []
 
     def _body(self, trial: Trial, repeat: int = 0) -> dict[str, Any]:
+        """The JSON body of the request for a trial."""
         return self._llm.api.body(
             self.evaluator.request(asked_of(trial), trial.example, repeat)
         )
@@ -417,7 +454,8 @@ class OpenAIBatch:
             try:
                 (known,) = answers.look_up([answers.key(taker.request(trial))])
             except Exception:
-                known = None  # the request cannot be made, and fails in _lines
+                # The request cannot be made, and fails in _lines.
+                known = None
             if known is None:
                 others.append(trial)
             else:
@@ -454,6 +492,8 @@ class OpenAIBatch:
             raise self._explained(
                 "could not upload a batch, whose trials were released", error
             ) from None
+        # After settle_after, another process takes the submission for interrupted and
+        # releases its trials. Half of it is a margin for the creation of the batch.
         if self._age(worker) > self.settle_after / 2:
             hand_back()
             raise EvaluatorError(
@@ -476,6 +516,7 @@ class OpenAIBatch:
             return str(made.id)
         except Exception as error:
             status = getattr(error, "status_code", None)
+            # A refusal is certain: no batch exists. After any other error it may exist.
             if status is not None and status < 500:
                 hand_back()
                 raise self._explained(
@@ -627,6 +668,10 @@ class OpenAIBatch:
         )
 
     def _explained(self, what: str, error: BaseException) -> BaseException:
+        """Convert an exception of the SDK to an error without keys.
+
+        An exception that ends the program, such as Ctrl-C, is returned as it is.
+        """
         if not isinstance(error, Exception):
             return error
         server = self._llm.base_url or "OpenAI"
@@ -639,7 +684,8 @@ class OpenAIBatch:
 
 def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
     """The trials that accept scores, by id. They are the pending trials and the trials with expired leases."""
-    selector = study.selector  # a copy. It gives out released trials first.
+    # This is a copy of the selector, which gives out released trials first.
+    selector = study.selector
     returned = selector.ask(len(selector.state.returned))
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 

@@ -27,6 +27,7 @@ class BatchEvaluation:
         self._loop: asyncio.AbstractEventLoop | None = None
         if self._how.is_async:
             self._loop = asyncio.new_event_loop()
+            # An event loop that is not closed warns at the end of the process.
             weakref.finalize(self, self._loop.close)
 
     def __call__(
@@ -45,6 +46,7 @@ class BatchEvaluation:
         groups = (
             [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
         )
+        # Each call of the evaluator gets the numbers of its own trials.
         numbers = dict(
             zip(
                 (trial.id for trial in trials),
@@ -75,16 +77,16 @@ class BatchEvaluation:
         return [_plain(outcome) for outcome in outcomes]
 
     async def _attempt_all(self, arguments: list[tuple[Any, ...]]) -> list[Any]:
-        return await asyncio.gather(
-            *(self._attempt(each) for each in arguments), return_exceptions=True
-        )
+        """Call an async evaluator with each of the arguments, all at once."""
 
-    async def _attempt(self, arguments: tuple[Any, ...]) -> Any:
-        try:
-            return await self._how.call(*arguments)
-        except SystemExit as error:
-            # An evaluator that exits must not end this process.
-            return error
+        async def one(each: tuple[Any, ...]) -> Any:
+            try:
+                return await self._how.call(*each)
+            except SystemExit as error:
+                # An evaluator that exits must not end this process.
+                return error
+
+        return await asyncio.gather(*map(one, arguments), return_exceptions=True)
 
 
 def _plain(outcome: Any) -> Outcome:
@@ -142,12 +144,20 @@ def per_process(
     A process keeps one evaluator, the last one it needed, and evaluates one batch at a
     time.
 
+    ```python
+    def factory():
+        return LLMEvaluator(HuggingFace("HuggingFaceTB/SmolLM2-135M-Instruct"), examples, [token_f1])
+
+    with ProcessPoolExecutor(4) as pool:
+        result = asktell.run(selector, per_process(factory), pool)
+    ```
+
     Args:
-        factory: returns the evaluator: plain, async or with `evaluate_batch`. It is
-            sent with every batch, so it should load the model and the data when it is
-            called, and not contain them.
-        key: evaluators with the same key share the evaluator of a process. By default,
-            each call has its own.
+        factory: returns the evaluator: plain, async or with `evaluate_batch`. It is sent
+            with every batch, so it should load the model and the data when it is called,
+            and not contain them.
+        key: evaluators with the same key share the evaluator of a process. By default, each
+            call has its own.
 
     Raises:
         InvalidArgumentError: `factory` is not callable.
@@ -161,7 +171,12 @@ def per_process(
 
 @final
 class PerProcess:
-    """The evaluator that `per_process` returns. It can be pickled if its factory can. Dask can pickle any function."""
+    """The evaluator that `per_process` returns. It can be pickled if its factory can. Dask can pickle any function.
+
+    Args:
+        factory: returns the evaluator of a process.
+        key: evaluators with the same key share the evaluator of a process.
+    """
 
     def __init__(self, factory: Callable[[], Evaluator], key: str) -> None:
         self.factory = factory

@@ -87,9 +87,12 @@ class _Actor:
 class _Stage(Enum):
     """The stage of a worker."""
 
-    DOWN = auto()  # It has no actor until the time of its next start.
-    PLACING = auto()  # Its actor waits for a node with room.
-    LOADING = auto()  # Its actor calls the factory.
+    # It has no actor until the time of its next start.
+    DOWN = auto()
+    # Its actor waits for a node with room.
+    PLACING = auto()
+    # Its actor calls the factory.
+    LOADING = auto()
     IDLE = auto()
     BUSY = auto()
 
@@ -150,21 +153,25 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             self._factory = ray.put(factory)
         except TypeError as error:
             raise InvalidArgumentError(
-                f"evaluator_factory cannot be sent to the workers: {error}"
+                f"evaluator_factory cannot be sent to the workers ({error})"
             ) from error
         try:
+            # Ray must not restart actors, because a new actor would have no evaluator.
             self._class = ray.remote(_Actor).options(**options, max_restarts=0)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"Ray refuses the options of the workers: {error}"
+                f"Ray refuses the options of the workers ({error})"
             ) from error
         self._options = options
         self._workers = [_Place(number) for number in range(size)]
         self._max_restarts = max_restarts
         self._timeout = timeout
-        self._failures = 0  # Failed starts in a row, of all workers.
-        self._room = 1  # The highest number of workers that were placed at once.
-        self._alone = time.monotonic()  # The last time at which a worker was placed.
+        # Failed starts in a row, of all workers.
+        self._failures = 0
+        # The highest number of workers that were placed at once.
+        self._room = 1
+        # The last time at which a worker was placed.
+        self._alone = time.monotonic()
 
     def __exit__(self, *exc_info: object) -> None:
         for worker in self._workers:
@@ -180,7 +187,12 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: _Place, batch: _Batch) -> None:
-        """Let a free worker evaluate a batch."""
+        """Let a free worker evaluate a batch.
+
+        Args:
+            worker: a worker of `idle()`.
+            batch: the trials.
+        """
         worker.stage, worker.batch = _Stage.BUSY, batch
         worker.time = time.monotonic() + (self._timeout or float("inf"))
         worker.awaited = worker.actor.evaluate.remote(batch.trials)
@@ -199,7 +211,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                 answer: Any = self._ray.get(worker.awaited)
             except Exception as error:
                 lives = False
-                answer = EvaluatorError(f"its worker was lost ({_words(error)})")
+                # Ray's message is colored and can be a long traceback, whose last lines
+                # have the error.
+                words = " ".join(re.sub(r"\x1b\[\d*m", "", str(error)).split())
+                if len(words) >= 700:
+                    words = f"{words[:300]} ... {words[-300:]}"
+                kind = type(error).__name__
+                answer = EvaluatorError(f"its worker was lost ({kind}: {words})")
             if worker.stage is not _Stage.BUSY:
                 self._on_start(worker, answer)
             elif isinstance(answer, EvaluatorError):
@@ -227,7 +245,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                     worker.actor = self._class.remote()
                 except (TypeError, ValueError) as error:
                     raise InvalidArgumentError(
-                        f"Ray refuses the options of the workers: {error}"
+                        f"Ray refuses the options of the workers ({error})"
                     ) from error
                 worker.stage, worker.awaited = (
                     _Stage.PLACING,
@@ -258,6 +276,8 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             for worker in self._workers
             if worker.stage in (_Stage.DOWN, _Stage.BUSY)
         ]
+        # Wake up for the next start or timeout, but at least once a second, so that
+        # Ctrl-C is noticed.
         patience = min(_LOOK, max(0.0, min(timed, default=_LOOK) - time.monotonic()))
         if not waiting:
             time.sleep(patience)
@@ -270,7 +290,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             )
         except Exception as error:
             raise EvaluatorError(
-                f"Ray failed: {error}. The trials were released."
+                f"Ray failed ({error}). The trials were released."
             ) from error
         return [waiting[reference] for reference in ready]
 
@@ -290,20 +310,27 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             worker.failures = self._failures = 0
 
     def _on_failed_start(self, worker: _Place, error: EvaluatorError) -> None:
-        """Schedule the next start of a worker, or give up after too many failed starts."""
+        """Schedule the next start of a worker, or give up after too many failed starts.
+
+        Raises:
+            EvaluatorError: no worker is up, and the workers that the cluster had room for have
+                failed to start more than `max_restarts` times in a row.
+        """
         where = f"worker {worker.number}" + (
             f" on {worker.host}" if worker.host else ""
         )
         _log.warning("The start of %s failed: %s", where, error)
         self._kill(worker)
+        # Wait longer after each failed start, because a machine that is out of memory
+        # needs time.
         worker.time = time.monotonic() + 2.0 ** min(worker.failures, _MOST_DOUBLINGS)
         worker.failures += 1
         self._failures += 1
         up = any(worker.stage in (_Stage.IDLE, _Stage.BUSY) for worker in self._workers)
         if not up and self._failures >= (self._max_restarts + 1) * self._room:
             raise EvaluatorError(
-                f"No worker could be started: {self._failures} starts in a row failed. The last failed start, of "
-                f"{where}: {error}. The trials were released."
+                f"No worker could be started. {self._failures} starts in a row failed, the last on "
+                f"{where} ({error}). The trials were released."
             ) from error
 
     def _lose(
@@ -326,6 +353,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         return batch
 
     def _kill(self, worker: _Place) -> None:
+        """End the actor of a worker. The worker may start another actor at once."""
         if worker.actor is not None:
             # The actor or Ray may be dead already.
             with contextlib.suppress(Exception):
@@ -337,14 +365,6 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             "",
             0.0,
         )
-
-
-def _words(error: Exception) -> str:
-    """Return Ray's message without colors. A long message is cut in the middle, because a traceback's error is last."""
-    words = " ".join(re.sub(r"\x1b\[\d*m", "", str(error)).split())
-    return f"{type(error).__name__}: " + (
-        words if len(words) < 700 else f"{words[:300]} ... {words[-300:]}"
-    )
 
 
 def run(
@@ -419,8 +439,16 @@ def run(
 
 
 def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
-    """Give batches to idle workers and record the outcomes, until there is nothing left to evaluate."""
-    again: deque[_Batch] = deque()  # Lost batches, which come before new trials.
+    """Give batches to idle workers and record the outcomes, until there is nothing left to evaluate.
+
+    Args:
+        board: asks for trials and records outcomes.
+        crew: the workers.
+        size: trials per batch.
+        max_attempts: a trial fails after it was lost this many times.
+    """
+    # Lost batches, which come before new trials.
+    again: deque[_Batch] = deque()
     while True:
         nothing = False
         for worker in crew.idle():
@@ -451,7 +479,11 @@ def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
 def _retried(
     board: Board, batch: _Batch, outcome: Lost, size: int, max_attempts: int
 ) -> list[_Batch]:
-    """Split a lost batch into batches to evaluate again. After the last attempt, its trials are recorded as failed."""
+    """Split a lost batch into batches to evaluate again.
+
+    A single bad trial can kill its worker. Smaller batches let the other trials of the
+    batch succeed. After the last attempt, the trials are recorded as failed.
+    """
     lost = batch.lost + 1
     # A worker that survived a single trial would fail on it again.
     if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):

@@ -122,6 +122,8 @@ def candidates_of(
     """
     _check_choices("Candidates", instructions)
     _check_choices("Demo sets", demos)
+    # The program's own instructions complete candidates that change only some
+    # predictors.
     own = {
         name: predictor.signature.instructions
         for name, predictor in program.named_predictors()
@@ -167,6 +169,11 @@ def _combined(
 
 
 def _check_choices(what: str, choices: object) -> None:
+    """Check that choices are a list.
+
+    Raises:
+        InvalidArgumentError: they are a text, a mapping or something else.
+    """
     if isinstance(choices, str | Mapping) or not isinstance(choices, Sequence):
         raise InvalidArgumentError(
             f"{what} must be a list of choices, got {choices!r:.100}."
@@ -293,6 +300,11 @@ def _parts(text: str, names: Sequence[str]) -> dict[str, dict[str, Any]] | None:
 
 
 def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
+    """Convert a choice of instructions to a candidate.
+
+    Raises:
+        InvalidArgumentError: an instruction is not a text, or a predictor is unknown.
+    """
     if isinstance(choice, Candidate):
         return Candidate(
             _by_predictor("a candidate's instructions", choice.instructions, names),
@@ -308,17 +320,28 @@ def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
 
 
 def _by_predictor(what: str, choice: object, names: tuple[str, ...]) -> dict[str, Any]:
+    """Convert a choice to a mapping from predictor names.
+
+    Args:
+        what: words for the choice, for messages.
+        choice: a mapping, or a single value if the program has one predictor.
+        names: the program's predictors.
+
+    Raises:
+        InvalidArgumentError: a predictor is unknown, or a mapping is needed.
+    """
     if not isinstance(choice, Mapping):
         if len(names) > 1:
             raise InvalidArgumentError(
-                f"The program has the predictors {', '.join(names)}: give {what} as a mapping from predictor names, "
+                f"The program has the predictors {', '.join(names)}. Pass {what} as a mapping from predictor names, "
                 f"got {choice!r:.100}."
             )
         return {names[0]: choice}
     unknown = [str(name) for name in choice if name not in names]
     if unknown:
         raise InvalidArgumentError(
-            f"{what.capitalize()} names {', '.join(unknown)}, but the program's predictors are {', '.join(names)}."
+            f"{what.capitalize()} has the unknown predictors {', '.join(unknown)}. The program's predictors are "
+            f"{', '.join(names)}."
         )
     return dict(choice)
 
@@ -405,7 +428,13 @@ class DSPyEvaluator:
                 f"metric must be callable as metric(example, prediction), got {metric!r:.100}."
             )
         for position, example in enumerate(dataset):
-            _inputs(example, position)
+            try:
+                example.inputs()
+            except (AttributeError, ValueError) as error:
+                raise InvalidArgumentError(
+                    f"Example {position} of the dataset must be a dspy.Example with inputs, such as "
+                    f"dspy.Example(question=..., answer=...).with_inputs('question'), got {example!r:.200}."
+                ) from error
         self.candidates = candidates_of(
             program, candidates, demos, keep_original=keep_original
         )
@@ -416,6 +445,7 @@ class DSPyEvaluator:
         self._dataset = dataset
         self._prices = prices
         self._wanted = tuple(metrics)
+        # Per evaluator, because a cache for all would keep their programs alive.
         self._built = functools.lru_cache(maxsize=_PROGRAMS_KEPT)(self.program)
 
     def program(self, prompt: str) -> Any:
@@ -459,12 +489,19 @@ class DSPyEvaluator:
             self._check(scores, spent)
         except EvaluatorError as error:
             cost = None
+            # A missing price must not hide the error of the program.
             with contextlib.suppress(EvaluatorError):
                 cost = None if self._prices is None else spent.cost(self._prices)
             raise DSPyEvaluationError(str(error), cost) from error.__cause__
         return scores
 
     def _check(self, scores: Mapping[str, float], spent: "_Usage") -> None:
+        """Check that an evaluation has all wanted scores.
+
+        Raises:
+            EvaluatorError: a score is missing. Calls from DSPy's cache report no tokens, which
+                is the usual reason.
+        """
         missing = [name for name in self._wanted if name not in scores]
         if missing:
             cached = spent.calls - sum(1 for _ in spent.entries())
@@ -544,7 +581,7 @@ class _Usage(BaseCallback):  # type: ignore[misc]
             if model not in prices:
                 known = ", ".join(prices) or "no LM"
                 raise EvaluatorError(
-                    f"no price for the LM {model!r}: prices= has {known}"
+                    f"no price for the LM {model!r}, because prices= has {known}"
                 )
             counts = _counts(entry)
             if counts is not None:
@@ -561,6 +598,7 @@ class _Usage(BaseCallback):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _metered(usage: _Usage) -> Iterator[None]:
+    """Count the LM calls and tokens inside the `with` block."""
     with (
         dspy.context(callbacks=[*(dspy.settings.callbacks or []), usage]),
         dspy.track_usage() as tracker,
@@ -579,16 +617,6 @@ def _counts(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
     return int(read), int(written), int(details.get("cached_tokens") or 0)
 
 
-def _inputs(example: Any, position: int) -> None:
-    try:
-        example.inputs()
-    except (AttributeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"Example {position} of the dataset must be a dspy.Example with inputs, such as "
-            f"dspy.Example(question=..., answer=...).with_inputs('question'), got {example!r:.200}."
-        ) from error
-
-
 __all__ = [
     "AsktellOptimizer", "Candidate", "ContextThreadPool", "DSPyEvaluationError", "DSPyEvaluator", "bootstrap_demos",
     "propose_instructions",
@@ -599,6 +627,11 @@ _log = logging.getLogger("asktell")
 
 class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     """A DSPy optimizer: `compile` returns the program with the selected instructions and demos.
+
+    ```python
+    optimizer = AsktellOptimizer(metric, candidates=10, demos=4, budget=500)
+    better = optimizer.compile(program, trainset=trainset, valset=valset)
+    ```
 
     Each evaluation is one candidate on one example. It fails if the program or the
     metric raises an exception, or if the metric returns no usable score.
@@ -735,6 +768,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
             )
 
     def _run(self, selector: Any, evaluator: DSPyEvaluator) -> Result:
+        """Run the selection with the wanted number of threads."""
         threads = (
             dspy.settings.num_threads if self.num_threads is None else self.num_threads
         )
@@ -754,6 +788,11 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         teacher: Any,
         valset: Sequence[Any] | None,
     ) -> DSPyEvaluator:
+        """Make the evaluator. Write instructions and make demos first, if the user passed numbers.
+
+        Raises:
+            InvalidArgumentError: demos would come from the examples to evaluate on.
+        """
         candidates, demos, keep = self.candidates, self.demos, self.keep_original
         if isinstance(demos, int) and valset is None:
             raise InvalidArgumentError(
@@ -815,10 +854,15 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         return scores[name]
 
     def _compiled(self, evaluator: DSPyEvaluator, result: Result) -> Any:
+        """Make the compiled program of a result.
+
+        Raises:
+            EvaluatorError: no candidate could be evaluated.
+        """
         if not result.selected:
             reasons = {entry.reason for entry in result.prompts if entry.reason}
             raise EvaluatorError(
-                f"No candidate could be evaluated: {'; '.join(sorted(reasons)) or 'none was tried'}."
+                f"No candidate could be evaluated ({'; '.join(sorted(reasons)) or 'none was tried'})."
             )
         if result.selected[0].feasible is False:
             _log.warning(

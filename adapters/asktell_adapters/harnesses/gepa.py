@@ -62,7 +62,7 @@ class GEPAEvaluator:
                 or set(candidate) != set(candidates[0])
             ):
                 raise InvalidArgumentError(
-                    f"Candidates must be mappings from the same components to texts. The first one has the components "
+                    f"Candidates must be mappings from the same components to texts. Candidate 0 has the components "
                     f"{list(candidates[0])!r:.100}, but candidate {position} is {candidate!r:.100}."
                 )
         self._by_text = {_text(candidate): dict(candidate) for candidate in candidates}
@@ -128,11 +128,19 @@ class GEPAEvaluator:
         return recorded
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
-        examples = [trial.example for trial in trials]
+        """Evaluate trials of one candidate in one call of the adapter.
+
+        Raises:
+            EvaluatorError: the adapter returned another number of results.
+        """
+        ids = self._ids()
+        examples = [ids[checked_example(trial.example, len(ids))] for trial in trials]
+        if hasattr(self._dataset, "fetch"):
+            inputs = list(self._dataset.fetch(examples))
+        else:
+            inputs = [self._dataset[id_] for id_ in examples]
         batch = self._adapter.evaluate(
-            self._fetch(examples),
-            self.candidate(trials[0].prompt),
-            capture_traces=False,
+            inputs, self.candidate(trials[0].prompt), capture_traces=False
         )
         objectives = getattr(batch, "objective_scores", None) or [{}] * len(examples)
         if (
@@ -161,15 +169,9 @@ class GEPAEvaluator:
         all_ids = getattr(self._dataset, "all_ids", None)
         return list(range(len(self._dataset)) if all_ids is None else all_ids())
 
-    def _fetch(self, examples: Sequence[int | None]) -> list[Any]:
-        ids = self._ids()
-        chosen = [ids[checked_example(example, len(ids))] for example in examples]
-        if hasattr(self._dataset, "fetch"):
-            return list(self._dataset.fetch(chosen))
-        return [self._dataset[id_] for id_ in chosen]
-
 
 def _text(candidate: Candidate) -> str:
+    """A candidate as a text. With several components it is JSON, with sorted names."""
     if len(candidate) == 1:
         return next(iter(candidate.values()))
     return json.dumps(dict(sorted(candidate.items())), ensure_ascii=False)

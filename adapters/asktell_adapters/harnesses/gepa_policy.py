@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 import asktell
 from asktell import PromptResult
@@ -19,6 +20,7 @@ from asktell.extend import Method, whole
 
 _log = logging.getLogger("asktell")
 
+Floats: TypeAlias = npt.NDArray[np.float64]
 _Facts: TypeAlias = tuple[tuple[tuple[Any, float], ...], ...]
 """The (example, score) pairs of each program."""
 
@@ -78,7 +80,8 @@ class AsktellPolicy:
         self._method = method
         self._population = 0
         self._warned = False
-        self._draws = (-1, 0)  # the last iteration, and how many earlier draws it had
+        # The last iteration, and how many earlier draws it had.
+        self._draws = (-1, 0)
 
     def get_eval_batch(
         self, loader: Any, state: Any, target_program_idx: int | None = None
@@ -154,7 +157,10 @@ class AsktellPolicy:
     def should_accept(self, proposal: Any, state: Any) -> bool:
         """Return True if the proposal's gain over its parent is large enough to pay for its validation."""
         gain = _gain(proposal.subsample_scores_before, proposal.subsample_scores_after)
-        earlier = [_gain(*scores) for scores in _minibatches(state)]
+        earlier = [
+            _gain(task["subsample_scores"], task["new_subsample_scores"])
+            for task in _tasks(state.full_program_trace[:-1])
+        ]
         expected = _expected_gains([gain, *earlier], [*earlier, *_validated(state)])
         n_calls = 2 * sum(len(each) for each in (gain, *earlier))
         n_validation = len(state.prog_candidate_val_subscores[-1])
@@ -231,15 +237,7 @@ def _tasks(trace: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     return (task for task in tasks if "new_subsample_scores" in task)
 
 
-def _minibatches(state: Any) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
-    """Minibatch scores of the parent and of the proposal, for every earlier proposal."""
-    return (
-        (task["subsample_scores"], task["new_subsample_scores"])
-        for task in _tasks(state.full_program_trace[:-1])
-    )
-
-
-def _validated(state: Any) -> Iterator[npt.NDArray[np.float64]]:
+def _validated(state: Any) -> Iterator[Float[Floats, " examples"]]:
     """Gains of each validated program over each parent, on the examples that both ran on."""
     programs = state.prog_candidate_val_subscores
     for scores, parents in zip(
@@ -254,9 +252,9 @@ def _validated(state: Any) -> Iterator[npt.NDArray[np.float64]]:
 
 
 def _expected_gains(
-    minibatches: Sequence[npt.NDArray[np.float64]],
-    others: Sequence[npt.NDArray[np.float64]],
-) -> npt.NDArray[np.float64]:
+    minibatches: Sequence[Float[Floats, " examples"]],
+    others: Sequence[Float[Floats, " examples"]],
+) -> Float[Floats, " proposals"]:
     """Estimate E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
 
     The model: a proposal's mean gain is Gaussian around 0, and its gains on examples
@@ -305,7 +303,10 @@ def _expected_gains(
     )
 
 
-def _gain(before: Sequence[float], after: Sequence[float]) -> npt.NDArray[np.float64]:
+def _gain(
+    before: Sequence[float], after: Sequence[float]
+) -> Float[Floats, " examples"]:
+    """The gain of a proposal on each example."""
     return np.asarray(after, np.float64) - np.asarray(before, np.float64)
 
 

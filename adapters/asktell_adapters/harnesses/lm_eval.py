@@ -238,6 +238,8 @@ class LMEvalTask:
         """Let the model respond to the requests, one call for each type of request, as lm-eval does."""
         kinds: dict[str, list[Any]] = defaultdict(list)
         for request in requests:
+            # Requests are reused after a failed batch, and must not keep the responses
+            # of the first attempt.
             request.resps = []
             kinds[request.request_type] += [request] * request.repeats
         for kind, repeated in kinds.items():
@@ -255,6 +257,7 @@ class LMEvalTask:
     def _scores(
         self, trial: Trial, requests: list[Any], latency: float
     ) -> Mapping[str, float] | Exception:
+        """The scores of one document, by lm-eval's filters and metrics."""
         scores = {"latency": latency}
         if self._count_tokens is not None:
             texts = [
@@ -289,6 +292,7 @@ class LMEvalTask:
         return scores
 
     def _number(self, name: str, value: object) -> float:
+        """A score as a number. NaN if the task's metric is no number and the goal does not need it."""
         try:
             return number(name, value)
         except EvaluatorError:
@@ -299,6 +303,7 @@ class LMEvalTask:
 
 
 def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
+    """Return an lm-eval LM, given the LM itself or its name."""
     if not isinstance(model, str):
         if not isinstance(model, import_extra("lm_eval.api.model", "lm-eval").LM):
             raise InvalidArgumentError(
@@ -357,18 +362,19 @@ def load_task(task: Any) -> Any:
         found = _find(task)
     except Exception as error:
         raise InvalidArgumentError(
-            f"lm-eval cannot create the task {task!r:.100}: {type(error).__name__}: {error}"
+            f"lm-eval cannot create the task {task!r:.100} ({type(error).__name__}: {error})."
         ) from error
     made, *others = list(found.values()) or [None]
     if others or not isinstance(made, api.Task):
         names = sorted(map(str, made if isinstance(made, Mapping) else found))
         raise InvalidArgumentError(
-            f"{task!r} is a group of {len(names)} tasks. Pass one of them: {', '.join(names):.300}."
+            f"{task!r} is a group of {len(names)} tasks. Pass a single task of {', '.join(names):.300}."
         )
     return made
 
 
 def _find(task: str) -> dict[Any, Any]:
+    """Load a task by its name or from its YAML file."""
     name = task
     if task.endswith((".yaml", ".yml")):
         path = Path(task)
@@ -383,7 +389,8 @@ def _find(task: str) -> dict[Any, Any]:
         manager = _manager(str(path.parent.resolve()))
     else:
         manager = _manager()
-    if hasattr(manager, "load"):  # From lm-eval 0.4.11 on.
+    # lm-eval has this method from version 0.4.11 on.
+    if hasattr(manager, "load"):
         tasks: dict[Any, Any] = manager.load(name)["tasks"]
     else:
         tasks = manager.load_task_or_group(name)
@@ -439,20 +446,22 @@ def per_document_metrics(
         for name, function in sorted(together.items())
     )
     if isinstance(wanted, str):
-        raise InvalidArgumentError(f"metrics must be a list of names, got {wanted!r}.")
+        raise InvalidArgumentError(
+            f"metrics must be a list of metric names, got {wanted!r}."
+        )
     for name in wanted or ():
         if name.split(",")[0] in together:
             raise InvalidArgumentError(
-                f"The metric {name!r} is only defined over all documents, not for a single one: {why}. Use one of "
+                f"The metric {name!r} is only defined over all documents, not for each document ({why}). Use "
                 f"{own}, or add a metric with the aggregation 'mean' to the task."
             )
         if name not in own and name not in ("latency", *more):
             raise InvalidArgumentError(
-                f"The task has no metric {name!r}. Its metrics: {[*own, 'latency', *more]}."
+                f"The task has no metric {name!r}. Its metrics are {[*own, 'latency', *more]}."
             )
     if not own:
         raise InvalidArgumentError(
-            f"All metrics of the task are only defined over all documents, not for a single one: {why}. Add a metric "
+            f"All metrics of the task are only defined over all documents, not for each document ({why}). Add a metric "
             "with the aggregation 'mean' to the task."
         )
     return set(together)
@@ -488,6 +497,7 @@ def literal(text: str) -> str:
 
 @functools.cache
 def _sandbox() -> Any:
+    """The Jinja environment in which prompts are rendered. It refuses attributes of objects that could read files."""
     jinja2, sandbox = (
         import_extra("jinja2", "lm-eval"),
         import_extra("jinja2.sandbox", "lm-eval"),

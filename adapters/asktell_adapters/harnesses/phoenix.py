@@ -64,7 +64,8 @@ class PhoenixExperiments:
         )
         self.examples = dataset.examples
         self._lock = threading.Lock()
-        self._ids: dict[str, str] = {}  # of the experiments, by prompt
+        # Ids of the experiments, by prompt.
+        self._ids: dict[str, str] = {}
         for experiment in self._experiments.list(dataset_id=dataset.id):
             about = experiment.get("metadata") or {}
             if (
@@ -178,7 +179,8 @@ class PhoenixExperiments:
                     dataset_version_id=self._dataset.version_id,
                     experiment_name=f"{self._name}: {prompt[:_SHOWN]}",
                     experiment_metadata={"selection": self._name, "prompt": prompt},
-                    repetitions=2,  # asktell.run repeats a few evaluations once.
+                    # asktell.run repeats a few evaluations once.
+                    repetitions=2,
                 )
                 self._ids[prompt] = made["id"]
             return self._ids[prompt]

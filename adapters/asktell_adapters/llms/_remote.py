@@ -31,7 +31,9 @@ MOST_SAID = 1000
 class RemoteChat(ABC):
     """Base class of clients of chat APIs. See `OpenAIChat` for the arguments.
 
-    A client raises the exceptions of OpenAI's SDK.
+    A client sends requests in OpenAI's format, and raises the exceptions of OpenAI's SDK.
+    LiteLLM uses the same exceptions for every provider. All requests run in one event loop
+    in a thread of its own, so that all callers share connections and limits.
     """
 
     name: str
@@ -66,12 +68,16 @@ class RemoteChat(ABC):
         self._loop = LoopThread()
         self._client: Any = None
         self._slots: asyncio.Semaphore | None = None
-        self._answered = False  # the server has responded at least once
-        self._lengths = (0, 0)  # number of responses so far, and of tokens in them
-        self._schemas = True  # the server has not refused a schema so far
+        # Whether the server has responded at least once
+        self._answered = False
+        # Number of responses so far, and of tokens in them
+        self._lengths = (0, 0)
+        # False once the server has refused a schema
+        self._schemas = True
 
     @property
     def price(self) -> Price | None:
+        """The price per million tokens, or None if every cost is 0."""
         return self.api.price
 
     @abstractmethod
@@ -91,14 +97,21 @@ class RemoteChat(ABC):
         return ""
 
     async def acomplete(self, request: Request, /) -> Completion:
+        """Send one request without blocking the caller's event loop."""
         return await asyncio.wrap_future(self._loop.submit(self._complete(request)))
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Send the requests, and wait for all responses.
+
+        Returns:
+            One response or exception per request, in order.
+        """
         future = self._loop.submit(self._complete_all(requests))
         try:
             return future.result()
         finally:
-            future.cancel()  # after Ctrl-C, also ends the requests in progress
+            # After Ctrl-C, also ends the requests in progress.
+            future.cancel()
 
     def sampled(self, request: Request) -> bool:
         """True if the server samples, so that a repeated request may get another response."""
@@ -106,6 +119,7 @@ class RemoteChat(ABC):
         return not self.api.send_sampling or temperature != 0
 
     def close(self) -> None:
+        """Close the connections, and cancel the requests in progress. A later request connects again."""
         self._loop.close()
         self._client = self._slots = None
 
@@ -116,6 +130,7 @@ class RemoteChat(ABC):
         self.close()
 
     def _open(self) -> asyncio.Semaphore:
+        """Connect if that has not been done, and return the semaphore of the concurrency limit."""
         if self._slots is None:
             self._client = self._connect()
             self._slots = asyncio.Semaphore(self.concurrency)
@@ -124,6 +139,7 @@ class RemoteChat(ABC):
     async def _complete_all(
         self, requests: Sequence[Request]
     ) -> list[Completion | Exception]:
+        """Send the requests in the event loop, and return each response or failure."""
         self._open()
         return await all_of(map(self._complete, requests))
 
@@ -137,7 +153,11 @@ class RemoteChat(ABC):
             request = replace(request, schema=None)
         tenacity = import_extra("tenacity", "openai")
         slots = self._open()
+        # A server most likely charges for an attempt that timed out here, so timeouts
+        # are counted.
         timeouts = 0
+        # The tokens of a request are known only afterwards. Reserve a guess now, and
+        # correct it later.
         body = self.api.body(request)
         characters = sum(len(said(message)) for message in request.messages)
         guess = request.max_new_tokens + characters / _CHARACTERS_PER_TOKEN
@@ -154,6 +174,8 @@ class RemoteChat(ABC):
                 > (min(1, self.max_retries) if nobody else self.max_retries)
             )
 
+        # The SDK could retry, too, but it does not report the attempts, which cost
+        # money.
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_transient),
             stop=enough,
@@ -166,11 +188,14 @@ class RemoteChat(ABC):
             async for attempt in retrying:
                 with attempt:
                     attempts += 1
-                    async with slots:  # free during the waits between attempts
+                    # The slot is free during the waits between attempts.
+                    async with slots:
                         await asyncio.sleep(
                             max(self._requests.reserve(), self._tokens.reserve(guess))
                         )
                         start = time.perf_counter()
+                        # The timeout of the SDK is per read. A server that sends a byte
+                        # now and then would never time out.
                         async with asyncio.timeout(self.timeout):
                             reply, cost = await self._send(body)
                         seconds = time.perf_counter() - start
@@ -206,6 +231,7 @@ class RemoteChat(ABC):
             self._lengths[0] + 1,
             self._lengths[1] + answer.completion_tokens,
         )
+        # Servers without usage report 0 tokens. Then the guess stays.
         if answer.prompt_tokens:
             self._tokens.correct(
                 answer.prompt_tokens + answer.completion_tokens - guess
@@ -240,7 +266,12 @@ class RemoteChat(ABC):
         return min(backoff, self.max_wait)
 
     def _explain(self, error: Exception, attempts: int) -> str:
-        """The message about a failed request, without keys and of limited length."""
+        """The message about a failed request, without keys and of limited length.
+
+        Args:
+            error: the error of the last attempt.
+            attempts: number of attempts.
+        """
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         if isinstance(error, _timeouts()):
             return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
@@ -249,7 +280,11 @@ class RemoteChat(ABC):
                 f"{self.name} sent a malformed answer, which is not JSON: {error}"
             )[:MOST_SAID]
         if _is_unconnected(error) and not self._answered:
-            why = self.redact(str(_root(error)))[:MOST_SAID]
+            # The first cause is the system's message, such as "Connection refused".
+            root: BaseException = error
+            while deeper := root.__cause__ or root.__context__:
+                root = deeper
+            why = self.redact(str(root))[:MOST_SAID]
             return f"{self.name} cannot be reached: {why} ({tries}); check the address, and that the server runs"
         if misplaced := self._misplaced(error):
             return misplaced
@@ -297,7 +332,14 @@ class Pace:
         self._free = float("-inf")
 
     def reserve(self, units: float = 1.0) -> float:
-        """Reserve the next free time for so many units. Return the seconds until then."""
+        """Reserve the next free time.
+
+        Args:
+            units: number of requests or tokens.
+
+        Returns:
+            Seconds until this time.
+        """
         now = self._clock()
         start = max(now, self._free)
         self._free = start + units * self._seconds_per_unit
@@ -321,10 +363,12 @@ def without_secrets(url: str) -> str:
 
 
 def _timeouts() -> tuple[type[Exception], ...]:
+    """Exceptions of a timeout. The SDK has its own."""
     return (TimeoutError, import_extra("openai", "openai").APITimeoutError)
 
 
 def _is_transient(error: BaseException) -> bool:
+    """Whether another attempt may succeed."""
     openai = import_extra("openai", "openai")
     if isinstance(error, openai.APIStatusError):
         # "insufficient_quota" has the status 429, but waiting does not help.
@@ -336,6 +380,7 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _is_about_schemas(error: Exception) -> bool:
+    """Whether the server refused the schema of a request. Servers differ in the status and in the words."""
     if getattr(error, "status_code", None) not in (400, 404, 422, 501):
         return False
     return any(
@@ -356,13 +401,8 @@ def _is_unconnected(error: BaseException | None) -> bool:
     )
 
 
-def _root(error: BaseException) -> BaseException:
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return error
-
-
 def _retry_after(error: BaseException) -> float | None:
+    """Seconds to wait according to the server's header Retry-After, which has seconds or a date. None without it."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     value = headers.get("retry-after")
     if not value:

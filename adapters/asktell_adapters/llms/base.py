@@ -151,16 +151,12 @@ async def all_of(
     answers: Iterable[Awaitable[Completion]],
 ) -> list[Completion | Exception]:
     """Await all responses. Return each response or its failure, but raise a cancellation or Ctrl-C."""
-    return [
-        _ordinary(answer)
-        for answer in await asyncio.gather(*answers, return_exceptions=True)
-    ]
-
-
-def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
-    if isinstance(answer, Completion | Exception):
-        return answer
-    raise answer
+    found: list[Completion | Exception] = []
+    for answer in await asyncio.gather(*answers, return_exceptions=True):
+        if not isinstance(answer, Completion | Exception):
+            raise answer
+        found.append(answer)
+    return found
 
 
 @dataclass(frozen=True)

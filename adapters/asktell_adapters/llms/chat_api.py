@@ -15,11 +15,15 @@ from asktell_adapters.llms.base import Completion, CompletionError, Request
 class Price:
     """The price of a model per million tokens, in any currency.
 
+    ```python
+    OpenAIChat("gpt-4o-mini", price=Price(0.15, 0.60, cached_input=0.075, currency="USD"))
+    ```
+
     Attributes:
         input: tokens read.
         output: tokens written.
-        cached_input: tokens read that the server found in its prefix cache (default:
-            the price of `input`).
+        cached_input: tokens read that the server found in its prefix cache (default: the
+            price of `input`).
         currency: shown after amounts. Empty if unknown.
 
     Raises:
@@ -64,7 +68,10 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 @final
 @dataclass(frozen=True)
 class ChatAPI:
-    """Converts requests to one model, and reads its replies. See `OpenAIChat` for the attributes."""
+    """Converts requests to one model, and reads its replies. See `OpenAIChat` for the attributes.
+
+    A reply comes from another machine, so nothing in it is trusted before it is checked.
+    """
 
     model: str
     limit_field: str
@@ -74,6 +81,7 @@ class ChatAPI:
     extra_body: Mapping[str, object] = field(default_factory=dict)
 
     def body(self, request: Request) -> dict[str, Any]:
+        """The JSON body of a request. Options of the request take precedence over `extra_body`."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [dict(message) for message in request.messages],
@@ -179,6 +187,11 @@ def calls_of(message: object) -> Calls:
 
 
 def _call(call: object) -> dict[str, Any]:
+    """Read a tool call. Arguments that are not JSON stay a text.
+
+    Raises:
+        ValueError: the call is malformed.
+    """
     function = _get(call, "function", dict, needed=True)
     given = _get(function, "arguments", (str, dict)) or "{}"
     try:
@@ -234,6 +247,11 @@ def _usage(usage: object) -> tuple[int, int, int]:
 
 
 def _tokens(usage: object, key: str, *, needed: bool = False) -> int:
+    """Read a number of tokens. 0 if it is missing and not needed.
+
+    Raises:
+        ValueError: it is not a whole number, or implausibly large.
+    """
     count = _get(usage, key, (int, float), needed=needed) or 0
     if not 0 <= count <= _MOST_TOKENS or count != int(count):
         raise ValueError(

@@ -60,6 +60,11 @@ def smollm2(dtype: str | None = "q8_0") -> Path:
 
 
 def _convert(source: Path, target: Path, dtype: str) -> None:
+    """Convert a file, and put it in its place only when it is complete. Several processes may do so at once.
+
+    Raises:
+        EvaluatorError: the file cannot be converted.
+    """
     handle, name = tempfile.mkstemp(
         dir=target.parent, prefix=".converting-", suffix=".gguf"
     )
@@ -69,13 +74,18 @@ def _convert(source: Path, target: Path, dtype: str) -> None:
         os.replace(name, target)
     except (ValueError, KeyError, IndexError, NotImplementedError) as error:
         raise EvaluatorError(
-            f"Could not convert {str(source)!r}: {error}. Check that it is a complete GGUF file."
+            f"Could not convert {str(source)!r} ({error}). Check that it is a complete GGUF file."
         ) from error
     finally:
         Path(name).unlink(missing_ok=True)
 
 
 def _write_as(source: Path, target: str, dtype: str) -> None:
+    """Write a copy of a GGUF file with other types of its tensors.
+
+    The header has the places of all tensors, so their sizes are written before the first
+    tensor.
+    """
     gguf = import_extra("gguf", "llama-cpp")
     wanted = gguf.GGMLQuantizationType[dtype.upper()]
     reader = gguf.GGUFReader(source)
@@ -87,7 +97,8 @@ def _write_as(source: Path, target: str, dtype: str) -> None:
         if field.name == gguf.Keys.General.ARCHITECTURE or field.name.startswith(
             "GGUF."
         ):
-            continue  # the writer writes these itself
+            # The writer writes these itself.
+            continue
         element = (
             field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
         )

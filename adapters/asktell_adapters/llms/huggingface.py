@@ -36,6 +36,11 @@ class HuggingFace:
     A prompt is read anew with each example. If prompts are long, llama.cpp and vLLM are
     faster.
 
+    ```python
+    llm = HuggingFace("HuggingFaceTB/SmolLM2-135M-Instruct", device="cpu")
+    (answer,) = llm.complete([Request.chat("Name a fruit.", max_new_tokens=20)])
+    ```
+
     Args:
         model: a hub id, a local folder, the path of a GGUF file, or a loaded model
             (which also needs `tokenizer`).
@@ -100,6 +105,11 @@ class HuggingFace:
         self.template_options = dict(template_options or {})
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Generate the responses in batches of similar length.
+
+        Returns:
+            One response or exception per request, in order.
+        """
         with self._lock:
             self._load()
             answers: dict[int, Completion | Exception] = {}
@@ -117,6 +127,11 @@ class HuggingFace:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
+        """The model and the settings that determine its responses, for a cache.
+
+        Raises:
+            InvalidArgumentError: the model was passed as an object, which has no name.
+        """
         if not isinstance(self._source, str | Path):
             raise InvalidArgumentError(
                 "A HuggingFace made from a loaded model has no identity. Pass an id or a path."
@@ -131,15 +146,23 @@ class HuggingFace:
         }
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
+        """The number of prompt tokens of each request, template included."""
         with self._lock:
             self._load()
             return [len(self._token_ids(request)) for request in requests]
 
     def load(self) -> None:
+        """Load the model now, not at the first request."""
         with self._lock:
             self._load()
 
     def _load(self) -> None:
+        """Load the model and its tokenizer, unless that has been done.
+
+        Raises:
+            EvaluatorError: transformers cannot load the model.
+            InvalidArgumentError: torch does not have the dtype.
+        """
         if self._model is not None:
             return
         torch = import_extra("torch", "huggingface")
@@ -175,14 +198,16 @@ class HuggingFace:
                 model = model if self.device is None else model.to(self.device)
             except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
                 raise EvaluatorError(
-                    f"transformers could not load {str(self._source)!r}: {error}"
+                    f"transformers could not load {str(self._source)!r} ({error})"
                 ) from error
+        # Padding is masked, so any token will do.
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._model = model
         self._model.eval()
 
     def _usual_dtype(self) -> str:
+        """The default dtype. Half precision is slow on a CPU, and bfloat16 is slow on old GPUs."""
         torch = import_extra("torch", "huggingface")
         if self.device == "cpu" or (
             self.device is None and not torch.cuda.is_available()
@@ -194,6 +219,7 @@ class HuggingFace:
         return "float16" if slow else "bfloat16"
 
     def _location(self) -> tuple[str, dict[str, Any]]:
+        """Where transformers finds the model, and the options for a GGUF file."""
         path = Path(self._source).expanduser()
         if path.suffix == ".gguf":
             if not path.is_file():
@@ -202,6 +228,11 @@ class HuggingFace:
         return str(path if path.is_dir() else self._source), {}
 
     def _token_ids(self, request: Request) -> list[int]:
+        """The tokens of a request, by the chat template.
+
+        Raises:
+            CompletionError: the request and its response do not fit into the context.
+        """
         messages = [dict(message) for message in request.messages]
         try:
             text = self._render(messages, request.tools)
@@ -222,7 +253,10 @@ class HuggingFace:
     def _render(
         self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]
     ) -> str:
+        """Fill in the chat template."""
         offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
+        # Render to text first. Tokenizing needs add_special_tokens=False, because the
+        # template has them already.
         text: str = self._tokenizer.apply_chat_template(
             messages,
             add_generation_prompt=True,
@@ -233,6 +267,11 @@ class HuggingFace:
         return text
 
     def _answer_all(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
+        """Generate the responses to requests with the same settings.
+
+        The batch is halved if memory runs out. If a batch fails for another reason, its
+        requests are sent one by one.
+        """
         torch = import_extra("torch", "huggingface")
         answers: dict[int, Completion | Exception] = {}
         todo, size = list(rows), self.batch_size
@@ -247,7 +286,8 @@ class HuggingFace:
                 elif _out_of_memory(error):
                     self.batch_size = size = len(batch) // 2
                     todo = batch + todo
-                else:  # a row breaks the batch, so send the rows one by one
+                else:
+                    # A row breaks the batch, so send the rows one by one.
                     for row in batch:
                         answers.update(self._answer_all([row]))
             if torch.cuda.is_available():
@@ -255,6 +295,7 @@ class HuggingFace:
         return answers
 
     def _generate(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
+        """Generate the responses to one batch, padded on the left, so that all prompts end at the same position."""
         torch = import_extra("torch", "huggingface")
         request = rows[0][2]
         pad = self._tokenizer.pad_token_id
@@ -290,6 +331,7 @@ class HuggingFace:
                 **sampling,
             )
         written = output[:, width:].tolist()
+        # The batch works on all its requests at once, so each gets an equal share.
         seconds = (time.perf_counter() - start) / len(rows)
         return {
             position: self._completion(ids, new, seconds)
@@ -297,6 +339,14 @@ class HuggingFace:
         }
 
     def _completion(self, ids: list[int], new: list[int], seconds: float) -> Completion:
+        """Cut a sequence at its first end token, and decode it.
+
+        Args:
+            ids: the prompt's tokens.
+            new: the generated tokens. Shorter responses of a batch are padded.
+            seconds: the request's share of the batch's time.
+        """
+        # A model may have several end tokens, of which the tokenizer has one.
         ends = self._model.generation_config.eos_token_id
         if ends is None:
             ends = self._tokenizer.eos_token_id
@@ -344,6 +394,7 @@ def _settings(row: _Row) -> tuple[int, int, str]:
 
 
 def _out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out."""
     # On a CPU, and from some CUDA libraries, the error is a plain RuntimeError.
     text = str(error).lower()
     return (

@@ -110,11 +110,13 @@ class LiteLLM(RemoteChat):
 
     @property
     def is_priced(self) -> bool:
+        """Whether every deployment of the model has a price."""
         return self.api.price is not None or all(
             known_price(name) is not None for name in self._models()
         )
 
     def identity(self) -> dict[str, Any]:
+        """The model, its deployments and the settings that determine responses, for a cache. It has no keys."""
         return {
             "llm": "litellm",
             "model": self.api.model,
@@ -138,6 +140,7 @@ class LiteLLM(RemoteChat):
         return text
 
     def _models(self) -> list[str]:
+        """LiteLLM's names of the model, one per deployment."""
         ours = [
             each
             for each in self.deployments or ()
@@ -148,6 +151,7 @@ class LiteLLM(RemoteChat):
         ]
 
     def _connect(self) -> Any:
+        """Return the router, or LiteLLM itself."""
         litellm = _litellm()
         if self.deployments is None:
             return litellm
@@ -157,12 +161,14 @@ class LiteLLM(RemoteChat):
         return litellm.Router(model_list=copy.deepcopy(self.deployments), **options)
 
     async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
+        """Send a request without LiteLLM's own retries. The cost comes from LiteLLM's data if no price was passed."""
         settings: dict[str, Any] = {
             "timeout": self.timeout,
             "drop_params": True,
             **body,
         }
         if self.deployments is None:
+            # Both, because LiteLLM and the SDK below it retry.
             settings |= {"num_retries": 0, "max_retries": 0}
             settings |= {} if self.base_url is None else {"base_url": self.base_url}
         reply = await self._client.acompletion(**settings)
@@ -187,7 +193,8 @@ def known_price(model: str) -> Price | None:
     litellm = _litellm()
     try:
         known = litellm.get_model_info(model)
-    except Exception:  # LiteLLM raises exceptions of several kinds for unknown names
+    except Exception:
+        # LiteLLM raises exceptions of several kinds for unknown names.
         return None
     read, written = (
         known.get("input_cost_per_token"),
@@ -213,12 +220,18 @@ def _cost(reply: Any) -> float | None:
     """The cost of a reply according to LiteLLM, or None if it is unknown."""
     try:
         cost = float(_litellm().completion_cost(completion_response=reply))
-    except Exception:  # LiteLLM raises exceptions of several kinds for unknown models
+    except Exception:
+        # LiteLLM raises exceptions of several kinds for unknown models.
         return None
     return cost if 0 <= cost < float("inf") else None
 
 
 def _deployments(router: Any) -> list[dict[str, Any]]:
+    """The deployments of a router, or of a list.
+
+    Raises:
+        InvalidArgumentError: it is neither, or a deployment lacks its names.
+    """
     found = (
         list(router)
         if isinstance(router, Sequence)
@@ -236,7 +249,7 @@ def _deployments(router: Any) -> list[dict[str, Any]]:
             or not each.get("model_name")
         ):
             raise InvalidArgumentError(
-                "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got one with "
+                "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got "
                 f"{sorted(each) if isinstance(each, Mapping) else type(each).__name__}."
             )
     return [dict(each) for each in found]
@@ -260,6 +273,7 @@ def _without_keys(data: Any) -> Any:
 
 
 def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
+    """The texts in nested data, each with its name."""
     if isinstance(data, Mapping):
         yield from (
             (str(name), value) for name, value in data.items() if isinstance(value, str)
@@ -270,5 +284,6 @@ def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_key(name: object, value: object) -> bool:
+    """Whether a value is a key, judged by its name. A place such as "os.environ/NAME" is none."""
     is_place = isinstance(value, str) and value.startswith(_FROM_ENVIRONMENT)
     return bool(isinstance(value, str) and not is_place and _KEY.search(str(name)))

@@ -46,6 +46,11 @@ class LlamaCpp:
     slot that has read most of its beginning. So each slot reads a prompt once for all
     examples. An object can be pickled or forked, and the copy loads the model anew.
 
+    ```python
+    with contextlib.closing(LlamaCpp(smollm2())) as llm:
+        (answer,) = llm.complete([Request.chat("Name a fruit.", max_new_tokens=20)])
+    ```
+
     llama.cpp runs in its own process, which is killed on `close` and ends with this
     process. It listens on a port of this machine's loopback interface, and requires a
     random key that is new each time and never shown.
@@ -110,6 +115,11 @@ class LlamaCpp:
         self._reset()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Send the requests to the server, `n_slots` at a time.
+
+        Returns:
+            One response or exception per request, in order.
+        """
         with self._lock:
             server = self._load()
             answers = [
@@ -120,10 +130,16 @@ class LlamaCpp:
             return [answer.result() for answer in answers]
         finally:
             for answer in answers:
-                answer.cancel()  # after Ctrl-C, no further requests are sent
+                # After Ctrl-C, no further requests are sent.
+                answer.cancel()
             self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
+        """The number of prompt tokens of each request, template included.
+
+        Raises:
+            EvaluatorError: llama.cpp refuses a request.
+        """
         with self._lock:
             server = self._load()
         counts = []
@@ -134,7 +150,7 @@ class LlamaCpp:
             }
             chat = server.post("/apply-template", asked)
             if refusal := _refusal(chat):
-                raise EvaluatorError(f"llama.cpp could not count tokens: {refusal}")
+                raise EvaluatorError(f"llama.cpp could not count tokens ({refusal})")
             text = {
                 "content": chat["prompt"],
                 "add_special": True,
@@ -144,6 +160,7 @@ class LlamaCpp:
         return counts
 
     def identity(self) -> dict[str, Any]:
+        """The file and the settings that determine its responses, for a cache."""
         return {
             "llm": "xllamacpp",
             "version": version("xllamacpp"),
@@ -152,6 +169,7 @@ class LlamaCpp:
         }
 
     def load(self) -> None:
+        """Load the model now, not at the first request."""
         with self._lock:
             self._load()
 
@@ -161,6 +179,7 @@ class LlamaCpp:
         Requests of other threads have 10 seconds to finish, and fail after that.
         """
         with self._lock:
+            # Other threads can start a new server at once, while this one ends.
             server, pool, pending = self._server, self._pool, set(self._pending)
             self._server = None
             self._pool = self._new_pool()
@@ -173,6 +192,7 @@ class LlamaCpp:
         return ThreadPoolExecutor(self.n_slots, thread_name_prefix="llama.cpp")
 
     def _reset(self) -> None:
+        """Start without a server, also in a copy and after a fork."""
         self._server = None
         self._pool = self._new_pool()
         self._pending = set()
@@ -186,6 +206,11 @@ class LlamaCpp:
         self._reset()
 
     def _load(self) -> "_Server":
+        """Return the server, and start it if it is not running.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+        """
         if self._server is not None and not self._server.alive:
             self._server.end()
             self._server = None
@@ -204,6 +229,7 @@ class LlamaCpp:
         """Parameters of the server, by their names in xllamacpp.CommonParams."""
         return {
             "model.path": str(self._path),
+            # llama.cpp divides the context among its slots.
             "n_ctx": self.n_ctx * self.n_slots,
             "kv_unified": self.n_ctx == 0,
             "n_parallel": self.n_slots,
@@ -221,6 +247,7 @@ class LlamaCpp:
         }
 
     def _likely(self, error: Exception) -> str:
+        """The likely reason why a file could not be loaded, because llama.cpp gives none."""
         with self._path.open("rb") as file:
             begins = file.read(4)
         if begins != b"GGUF":
@@ -231,6 +258,7 @@ class LlamaCpp:
         )
 
     def _answer(self, server: "_Server", request: Request) -> Completion | Exception:
+        """Complete one request. A failure is returned, not raised, because the other requests of the call continue."""
         start = time.perf_counter()
         try:
             reply = self._chat(
@@ -263,6 +291,7 @@ class LlamaCpp:
     def _chat(
         self, server: "_Server", messages: list[dict[str, Any]], request: Request
     ) -> Any:
+        """Send a chat, and return the server's reply."""
         wanted = (
             {}
             if request.schema is None
@@ -369,6 +398,11 @@ class _Server:
         return self._process.poll() is None
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send JSON and return the reply's JSON.
+
+        Raises:
+            EvaluatorError: the server failed, or did not respond in time.
+        """
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {self._key}",
@@ -414,6 +448,7 @@ class _Server:
         assert pipes[0] is not None
         assert pipes[1] is not None
         deadline = time.monotonic() + self._timeout
+        # Reading from the pipe has no timeout. Killing the process ends it.
         killer = threading.Timer(self._timeout, self._process.kill)
         killer.daemon = True
         killer.start()
@@ -434,14 +469,15 @@ class _Server:
         if "error" in reply:
             raise EvaluatorError(reply["error"])
         self.address = str(reply["address"])
-        while True:  # the server begins to listen some time after its address is known
+        # The server begins to listen some time after its address is known.
+        while True:
             try:
                 self._request("GET", "/health", 1.0)
                 return self.address
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() >= deadline or not self.alive:
                     raise EvaluatorError(
-                        f"Its server does not respond: {error}."
+                        f"Its server does not respond ({error})."
                     ) from error
                 time.sleep(0.01)
 
@@ -453,6 +489,7 @@ class _Server:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
+        """Send an HTTP request, and return the body of the response."""
         url = urllib.parse.urlsplit(self.address)
         connection = http.client.HTTPConnection(
             url.hostname or "", url.port, timeout=timeout
@@ -464,6 +501,7 @@ class _Server:
             connection.close()
 
     def _how_it_ended(self) -> str:
+        """Words for the end of the process, for messages. Code -9 often means that memory ran out."""
         code = self._process.returncode
         if not self._finalizer.alive:
             return "was closed"

@@ -17,6 +17,11 @@ class Models:
 
     Each LLM is made once.
 
+    ```python
+    models = Models(OpenAIChat)
+    models.of({"model": "gpt-4o-mini"})
+    ```
+
     Args:
         llms: model -> LLM, or a function that makes an LLM, such as the class of a
             client. A candidate's factors that are parameters of the function are passed
@@ -55,6 +60,8 @@ class Models:
         return self.made[key]
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Send the requests of each LLM in one call. The responses are in the order of the requests."""
+
         def ask(alike: list[Request]) -> Any:
             return self.of(alike[0].client).complete(alike)
 
@@ -65,11 +72,17 @@ class Models:
         return answer
 
     def load(self) -> None:
+        """Load the LLMs that were made so far."""
         for llm in self.made.values():
             if callable(load := getattr(llm, "load", None)):
                 load()
 
     def _make(self, client: Mapping[str, Any]) -> Any:
+        """Make an LLM, or take it from the mapping.
+
+        Raises:
+            InvalidArgumentError: there is no such model, or the function refuses the factors.
+        """
         if isinstance(self._llms, Mapping):
             if client.get("model") not in self._llms:
                 got = short(client["model"]) if "model" in client else "no such factor"
@@ -81,7 +94,7 @@ class Models:
             return self._llms(**client)
         except TypeError as error:
             raise InvalidArgumentError(
-                f"Could not make an LLM with the factors {dict(client)}: {error}."
+                f"Could not make an LLM with the factors {dict(client)} ({error})."
             ) from error
 
     def __repr__(self) -> str:

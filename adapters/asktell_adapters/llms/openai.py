@@ -18,6 +18,11 @@ MOST_BYTES = 16 * 2**20
 class OpenAIChat(RemoteChat):
     """A chat model behind an OpenAI-compatible API, such as a hosted API, vLLM, SGLang, llama.cpp's server or a proxy.
 
+    ```python
+    llm = OpenAIChat("gpt-4o-mini", price=Price(0.15, 0.60, currency="USD"))
+    local = OpenAIChat("my-model", base_url="http://localhost:8000/v1", concurrency=64)
+    ```
+
     **Retries.** A request is retried after the statuses 429, 408, 409 and 5xx, lost
     connections and timeouts. The wait is an exponential backoff with jitter, or the
     server's Retry-After. If the server has never responded, there is only one retry.
@@ -110,6 +115,7 @@ class OpenAIChat(RemoteChat):
         self.key()
 
     def identity(self) -> dict[str, Any]:
+        """The server, the model and the settings that determine its responses, for a cache. It has no key."""
         return {
             "llm": "openai",
             "server": without_secrets(self.base_url or "https://api.openai.com/v1"),
@@ -119,6 +125,12 @@ class OpenAIChat(RemoteChat):
         }
 
     async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
+        """Send a request, and read at most 16 MiB of the reply.
+
+        Raises:
+            ValueError: the reply is too long, or is not JSON.
+            openai.APIConnectionError: the connection broke.
+        """
         create = self._client.chat.completions.with_streaming_response.create
         # Through extra_body, the SDK sends any field.
         async with create(
@@ -145,6 +157,7 @@ class OpenAIChat(RemoteChat):
             raise ValueError("brackets are nested too deeply") from None
 
     def _connect(self) -> Any:
+        """Make a client of the SDK, which is closed with the event loop."""
         openai = import_extra("openai", "openai")
         # No retries by the SDK, so that every attempt is counted.
         client = openai.AsyncOpenAI(
@@ -157,6 +170,7 @@ class OpenAIChat(RemoteChat):
         return client
 
     def _misplaced(self, error: BaseException) -> str:
+        """A web page instead of JSON shows that base_url is not the root of an API."""
         status = getattr(error, "status_code", None)
         if status not in (404, 405) or isinstance(getattr(error, "body", None), dict):
             return ""
@@ -171,11 +185,13 @@ class OpenAIChat(RemoteChat):
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
             raise EvaluatorError(
-                f"no API key: set the environment variable {self.api_key_env}"
+                f"No API key. Set the environment variable {self.api_key_env}, or pass a base_url."
             )
-        return key or "none"  # the SDK requires a key, and a local server ignores it
+        # The SDK requires a key, and a local server ignores it.
+        return key or "none"
 
     def redact(self, text: str) -> str:
+        """The text without the API key, which careless servers put into messages."""
         key = os.environ.get(self.api_key_env)
         return text.replace(key, "***") if key else text
 

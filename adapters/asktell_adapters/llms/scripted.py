@@ -11,8 +11,16 @@ from asktell_adapters.llms.base import Completion, Request
 class ScriptedLLM:
     """Responds to each request with `answer(request)`. An exception of the function is the failure of the request.
 
-    Attributes:
+    ```python
+    llm = ScriptedLLM(lambda request: Completion("yes"))
+    ```
+
+    Args:
+        answer: returns the response to a request.
         name: stands for the function in the keys of a cache.
+
+    Attributes:
+        name: as above.
         requests: the requests so far, in order.
     """
 
@@ -24,6 +32,7 @@ class ScriptedLLM:
         self.requests: list[Request] = []
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Respond to the requests one after the other."""
         return if_ready(requests, self._asked, list)
 
     async def acomplete(self, request: Request, /) -> Completion:

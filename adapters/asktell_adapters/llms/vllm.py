@@ -39,6 +39,10 @@ class VLLM:
     affect the others. A response that reaches the end of the context is cut, with the
     finish reason "length".
 
+    ```python
+    llm = VLLM("Qwen/Qwen2.5-0.5B-Instruct", engine_options={"max_model_len": 4096})
+    ```
+
     Limit, temperature and seed are taken from each request. Of the model's
     `generation_config`, only the end tokens are used.
 
@@ -84,10 +88,19 @@ class VLLM:
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
         self.chat_template = chat_template
         self.template_options = dict(template_options or {})
-        self._system_turn = True  # until the template refuses one
+        # False once the template has refused a system turn.
+        self._system_turn = True
         self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Send all requests to the engine.
+
+        Returns:
+            One response or exception per request, in order.
+
+        Raises:
+            EvaluatorError: the engine cannot start, or died.
+        """
         # Sorted by their texts from the first turn on, so that requests with the same
         # beginning follow each other.
         rows = sorted(
@@ -115,6 +128,11 @@ class VLLM:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
+        """The model and the settings that determine its responses, for a cache.
+
+        Raises:
+            InvalidArgumentError: the engine was passed as an object, which has no name.
+        """
         if not isinstance(self._name, str):
             raise InvalidArgumentError(
                 "A VLLM made from a ready engine has no identity. Pass the model's name."
@@ -129,6 +147,7 @@ class VLLM:
         }
 
     def load(self) -> None:
+        """Start the engine now, not at the first request."""
         with self._lock:
             self._start()
 
@@ -139,8 +158,14 @@ class VLLM:
                 self._engine = None
 
     def _start(self) -> None:
+        """Start the engine, unless it is running, and find its processes.
+
+        Raises:
+            EvaluatorError: the engine cannot start.
+        """
         if self._engine is None:
             vllm = import_extra("vllm", "vllm")
+            # Other engines of this program have processes, too.
             others = {process.pid for process in _processes()}
             self._running = None
             try:
@@ -148,12 +173,14 @@ class VLLM:
                 self._processes = [
                     process for process in _processes() if process.pid not in others
                 ]
-            except Exception as error:  # the engine's processes may raise anything
+            except Exception as error:
+                # The engine's processes may raise anything.
                 raise EvaluatorError(
-                    f"vLLM could not start with {self._name!r}: {error}"
+                    f"vLLM could not start with {self._name!r} ({error})"
                 ) from error
 
     def _answer(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
+        """Complete requests with the same tools. A refused batch is halved until the refused request is alone."""
         if not rows:
             return {}
         failure: Exception | None = None
@@ -180,11 +207,18 @@ class VLLM:
     def _chat(
         self, rows: list[_Row], system_turn: bool
     ) -> dict[int, Completion | Exception]:
+        """Send a batch to the engine.
+
+        Args:
+            rows: the requests with their positions.
+            system_turn: False to put the system turn into the first user turn.
+        """
         sampling_params = import_extra("vllm", "vllm").SamplingParams
         chats = [list(map(dict, request.messages)) for _, request in rows]
         params = [
             sampling_params(
-                max_tokens=request.max_new_tokens,  # vLLM's default is 16
+                # vLLM's default is 16.
+                max_tokens=request.max_new_tokens,
                 temperature=request.temperature,
                 # Greedy requests are faster without a seed
                 seed=request.seed if request.temperature > 0 else None,
@@ -231,7 +265,8 @@ class VLLM:
 
         def work() -> None:
             if before is not None:
-                wait([before])  # a call that Ctrl-C interrupted still runs
+                # A call that Ctrl-C interrupted still runs.
+                wait([before])
             try:
                 outcome.set_result(call())
             except BaseException as error:
@@ -278,6 +313,7 @@ def _died(error: Exception) -> bool:
 
 
 def _completion(output: Any, seconds: float) -> Completion | Exception:
+    """Convert an output of vLLM to a response, or to its failure."""
     try:
         (answer,) = output.outputs
         if answer.finish_reason not in ("stop", "length"):

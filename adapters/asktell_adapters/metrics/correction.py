@@ -13,11 +13,15 @@ overlooked.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell import InvalidArgumentError
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 _FEWEST = 5  # labels
 _TRUST = 2.0  # labels, chosen by simulation (`benchmarks.selection.judge_correction`)
@@ -64,9 +68,12 @@ def corrected_mean(
 ) -> CorrectedMean:
     """Estimate the mean label that humans would give, however wrong the judge is.
 
-    The labeled responses must be drawn at random from all responses. Then the estimate
-    is right on average, and a worse judge only widens the interval. To compare two
-    prompts, pass the differences of their scores on the same examples.
+    The labeled responses must be drawn at random from all responses. Then the estimate is
+    right on average, and a worse judge only widens the interval. To compare two prompts,
+    pass the differences of their scores on the same examples.
+
+    With the weight w, the estimate is w * mean(others) + mean(labels - w * judged). The
+    second term removes the bias of the first.
 
     Args:
         labels: labels by humans, shape (n,) with n at least 5.
@@ -74,9 +81,9 @@ def corrected_mean(
         others: the judge's scores of the responses without labels, shape (M,) with M at
             least 2.
         confidence: confidence of the interval, between 0 and 1.
-        weight: weight of the judge's scores. 1 is the estimate of the first paper, and
-            0 ignores the judge (default: the weight that makes the estimate most
-            precise, learned from the labels).
+        weight: weight of the judge's scores. 1 is the estimate of the first paper, and 0
+            ignores the judge (default: the weight that makes the estimate most precise,
+            learned from the labels).
 
     Raises:
         InvalidArgumentError: a shape or number is invalid, or there are too few scores.
@@ -133,20 +140,28 @@ def corrected_mean(
     )
 
 
-def _slope(human: np.ndarray, near: np.ndarray, far: np.ndarray) -> float:
+def _slope(
+    human: Float[Floats, " labels"],
+    near: Float[Floats, " labels"],
+    far: Float[Floats, " others"],
+) -> float:
     """The slope of labels on the judge's scores, from 0 to 1, as if `_TRUST` more labels had agreed with the judge."""
     off = near - near.mean()
     agreed = _TRUST * float(np.concatenate([near, far]).var(ddof=1))
     squares = float(off @ off) + agreed
     if squares <= _NO_SPREAD * max(1.0, float(np.abs(near).max()) ** 2):
-        return 0.0  # the judge gives every response the same score
+        # The judge gives every response the same score.
+        return 0.0
     return float(
         np.clip((float(off @ (human - human.mean())) + agreed) / squares, 0.0, 1.0)
     )
 
 
 def _variance_of_unseen(
-    human: np.ndarray, near: np.ndarray, far: np.ndarray, weight: float
+    human: Float[Floats, " labels"],
+    near: Float[Floats, " labels"],
+    far: Float[Floats, " others"],
+    weight: float,
 ) -> float:
     """The variance of the mean due to kinds of responses that have no label.
 

@@ -34,7 +34,7 @@ def load_module(source: object) -> Any:
         raise MissingExtraError(message, name=error.name, path=error.path) from error
     except (FileNotFoundError, ConnectionError, OSError) as error:
         raise EvaluatorError(
-            f"evaluate could not load {str(source)!r}: {error}. Without a network, pass the folder of a metric module "
+            f"evaluate could not load {str(source)!r} ({error}). Without a network, pass the folder of a metric module "
             "or a loaded module"
         ) from error
 
@@ -44,6 +44,11 @@ class HuggingFaceMetric:
     """One value of `module.compute(predictions=[text], references=[reference])`. A call takes 3 to 20 ms.
 
     A measurement gets `data=[text]` instead, without references.
+
+    ```python
+    metrics = HuggingFaceMetric.several("rouge", ["rouge1", "rougeL"])
+    bleu = HuggingFaceMetric("sacrebleu", "score", name="bleu")
+    ```
 
     Args:
         module: an `evaluate.EvaluationModule`, its folder, or its name on the hub. It
@@ -97,6 +102,7 @@ class HuggingFaceMetric:
         return metrics
 
     def load(self) -> None:
+        """Load the module now, not at the first call."""
         self._computed.load()
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
@@ -137,7 +143,8 @@ class _Computed:
             self._load()
 
     def __call__(self, completion: Completion, example: Example) -> Mapping[str, Any]:
-        with self._lock:  # modules collect their inputs in their own state
+        # Modules collect their inputs in their own state.
+        with self._lock:
             if (
                 self._last is None
                 or self._last[0] is not completion

@@ -96,6 +96,15 @@ class Judge:
     scale. With `against`, it is in [0, 1]. It is 1 if the response wins by every
     criterion in both orders, and 0.5 if the two responses are even.
 
+    ```python
+    judge = Judge(
+        OpenAIChat("gpt-4o"),
+        {"correct": "The answer agrees with the reference.", "polite": Criterion("The tone is friendly.", weight=0.5)},
+        scale=(1, 5),
+    )
+    evaluator = LLMEvaluator(llm, examples, {"quality": judge})
+    ```
+
     The judge reads the input and the response, but not the prompt. LLMEvaluator calls
     it in batches, and AsyncLLMEvaluator without blocking.
 
@@ -203,7 +212,11 @@ class Judge:
         )
 
     def of_pairs(self, column: str) -> "Judge":
-        """A copy of the judge that compares, by the same criteria, with the response in a column."""
+        """Return a copy of the judge that compares pairs of responses by the same criteria.
+
+        Args:
+            column: the column of the example's `fields` with the response to compare with.
+        """
         judge = copy.copy(self)
         judge.rubric, judge.against = replace(self.rubric, pairwise=True), column
         judge._request = replace(self._request, schema=judge.rubric.schema())
@@ -211,9 +224,15 @@ class Judge:
 
     @property
     def range(self) -> tuple[float, float]:
+        """The worst and the best possible score."""
         return self.rubric.range
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
+        """Score one response.
+
+        Raises:
+            JudgementError: a judge's reply is missing or cannot be read.
+        """
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
@@ -223,6 +242,7 @@ class Judge:
             One score or exception per response, in order.
         """
         asked = [self.requests(*each[:3]) for each in answered]
+        # All responses are judged in one call per LLM, which can batch them.
         flat: list[Request] = []
         for requests in asked:
             if not isinstance(requests, Exception):
@@ -240,6 +260,17 @@ class Judge:
         candidate: Asked | None = None,
         /,
     ) -> Judgement:
+        """Score one response without blocking.
+
+        Args:
+            completion: the response.
+            example: its example.
+            repeat: number of the repeat, from 0. Each repeat gets other opinions.
+            candidate: the prompt or candidate. A judge does not see it.
+
+        Raises:
+            JudgementError: a judge's reply is missing or cannot be read.
+        """
         requests = or_raise(self.requests(completion, example, repeat))
         replies = await asyncio.gather(
             *(self.acomplete(llm, requests) for llm in self.answers)
@@ -251,8 +282,14 @@ class Judge:
     ) -> list[Request] | Exception:
         """The requests to each LLM about a response: `n` opinions, and for a comparison each in both orders.
 
-        An EvaluatorError is returned, not raised, if the example has no reference or no
-        response to compare with.
+        Args:
+            completion: the response.
+            example: its example.
+            repeat: number of the repeat, from 0.
+
+        Returns:
+            The requests. If the example lacks the reference or the response to compare with,
+            the EvaluatorError.
         """
         try:
             orders = [self._answers(completion.text, example)]
@@ -267,6 +304,8 @@ class Judge:
         except EvaluatorError as error:
             return error
         if self.rubric.pairwise:
+            # LLMs favor a position. Asking in both orders cancels that, and shows how
+            # much it matters.
             orders.append(orders[0][::-1])
         chats = [
             self.rubric.messages(example.input, references, answers)
@@ -274,6 +313,8 @@ class Judge:
         ]
         found = []
         for number in range(repeat * self.n, (repeat + 1) * self.n):
+            # Opinions have different seeds, but the two orders of an opinion have the
+            # same, so that only the order differs.
             seed = random.Random(f"judge {self.seed} {number}").getrandbits(31)
             found += [
                 replace(self._request, messages=chat, repeat=number, seed=seed)
@@ -300,7 +341,7 @@ class Judge:
             )
             name = example.id or example.input[:40]
             raise EvaluatorError(
-                f"example {name!r} has no response to compare with: {where} gave {short(other)}"
+                f"example {name!r} has no response to compare with, because {where} gave {short(other)}"
             )
         return text, other
 
@@ -330,7 +371,12 @@ class Judge:
         requests: Sequence[Request] | Exception,
         replies: Sequence[Iterator[Completion | Exception]],
     ) -> Judgement | Exception:
-        """The judgement in the next replies of each LLM, as many as there are requests."""
+        """Read the judgement of one response.
+
+        Args:
+            requests: the requests about the response, or the error that prevented them.
+            replies: the remaining replies of each LLM. As many as there are requests are taken.
+        """
         if isinstance(requests, Exception):
             return requests
         flat: list[Completion | Exception] = []
@@ -340,6 +386,7 @@ class Judge:
         try:
             read = [self._read(reply) for reply in flat]
         except JudgementError as error:
+            # The replies were paid for, even if they cannot be read.
             error.cost = spent.cost
             return error
         opinions, details = self._opinions([grades for grades, _ in read])
@@ -354,7 +401,12 @@ class Judge:
     def _opinions(
         self, read: Sequence[dict[str, float]]
     ) -> tuple[list[float], dict[str, Any]]:
-        """The score of each opinion, and details about them. `read` are the grades of each reply, by criterion."""
+        """The score of each opinion, and details about them.
+
+        Args:
+            read: the grades of each reply, by criterion. In a comparison, two replies in a row
+                are one opinion, in both orders.
+        """
         orders = 2 if self.rubric.pairwise else 1
         opinions, grades, by_order = [], [], []
         swayed = 0
@@ -450,4 +502,5 @@ def _inner(llm: Any, requests: Sequence[Request]) -> Any:
 
 
 def _is_async(llm: Any) -> bool:
+    """Whether an LLM has an async method `acomplete`."""
     return inspect.iscoroutinefunction(getattr(llm, "acomplete", None))

@@ -35,6 +35,12 @@ class Preference:
     tie. With several judges or opinions, the majority counts. Equal responses are a tie
     without a call, and so is the baseline against itself.
 
+    ```python
+    preference = Preference(OpenAIChat("gpt-4o"))
+    evaluator = LLMEvaluator(llm, examples, [preference])
+    selector = asktell.Selector(prompts, asktell.BestFeasible("preference"), budget=500, baseline=0)
+    ```
+
     The baseline responds to each example once. Its response is read from the
     evaluator's cache or stored there, and is kept in memory.
 
@@ -95,6 +101,7 @@ class Preference:
 
     @property
     def spent(self) -> Spent:
+        """Requests, tokens and money of the judge so far."""
         return self.judge.spent
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
@@ -180,14 +187,20 @@ class Preference:
                 each for each in (*answers, *judged) if isinstance(each, Exception)
             ]
             raise EvaluatorError(
-                f"none of the labeled responses of {id_!r} could be judged: {failed[0]}"
+                f"the judge failed on every labeled response of {id_!r} ({failed[0]})"
             )
         return pairs
 
     def _correct(
         self, id_: str, candidate: Asked, pairs: Sequence[tuple[float, float]]
     ) -> None:
-        """From now on, replace each verdict about a prompt by the mean label that people gave for the same verdict."""
+        """From now on, replace each verdict about a prompt by the mean label that people gave for the same verdict.
+
+        Args:
+            id_: id of the prompt, for the result's note.
+            candidate: the prompt or candidate.
+            pairs: (label by people, score by the judge) of each labeled response.
+        """
         people, by_judge = (
             math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
         )
@@ -209,6 +222,13 @@ class Preference:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
+        """Score many responses at once. Ties by equal texts cost no call of the judge.
+
+        Returns:
+            One score or exception per response, in order.
+        """
+        # The responses of the baseline are requested in one call, then the comparisons
+        # in another.
         others = iter(
             self._others([each[1] for each in answered if not self._is_own(each)])
         )
@@ -232,6 +252,7 @@ class Preference:
         candidate: Asked | None = None,
         /,
     ) -> Judgement:
+        """Score one response without blocking. See `Judge.ascore`."""
         each = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
         if not self._is_own(each):
@@ -308,6 +329,7 @@ class Preference:
         return self.judge.complete(self._evaluator.answers, asked) if asked else []
 
     def _given(self, example: Example) -> Completion | Exception:
+        """The response that the user passed in `against` for an example."""
         found: Any = None
         if isinstance(self.against, str):
             found = example.fields.get(self.against)
@@ -348,7 +370,13 @@ class Preference:
         judged: Judgement | Exception | None,
         paid: float,
     ) -> Judgement | Exception:
-        """The score of a comparison, from the judgement or its exception. `paid` is the cost of the other response."""
+        """The score of a comparison.
+
+        Args:
+            pair: the comparison, an exception, or None for a tie.
+            judged: the judgement, its exception, or None for a tie.
+            paid: cost of the other response.
+        """
         if judged is None:
             return Judgement(0.5, {"same": True}, paid)
         if not isinstance(pair, tuple) or isinstance(judged, Exception):
@@ -357,6 +385,7 @@ class Preference:
         orders = [
             [_verdict(each) for each in both] for both in judged.details["by_order"]
         ]
+        # An opinion that depends on the order is no preference.
         opinions = [first if first == second else 0.5 for first, second in orders]
         n, swayed = self.judge.n, sum(first != second for first, second in orders)
         by_judge = [
@@ -431,10 +460,12 @@ def _sign_test(more: int, less: int) -> float:
 
 
 def _key(candidate: Asked | None) -> str:
+    """A text that is the same for equal candidates."""
     return json.dumps(candidate, sort_keys=True, default=str)
 
 
 def _name(llm: Any) -> str:
+    """The name of a judge, for notes."""
     return str(
         getattr(llm, "name", None) or getattr(llm, "model", None) or type(llm).__name__
     )

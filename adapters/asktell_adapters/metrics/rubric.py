@@ -13,7 +13,7 @@ from asktell import InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters.llms.base import Message
 
-# : The system turn of a judge of single responses. `{criteria}`, `{low}`, `{high}` and
+#: The system turn of a judge of single responses. `{criteria}`, `{low}`, `{high}` and
 # `{format}` are filled in.
 POINTWISE = """\
 You grade an answer that somebody else gave to a task. Grade each criterion by itself with a whole number
@@ -152,6 +152,7 @@ class Rubric:
 
     @property
     def range(self) -> tuple[float, float]:
+        """The worst and the best possible score. A comparison is between 0 and 1."""
         return (
             (0.0, 1.0)
             if self.pairwise
@@ -161,7 +162,13 @@ class Rubric:
     def messages(
         self, task: str, references: Sequence[str], answers: Sequence[str]
     ) -> tuple[Message, ...]:
-        """The chat that asks the LLM to judge one response, or two responses in this order."""
+        """The chat that asks the LLM to judge one response, or two responses in this order.
+
+        Args:
+            task: the input of the task.
+            references: the references that the judge sees.
+            answers: one response, or two.
+        """
         return (
             {"role": "system", "content": self.system()},
             *self._shown,
@@ -169,6 +176,7 @@ class Rubric:
         )
 
     def system(self) -> str:
+        """The system turn, with the criteria and the format of the reply filled in."""
         what = {
             "criteria": "\n".join(
                 f"- {name}: {criterion.text}"
@@ -184,6 +192,7 @@ class Rubric:
         )
 
     def schema(self) -> dict[str, Any]:
+        """The JSON schema of a reply. The reason comes first, so that the LLM reasons before it grades."""
         low, high = self.scale
         grade: dict[str, Any] = (
             {"type": "string", "enum": list(_VERDICTS)}
@@ -208,6 +217,8 @@ class Rubric:
                 criteria.
         """
         text = text.strip()
+        # LLMs like to put JSON into a code block. Anything else around it is refused,
+        # because a response under judgement could have put it there.
         fenced = _FENCED.fullmatch(text)
         try:
             reply = json.loads(
@@ -235,16 +246,22 @@ class Rubric:
         return {name: self._grade(name, grades[name]) for name in self.criteria}, reason
 
     def total(self, grades: Mapping[str, float]) -> float:
+        """The weighted mean of the grades of one reply."""
         weights = {name: criterion.weight for name, criterion in self.criteria.items()}
         return math.fsum(weights[name] * grades[name] for name in weights) / math.fsum(
             weights.values()
         )
 
     def _grade(self, name: str, given: object) -> float:
+        """Convert one grade of a reply to a number.
+
+        Raises:
+            ValueError: the grade is not on the scale.
+        """
         if self.pairwise:
             if not isinstance(given, str) or given not in _VERDICTS:
                 raise ValueError(
-                    f"its verdict on {name!r} is {short(given)}, not one of {list(_VERDICTS)}"
+                    f"its verdict on {name!r} is {short(given)}, but must be one of {list(_VERDICTS)}"
                 )
             return _VERDICTS[given]
         low, high = self.scale
@@ -260,6 +277,7 @@ class Rubric:
         return float(given)
 
     def _format(self) -> str:
+        """An example of a reply, for the system turn."""
         grade = (
             '"first, second or tie"'
             if self.pairwise
@@ -269,6 +287,11 @@ class Rubric:
         return f'{{"reason": "<why>", "grades": {{{grades}}}}}'
 
     def _turns(self, shot: Shot) -> list[Message]:
+        """The two turns that show a judged response to the judge.
+
+        Raises:
+            InvalidArgumentError: the shot does not fit the rubric.
+        """
         if (shot.other is None) == self.pairwise:
             wanted = (
                 "needs the other response that it was compared with"
@@ -285,7 +308,7 @@ class Rubric:
             self.read(reply)
         except ValueError as error:
             raise InvalidArgumentError(
-                f"The grades of a shot cannot be read: {error}."
+                f"The grades of a shot cannot be read, because {error}."
             ) from None
         references = () if shot.reference is None else (shot.reference,)
         answers = (shot.answer,) if shot.other is None else (shot.answer, shot.other)
@@ -296,7 +319,11 @@ class Rubric:
 
 
 def fence(texts: Sequence[str]) -> str:
-    """A code that occurs in none of the texts. The author of one text alone cannot predict it."""
+    """A code that occurs in none of the texts.
+
+    It is a digest of all texts. So the author of a single text cannot predict the code and
+    end a text early.
+    """
     for attempt in itertools.count():
         code = hashlib.sha256(json.dumps([attempt, *texts]).encode()).hexdigest()[
             :_CODE
@@ -307,9 +334,14 @@ def fence(texts: Sequence[str]) -> str:
 
 
 def _user(task: str, references: Sequence[str], answers: Sequence[str]) -> Message:
+    """The user turn with the task, the references and the responses between tags."""
     names = ["task", *["reference"] * len(references)]
     names += ["answer"] if len(answers) == 1 else ["first-answer", "second-answer"]
-    texts = [_unmarked(text) for text in (task, *references, *answers)]
+    # A space inside every mark of a chat template makes it plain text.
+    texts = [
+        _MARKS.sub(lambda mark: " >" if mark[0] == ">" else f"{mark[0]} ", text)
+        for text in (task, *references, *answers)
+    ]
     code = fence(texts)
     parts = [
         f"<{name}-{code}>\n{text}\n</{name}-{code}>"
@@ -318,14 +350,8 @@ def _user(task: str, references: Sequence[str], answers: Sequence[str]) -> Messa
     return {"role": "user", "content": "\n\n".join([*parts, _ASKED])}
 
 
-def _unmarked(text: str) -> str:
-    """The text with a space inside everything that a chat template may take for the end of a turn."""
-    return _MARKS.sub(
-        lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", text
-    )
-
-
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with exactly these keys."""
     return {
         "type": "object",
         "properties": properties,
@@ -335,7 +361,12 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs. JSON allows a key twice, but its grade would be ambiguous.
+
+    Raises:
+        ValueError: a key occurs twice.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"it has a key twice: {[name for name, _ in pairs]}")
+        raise ValueError(f"a key occurs twice in {[name for name, _ in pairs]}")
     return found

@@ -88,7 +88,10 @@ class ExactMatch:
 
 
 def token_f1(completion: Completion, example: Example, /) -> float:
-    """F1 of the bags of normalized words, for the best reference. Larger is better. Two empty texts have F1 1."""
+    """F1 of the bags of normalized words, for the best reference. Larger is better.
+
+    Two empty texts have F1 1. Source: Rajpurkar et al. 2016, "SQuAD".
+    """
     return max(
         _bag_f1(normalize(completion.text), normalize(reference))
         for reference in example.references
@@ -122,6 +125,7 @@ def split_sentences(text: str) -> str:
 
 
 def _bag_f1(text: str, reference: str) -> float:
+    """F1 of two bags of words."""
     ours, theirs = Counter(text.split()), Counter(reference.split())
     if not ours or not theirs:
         return float(ours == theirs)
@@ -155,6 +159,7 @@ tool_call.range = (0.0, 1.0)  # type: ignore[attr-defined]
 
 
 def _wanted(reference: str) -> list[Mapping[str, Any]]:
+    """The calls of a reference. A reference that is no call in JSON is the name of a tool."""
     try:
         found = json.loads(reference)
     except (ValueError, RecursionError):
@@ -166,6 +171,7 @@ def _wanted(reference: str) -> list[Mapping[str, Any]]:
 
 
 def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) -> bool:
+    """Whether the calls are the wanted calls, in any order."""
     if len(calls) != len(wanted):
         return False
     # Calls with arguments are matched first, because a call without arguments matches
@@ -173,24 +179,25 @@ def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) 
     left = sorted(wanted, key=lambda call: "arguments" not in call)
     rest = list(calls)
     for call in left:
-        same = next((i for i, made in enumerate(rest) if _is(made, call)), None)
-        if same is None:
+        for i, made in enumerate(rest):
+            # A reference without arguments allows any.
+            given = made.get("arguments")
+            if made["name"] == call["name"] and call.get("arguments", given) == given:
+                del rest[i]
+                break
+        else:
             return False
-        del rest[same]
     return True
 
 
-def _is(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    if made["name"] != wanted["name"]:
-        return False
-    return "arguments" not in wanted or bool(made["arguments"] == wanted["arguments"])
-
-
 def range_of(metric: object) -> tuple[float, float] | None:
-    """The lowest and highest possible score of a metric, from its attribute `range`, or None if it has no such range.
+    """The lowest and highest possible score of a metric, from its attribute `range`.
 
-    The metrics here with scores in [0, 1] have a range. To give your own metric one,
+    The metrics here with scores in [0, 1] have a range. To give your own metric a range,
     set `my_metric.range = (0, 1)`.
+
+    Returns:
+        The range, or None if the metric has none or it is not two increasing numbers.
     """
     span = getattr(metric, "range", None)
     if not isinstance(span, tuple | list) or len(span) != 2:

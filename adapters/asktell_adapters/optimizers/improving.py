@@ -85,7 +85,13 @@ class Begun(NamedTuple):
 
 
 def key_of(number: int, parents: Sequence[int], before: Verdict) -> str:
-    """Return the key of the request that adds a generation's prompts."""
+    """Return the key of the request that adds a generation's prompts.
+
+    Args:
+        number: number of the generation.
+        parents: arms of its parents, best first.
+        before: the verdict on the previous generation.
+    """
     word = "better" if before.better else "no better"
     key = f"improve {number} of {','.join(map(str, parents))}; {word}: {before.why}"
     # The reason contains ids of prompts, which may have any characters.
@@ -177,8 +183,13 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     """Decide whether the newest generation, which has ended, was an improvement.
 
     With a `BestFeasible`, it was if the selected prompt is new and better than the best
-    earlier prompt with at least the probability `certainty`. With a `ParetoSet`, it was
-    if one of its prompts is in the set.
+    earlier prompt with at least the probability `certainty`. With a `ParetoSet`, it was if
+    a new prompt is in the set.
+
+    Args:
+        result: the result of the study.
+        newest: the newest generation.
+        certainty: the smallest probability that counts.
     """
     if not newest.number:
         return Verdict(True, "the first generation")
@@ -204,6 +215,8 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
             False,
             f"{selected.id} is still selected: {_sentence(result, rivals[0], selected)}",
         )
+    # Compare with the best earlier prompt, not with the parents, which may not be the
+    # best.
     earlier = ranked(result, result.prompts[: newest.first])
     if not earlier:
         return Verdict(
@@ -223,6 +236,7 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
 
 
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
+    """The comparison of two prompts in words, by the first objective."""
     metric = result.goal.objectives[0].metric
     return result.compare(a, b).sentence(metric)
 
@@ -289,6 +303,7 @@ def _failed_example(
     metrics: Sequence[str],
     examples: Sequence[Any] | None,
 ) -> FailedExample:
+    """One evaluation as a failed example, for a `Brief`."""
     scores = {name: (evaluation.scores or {})[name] for name in metrics}
     example = None if examples is None else examples[position]
     return FailedExample(
@@ -386,6 +401,12 @@ def improve(
 ) -> Improvement:
     """Select prompts, let the writer write new prompts from the best ones and their failures, and repeat.
 
+    ```python
+    study = asktell.Study.create("sqlite:///studies.db", "answers", selector)
+    outcome = improve(study, evaluator, LLMWriter(OpenAIChat("gpt-4o")), budget=2000)
+    print(outcome)
+    ```
+
     The study's own budget is for the first generation. For each further generation, the
     prompts are added and the budget is extended by the same amount, or by the rest of
     `budget`. The loop ends when `budget` is spent, after `patience` generations in a
@@ -442,6 +463,8 @@ def improve(
     total = _Total.of(budget, selector.state)
     _check_examples(examples, selector.state.problem.n_examples)
     while True:
+        # Everything is read from the log in each turn, because other processes may have
+        # gone ahead.
         newest = read(selector.state)[-1]
         _pay(study, newest, total.more(newest, selector.state))
         if not study.done:
@@ -460,7 +483,8 @@ def improve(
             not selector.state.finished
             or read(selector.state)[-1].number != newest.number
         ):
-            continue  # Another process has begun a generation.
+            # Another process has begun a generation.
+            continue
         result = study.result()
         begun = read(selector.state)
         verdicts = [
@@ -506,9 +530,17 @@ def improve(
 
 
 def _pay(study: AnyStudy, newest: Begun, more: tuple[float, float]) -> None:
-    """Add the newest generation's budget to the study, unless that has been done."""
+    """Add the newest generation's budget to the study, unless that has been done.
+
+    Args:
+        study: the study.
+        newest: the newest generation.
+        more: the evaluations and the cost to add.
+    """
     if not newest.paid and any(more):
-        study.extend(more[0] or None, more[1] or None, key=key_of_budget(newest.number))
+        # The study ignores a second request with the key, of another process.
+        key = key_of_budget(newest.number)
+        study.extend(more[0] or None, more[1] or None, key=key)
 
 
 def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
@@ -521,6 +553,11 @@ def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
 
 
 def _check(certainty: object, writer: object) -> None:
+    """Check two arguments of `improve`.
+
+    Raises:
+        InvalidArgumentError: one is invalid.
+    """
     if (
         isinstance(certainty, bool)
         or not isinstance(certainty, int | float)
@@ -614,6 +651,7 @@ class _Total:
 
 
 def _limits(problem: Any) -> tuple[float, float]:
+    """The limits of a budget, as evaluations and cost. 0 stands for no limit."""
     return (
         0 if problem.is_bound_by_cost_alone else problem.budget,
         problem.max_cost or 0.0,
@@ -621,6 +659,7 @@ def _limits(problem: Any) -> tuple[float, float]:
 
 
 def _names(limits: tuple[float, float]) -> str:
+    """The names of the limits that a budget has."""
     return " and ".join(
         name
         for name, limit in zip(("evaluations", "cost"), limits, strict=True)
@@ -629,11 +668,17 @@ def _names(limits: tuple[float, float]) -> str:
 
 
 def _named(limits: tuple[float, float]) -> str:
+    """The limits of a budget in words."""
     parts = [f"{limits[0]:.0f} evaluations"] if limits[0] else []
     return " and ".join([*parts, *([f"a cost of {limits[1]:g}"] if limits[1] else [])])
 
 
 def _selector(study: AnyStudy) -> Selector:
+    """Return the selector of a study.
+
+    Raises:
+        InvalidArgumentError: it is neither a selector nor a study.
+    """
     if isinstance(study, Selector):
         return study
     found = getattr(study, "selector", None)
@@ -691,14 +736,19 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
             raise
         reason = str(error) if isinstance(error, EvaluatorError) else in_words(error)
         raise EvaluatorError(
-            f"The writer {name} failed to write generation {brief.generation}: {reason}. Nothing is lost. Run the same "
-            "call again to continue."
+            f"The writer {name} failed to write generation {brief.generation} ({reason}). Nothing is lost. Run the "
+            "same call again to continue."
         ) from error
     known = {text.strip() for text in brief.tried}
     found: list[str] = []
     for text in texts:
         stripped = text.strip()
-        if stripped not in known and _is_usable(text):
+        try:
+            stripped.encode()
+        except UnicodeEncodeError:
+            # A lone surrogate, which no storage accepts.
+            continue
+        if stripped and stripped not in known:
             known.add(stripped)
             found.append(stripped)
     return found[: brief.n]
@@ -715,14 +765,6 @@ def _is_accepted(evaluator: Any, text: str) -> bool:
     return True
 
 
-def _is_usable(text: str) -> bool:
-    """True if the text is not empty and has no lone surrogates, which no storage accepts."""
-    try:
-        return bool(text.strip().encode())
-    except UnicodeEncodeError:
-        return False
-
-
 def _add(
     study: AnyStudy,
     texts: list[str],
@@ -735,6 +777,7 @@ def _add(
     if not isinstance(existing.ids, range):
         names = (f"g{number}-{i}" for i in count(1))
         free = (name for name in names if existing.with_id(name) is None)
+        # Studies with names need a name for each new prompt.
         prompts = dict(zip(free, texts, strict=False))
     try:
         study.add(prompts, key=key)
@@ -746,6 +789,7 @@ def _add(
 def _generations(
     begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result
 ) -> list[Generation]:
+    """The generations with their verdicts, for the outcome of the loop."""
     ends = [*(each.first for each in begun[1:]), len(result.prompts)]
     found = []
     for each, end, verdict in zip(begun, ends, verdicts, strict=True):

@@ -34,6 +34,13 @@ _GENERATIONS = 5
 class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     """Find the best candidate within a budget of evaluated rows. A writer can write more candidates.
 
+    ```python
+    optimizer = PromptOptimizer(["Answer briefly: {{question}}"], budget=500)
+    mlflow.genai.optimize_prompts(
+        predict_fn=predict, train_data=rows, prompt_uris=[uri], optimizer=optimizer, scorers=[Correctness()]
+    )
+    ```
+
     An evaluation is one candidate on one row of the training data. The prompts to
     optimize are a candidate, too, and the baseline of every comparison. The metrics are
     `score`, which is MLflow's aggregate, and each numeric scorer, by its name. If
@@ -125,6 +132,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             )
         rows = _Rows(eval_fn, train_data, target_prompts)
         texts = list(dict.fromkeys(map(rows.text, [target_prompts, *self._candidates])))
+        # improve() adds the rest of the budget, generation by generation.
         budget = self._budget // _GENERATIONS if self._writer else self._budget
         selector = asktell.Selector(
             texts,
@@ -135,6 +143,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             baseline=0,
             seed=self._seed,
         )
+        # A study in memory still needs a place and a name.
         location = self._study or (f"memory://{uuid.uuid4().hex}", "mlflow")
         settings: dict[str, Any] = {
             "concurrency": self._batch_size,
@@ -164,7 +173,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         if best is None:
             reasons = "; ".join(group.reason for group in self.result.failures[:3])
             raise EvaluatorError(
-                f"No evaluation of the {len(texts)} candidates succeeded: {reasons}."
+                f"No evaluation of the {len(texts)} candidates succeeded ({reasons})."
             )
         # Scores by scorer: since 3.10.
         known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}
@@ -282,6 +291,7 @@ def _outcome(record: Any) -> Mapping[str, float] | Exception:
 
 
 def _variables(template: str) -> set[str]:
+    """The names of the variables in a template."""
     return set(_VARIABLE.findall(template))
 
 

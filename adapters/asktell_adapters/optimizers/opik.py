@@ -146,6 +146,7 @@ class _Evaluator:
         )
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
+        """Evaluate trials of one candidate in one call of Opik."""
         context = self._context
         ids = [self.ids[trial.example or 0] for trial in trials]
         # An exception on one item ends Opik's evaluation of the batch. `or_alone` then
@@ -175,6 +176,7 @@ class _Evaluator:
 
 
 def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
+    """The scores of an item by metric, or an error if a metric failed."""
     for each in results:
         if each.scoring_failed:
             return EvaluatorError(f"the metric {each.name!r} failed: {each.reason}")
@@ -195,7 +197,7 @@ def _prompts(
         ), prompts
     if len(own) > 1:
         raise InvalidArgumentError(
-            f"There are the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
+            f"Opik optimizes the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
         )
     ((name, prompt),) = own.items()
     if isinstance(candidate, ChatPrompt):

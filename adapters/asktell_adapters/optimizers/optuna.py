@@ -106,7 +106,7 @@ class Reader:
         """Return the arm of a prompt, given its id or text."""
         if prompt not in self._arms:
             raise InvalidArgumentError(
-                f"A trial has {self.prompt!r} = {short(prompt)}, which is neither the id nor the text of one of the "
+                f"A trial has {self.prompt!r} = {short(prompt)}, which is neither the id nor the text of any of the "
                 f"selector's {len(self.ids)} prompts."
             )
         return self._arms[prompt]
@@ -137,11 +137,16 @@ class Reader:
             unknown = [choice for choice in choices if choice not in self._arms]
             raise InvalidArgumentError(
                 f"The choices of the parameter {parameter!r} must be the ids (or the texts) of all the selector's "
-                f"prompts. Unknown choices: {short(unknown)}. Missing prompts: {short(missing)}."
+                f"prompts. The choices {short(unknown)} are unknown, and the prompts {short(missing)} are missing."
             )
         return value[arm]
 
     def _examples(self, distribution: BaseDistribution) -> Sequence[Any]:
+        """The choices of the example's parameter.
+
+        Raises:
+            InvalidArgumentError: their number is not the number of examples.
+        """
         choices = _choices(self.example, distribution)
         if len(choices) != self.n_examples:
             raise InvalidArgumentError(
@@ -215,6 +220,11 @@ class Reader:
         }
 
     def _cost(self, trial: FrozenTrial) -> float | None:
+        """The cost of a trial, or None if it has none.
+
+        Raises:
+            InvalidArgumentError: the cost is not a finite number of at least 0.
+        """
         if "cost" in self.goal.metrics and not self.with_cost:
             return None
         cost = trial.user_attrs.get("cost")
@@ -239,15 +249,15 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
     if len(names) != len(study.directions):
         raise IncompatibleMethodError(
             f"The study has {len(study.directions)} values, but the goal has only the metrics {list(goal.metrics)}. "
-            "Name the values: study.set_metric_names([...])."
+            "Pass their names to study.set_metric_names([...])."
         )
     directions = dict(zip(names, study.directions, strict=True))
     for objective in goal.objectives:
         direction = directions.get(objective.metric)
         if direction is None:
             raise IncompatibleMethodError(
-                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Name the values: "
-                "study.set_metric_names([...])."
+                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Pass their "
+                "names to study.set_metric_names([...])."
             )
         if (direction == StudyDirection.MINIMIZE) != objective.minimize:
             raise IncompatibleMethodError(
@@ -284,6 +294,11 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
 
 
 def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
+    """The values of a parameter.
+
+    Raises:
+        InvalidArgumentError: the parameter is continuous.
+    """
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices
     if isinstance(distribution, IntDistribution):
@@ -326,14 +341,25 @@ class Choice(NamedTuple):
 
 
 class Ledger:
-    """The state of the selection after the trials that were folded in. At first, `state` is the selector's."""
+    """The state of the selection after the trials that were folded in.
+
+    Args:
+        state: the state before all trials.
+        method: the selector's method.
+        reader: reads the trials.
+
+    Attributes:
+        state: the state after the trials.
+        reader: as above.
+    """
 
     def __init__(self, state: State, method: Method, reader: Reader) -> None:
         self.state = state
         self.reader = reader
         self._method = method
         self._folded: set[int] = set()
-        self._plan = Plan(-1, [])  # The last plan, with all its cells.
+        # The last plan, with all its cells.
+        self._plan = Plan(-1, [])
         # By the planner: the cell of each trial that followed.
         self._followers: dict[int, dict[int, Cell]] = {}
 
@@ -389,6 +415,7 @@ class Ledger:
         if reader.prompt in given:
             arm = reader.arm(given[reader.prompt])
             return Choice((arm, self._unseen(arm)))
+        # Trials that began earlier choose first. All processes agree on this order.
         earlier = [other for other in trials if other.number < trial.number]
         rest = self._rest_of_plan()
         plan = self._next(
@@ -470,7 +497,9 @@ class Ledger:
         )
 
     def _cell(self, trial: FrozenTrial) -> Cell:
-        if _counts(trial):  # A running trial may not have its parameters yet.
+        """The arm and the example of a trial."""
+        # A running trial may not have its parameters yet.
+        if _counts(trial):
             mark = trial.system_attrs[MARK]
             return self.reader.arm(mark["prompt"]), mark["example"]
         return self.reader.cell(trial)
@@ -538,6 +567,11 @@ _log = logging.getLogger("asktell")
 @final
 class AsktellSampler(BaseSampler):
     """An Optuna sampler that selects the prompt of each trial, and its example if the selector has examples.
+
+    ```python
+    study = optuna.create_study(sampler=AsktellSampler(selector))
+    study.optimize(objective, n_trials=500)
+    ```
 
     - One trial is one evaluation. A failed trial is a failed evaluation. A pruned trial
       counts with its last intermediate value, or as failed if it has none.
@@ -611,7 +645,8 @@ class AsktellSampler(BaseSampler):
     def _forget(self) -> None:
         self._lock = RLock()
         self._ledger: Ledger | None = None
-        self._place: object = None  # The storage and the id of the ledger's study.
+        # The storage and the id of the ledger's study.
+        self._place: object = None
 
     def result(self, study: Study) -> Result:
         """Return the result of all trials in the study's storage. See `Selector.result`."""
@@ -769,6 +804,7 @@ class AsktellSampler(BaseSampler):
                 Ledger(state, self._selector.method, reader),
                 place,
             )
+        # A copy of all trials at each call would take quadratic time in a long study.
         self._ledger.fold(study.get_trials(deepcopy=False))
         return self._ledger
 

@@ -89,6 +89,11 @@ class LLMWriter:
         self._system, self._max_chars, self._seed = system, max_chars, seed
 
     def __call__(self, brief: Brief) -> list[str]:
+        """Write the prompts of a generation.
+
+        Raises:
+            EvaluatorError: there is nothing to write from, or the LLM wrote no usable prompt.
+        """
         failed = [
             f.example
             for f in brief.failures
@@ -106,6 +111,8 @@ class LLMWriter:
             draw = random.Random(
                 f"asktell-writer-{self._seed}-{brief.generation}-{attempt}"
             )
+            # Alternate between the templates, so that half of the prompts come from
+            # each.
             from_parents = bool(brief.parents) and (not solved or attempt % 2 == 0)
             turn = (
                 self._of_parents(brief, draw)
@@ -124,7 +131,7 @@ class LLMWriter:
             self._llm, request, brief.n, _ATTEMPTS * brief.n, brief.tried
         )
         if not found and "none failed" not in refusals:
-            raise EvaluatorError(f"the LLM wrote no usable prompt: {refusals}")
+            raise EvaluatorError(f"the LLM wrote no usable prompt ({refusals})")
         return found
 
     def _of_examples(
@@ -172,12 +179,14 @@ class LLMWriter:
         return "\n\n".join([*parts, _REQUEST.format(goal=brief.goal)])
 
     def _failure(self, failure: FailedExample) -> str:
+        """A failed example as a part of the template."""
         lines = [
             f"{name}:\n{self._fenced(text)}" for name, text in shown(failure).items()
         ]
         return "\n".join([*lines, f"Its scores: {_scores(failure.scores)}"])
 
     def _fenced(self, text: str) -> str:
+        """A text between fences that are longer than any fence in it."""
         text = self._cut(text)
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return f"{fence}\n{text}\n{fence}"
@@ -210,10 +219,19 @@ def _distinct(
     max_attempts: int,
     known: Iterable[str],
 ) -> tuple[list[str], str]:
-    """Return up to n distinct prompts from the responses to `request(0)`, `request(1)`, ..., and a note on the others.
+    """Ask the LLM until there are enough distinct prompts.
 
-    Prompts that differ only in case or white space count as the same. Prompts of
-    `known` are left out.
+    Prompts that differ only in case or white space count as the same.
+
+    Args:
+        llm: the LLM.
+        request: returns the request of an attempt.
+        n: number of prompts wanted.
+        max_attempts: upper limit of requests.
+        known: prompts to leave out.
+
+    Returns:
+        At most n prompts, and a note on the responses without a prompt.
     """
     asked, refused, last = 0, 0, "none failed"
     seen, found = {_plain(text) for text in known}, list[str]()
@@ -243,6 +261,7 @@ def _distinct(
 
 
 def _plain(text: str) -> str:
+    """A text without differences in case and white space."""
     return " ".join(text.casefold().split())
 
 

@@ -1,6 +1,6 @@
-"""The JSON of answers: what the operations return, which is also what the OpenAPI document describes.
+"""The JSON of responses. Operations return these types, and the OpenAPI document describes them.
 
-An answer that holds a value of the engine's has the fields of that value's class.
+A response that contains a value of the engine has the fields of this value's class.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NotRequired,  # pydantic reads those of `typing` only from Python 3.12 on
+    # TypedDict is from typing_extensions, because pydantic reads the TypedDict of
+    # `typing` only from Python 3.12 on.
+    NotRequired,
     TypeAlias,
     get_type_hints,
 )
@@ -25,7 +27,12 @@ _described = with_config(ConfigDict(use_attribute_docstrings=True))
 
 
 class _FieldsOf:
-    """Marks data as an object with the fields of a class, except for those that it gives another type."""
+    """Marks data as an object with the fields of a class.
+
+    Args:
+        kind: the class.
+        others: types of fields whose JSON differs from the class.
+    """
 
     def __init__(self, kind: type, **others: Any) -> None:
         self._kind, self._others = kind, others
@@ -35,7 +42,8 @@ class _FieldsOf:
     ) -> CoreSchema:
         return handler.generate_schema(self._as_typed_dict)
 
-    @cached_property  # pydantic would take a second one for another schema
+    # pydantic would take a second TypedDict for another schema.
+    @cached_property
     def _as_typed_dict(self) -> Any:
         hints = get_type_hints(self._kind, include_extras=True)
         public = {
@@ -109,33 +117,33 @@ class Info(TypedDict):
     """In the order of score vectors."""
     goal: str
     budget: int
-    """Maximum evaluations; 100000000 if unlimited."""
+    """Maximum evaluations, or 100000000 if unlimited."""
     spent_cost: float
     """Sum of the costs recorded."""
     max_cost: float | None
-    """Maximum cost; null if unlimited."""
+    """Maximum cost, or null if unlimited."""
     done: bool
     """True when no more trials will be asked."""
     paused: bool
-    """True when no trials are handed out until the study is resumed."""
+    """True when workers get no trials until the study is resumed."""
     spent: int
     """Evaluations recorded so far."""
     pending: int
-    """Trials that were asked and not told."""
+    """Trials whose scores are not recorded yet."""
     active: int
     """Prompts that are not eliminated."""
     examples: int | None
-    """Number of examples; null if the evaluator draws its own."""
+    """Number of examples, or null if the evaluator draws its own."""
     repeats: int
     """Maximum evaluations of a prompt on the same example."""
     baseline: int | str | None
-    """Id of the prompt in use; null if not given."""
+    """Id of the prompt in use, or null if not given."""
     definition: dict[str, Any]
     """Goal and method, as in a saved selector."""
 
 
 class ExampleIds(TypedDict):
-    """Ids of the examples by position (a trial's `example`); null if they have none."""
+    """Ids of the examples by position (a trial's `example`), or null if they have none."""
 
     ids: list[str] | None
 
@@ -148,9 +156,9 @@ class Trials(TypedDict):
     done: bool
     """True when the selection has ended. If false and there are no trials, ask again later."""
     paused: NotRequired[Literal[True]]
-    """There are no trials because the study is paused; otherwise omitted."""
+    """Present if the response has no trials because the study is paused."""
     repeats: NotRequired[list[int]]
-    """Earlier evaluations of each trial's prompt on its example; omitted if all are 0."""
+    """Number of earlier evaluations of each trial's prompt on its example. Omitted if all are 0."""
 
 
 class HeldTrials(TypedDict):
@@ -166,7 +174,10 @@ class Workers(TypedDict):
 
 
 class Taken(TypedDict):
-    """True if this request recorded something; false if it was known already, or another worker has the trial."""
+    """True if this request recorded something.
+
+    False if the scores were recorded before, or another worker has the trial.
+    """
 
     taken: bool
 
@@ -193,13 +204,13 @@ class Problem(TypedDict):
     status: int
     detail: str
     pending: NotRequired[list[int]]
-    """With an unknown trial: the ids of pending ones."""
+    """Ids of the pending trials, if the trial is unknown."""
     errors: NotRequired[list[InvalidPart]]
-    """With an invalid request: its invalid parts."""
+    """The invalid parts of the request, if it has any."""
 
 
 class Outcome(TypedDict):
-    """The outcome for one trial: recorded or not, or the error."""
+    """The outcome for one trial. `taken` is true if its scores were recorded."""
 
     taken: bool
     problem: Problem | None

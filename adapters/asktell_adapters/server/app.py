@@ -1,4 +1,4 @@
-"""The application: its operations and pages, what every request passes, and the answers to errors."""
+"""The application. It connects operations and pages, checks every request, and turns errors into responses."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # Pages bring one of their own
+    # Pages have a policy of their own
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
@@ -53,13 +53,20 @@ log = logging.getLogger("asktell_adapters.server")
 def make_app(
     studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26
 ) -> FastAPI:
-    """The service as an ASGI application."""
+    """Make the service as an ASGI application.
+
+    Args:
+        studies: the studies to serve.
+        tokens: the tokens (default: none, so that only this machine may use the service).
+        most_bytes: the most bytes of a request's body.
+    """
     tokens = tokens or Tokens()
     overview = Overview(studies)
     metrics = Metrics(lambda: len(studies), overview.rows)
     app = FastAPI(
         title="asktell", version=version("asktell"), docs_url=None, redoc_url=None
     )
+    # IdempotentRoute finds them here.
     app.state.answers = Answers()
     app.router.route_class = IdempotentRoute
     add_health(app, studies, metrics, overview)
@@ -81,10 +88,16 @@ def make_app(
 
 
 class Gate:
-    """Middleware around everything: admits requests, bounds their bodies, counts them, and answers when code fails.
+    """Middleware around everything. It admits requests, limits their bodies, counts them, and responds if code fails.
 
-    A body is read only after its request was admitted, and FastAPI's own security comes
-    after it reads the body.
+    A body is read only after its request was admitted. FastAPI's own security would come
+    after reading the body.
+
+    Args:
+        app: the application inside.
+        guard: checks the tokens.
+        metrics: counts the requests.
+        most_bytes: the most bytes of a body.
     """
 
     def __init__(
@@ -98,12 +111,20 @@ class Gate:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Respond to a request, whatever happens inside.
+
+        Args:
+            scope: the request's ASGI scope.
+            receive: returns the next part of the body.
+            send: sends a part of the response.
+        """
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
-            return  # there are no web sockets
-        # As it came: a name may hold an encoded slash, which must not part it.
+            # The service has no web sockets.
+            return
+        # Route by the encoded path, because the name of a study may have an encoded slash,
+        # which must not divide the path.
         scope = dict(scope, path=quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~"))
         started, status = time.perf_counter(), 0
 
@@ -111,6 +132,8 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                # Every response gets the security headers, also errors of the
+                # framework.
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
@@ -126,15 +149,15 @@ class Gate:
                 await refuse(problem)
             except ClientDisconnect:
                 pass
-            except asyncio.CancelledError:  # by the server, which ends
-                text = "The service ends, and this request has taken too long to wait for. It may have been done; "
-                headers = {"Retry-After": "1"}
+            except asyncio.CancelledError:
+                # The server ends, and does not wait any longer.
                 await refuse(
                     ProblemDetails(
                         503,
-                        f"{text}come again.",
+                        "The service ends, and this request took too long to wait for. The request may have been "
+                        "done. Send it again.",
                         "service",
-                        headers,
+                        {"Retry-After": "1"},
                         title="The service ends",
                     )
                 )
@@ -143,13 +166,20 @@ class Gate:
                 if status == 0:
                     await refuse(
                         ProblemDetails(
-                            500, "An error of the service; its log says more."
+                            500, "The service failed. Its log has the error."
                         )
                     )
         operation = getattr(scope.get("route"), "name", None) or "other"
         self._metrics.count(operation, status, time.perf_counter() - started)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request, and pass it on with a limit on the size and the time of its body.
+
+        Raises:
+            ProblemDetails: the request is not allowed, is no JSON, or is too large.
+            HTTPException: the body becomes too large or takes too long. FastAPI turns only this
+                class into a response while it reads the body.
+        """
         headers = Headers(scope=scope)
         address = scope["client"][0] if scope.get("client") else ""
         scope[ROLE] = self._guard.admit(
@@ -165,7 +195,7 @@ class Gate:
         ):
             raise ProblemDetails(
                 415,
-                "The body must be JSON, with the header `Content-Type: application/json`.",
+                "The body must be JSON. Send the header `Content-Type: application/json` with it.",
             )
         too_large = f"A request may have at most {self._most_bytes} bytes."
         if length.isdecimal() and int(length[:20]) > self._most_bytes:
@@ -193,13 +223,17 @@ class Gate:
 
 
 def problem_response(problem: ProblemDetails) -> Response:
-    """A problem as an answer, in ASCII."""
+    """A problem as a response, in ASCII."""
     return Response(
         json.dumps(problem.document), problem.status, problem.headers, MEDIA_TYPE
     )
 
 
 async def _on_error(request: Request, error: Any) -> Response:
+    """Respond to an error of asktell.
+
+    Errors of the storage also go to the log, because their response hides the details.
+    """
     if isinstance(error, StorageError):
         log.error("%s", safe(str(error)))
     return problem_response(
@@ -208,12 +242,13 @@ async def _on_error(request: Request, error: Any) -> Response:
 
 
 async def _on_invalid(request: Request, error: Any) -> Response:
+    """Respond to a request that does not fit its schema. All alternatives at one place become one part."""
     errors = error.errors()[:50]
     if any(e["type"] == "json_invalid" for e in errors):
         return problem_response(ProblemDetails(400, "The body is not JSON."))
     found: dict[str, list[str]] = {}
     for e in errors:
-        # The path goes on with the alternatives that were tried.
+        # Behind the place in the request, pydantic lists the types that it tried.
         where = ".".join(
             str(part) for part in e["loc"][: 4 if "tells" in e["loc"] else 2]
         )
@@ -222,6 +257,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
         {"where": where, "what": " / ".join(dict.fromkeys(what))}
         for where, what in found.items()
     ]
+    # Clients that show only the detail must see every invalid part.
     detail = "; ".join(f"{item['where']}: {item['what']}" for item in listed)
     return problem_response(
         ProblemDetails(422, f"{detail}.", "invalid-argument", errors=listed)
@@ -229,13 +265,14 @@ async def _on_invalid(request: Request, error: Any) -> Response:
 
 
 async def _on_http(request: Request, error: Any) -> Response:
+    """Respond to errors of the framework, such as an unknown address, in asktell's words."""
     details = {
         400: "The body cannot be read as JSON.",
-        404: "There is nothing at this address.",
-        405: "This address does not know this method.",
+        404: "The service has no such address.",
+        405: "This address does not allow this method. The header Allow has the allowed methods.",
     }
     headers = dict(error.headers or {})
-    # The framework names the methods of the first operation only
+    # Starlette lists the methods of the first operation at this address only.
     if error.status_code == 405:
         routes = [
             route

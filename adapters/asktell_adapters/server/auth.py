@@ -17,12 +17,14 @@ from asktell import InvalidArgumentError
 from asktell_adapters.server.problems import ProblemDetails
 
 WRITE, READ = "ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"
-_SHORTEST = 16
+_SHORTEST = 16  # characters of a token
 _OPEN = ("/health", "/openapi.json")
+# Methods that change nothing (RFC 9110, section 9.2.1)
 _READING = ("GET", "HEAD", "OPTIONS")
 _BASIC = 'Basic realm="asktell: any user, the token as password"'
 _GUESSES_PER_SECOND, _GUESSES_AT_ONCE, _MOST_ADDRESSES = 5.0, 20, 10_000
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{0,5})?")
+# Headers that reverse proxies and content delivery networks add
 _FORWARDED = re.compile(
     r"forwarded|via|x-(original-)?forwarded(-.*)?|x-original-(host|url)|x-real-ip|x-(cluster-)?client-ip|"
     r"true-client-ip|(cf|fastly)-(connecting|client)-ip|cf-ray|x-envoy-.*"
@@ -39,7 +41,16 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of a service. Without any, every request may do everything."""
+    """The tokens of a service. A service without tokens allows every request everything.
+
+    Attributes:
+        write: the token of requests that may change studies.
+        read: the token of requests that may only read.
+
+    Raises:
+        InvalidArgumentError: a token is short or has other characters than a token of
+            HTTP may have, or both tokens are the same.
+    """
 
     write: str | None = field(default=None, repr=False)
     read: str | None = field(default=None, repr=False)
@@ -51,7 +62,8 @@ class Tokens:
             ):
                 raise InvalidArgumentError(
                     f"{name} must be at least {_SHORTEST} letters, digits or any of ._~+/=- (its length is "
-                    f"{len(token)}). For a new one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+                    f"{len(token)}). Make a new token with "
+                    "python -c 'import secrets; print(secrets.token_urlsafe())'"
                 )
         if self.write is not None and self.write == self.read:
             raise InvalidArgumentError(
@@ -60,18 +72,26 @@ class Tokens:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Tokens":
-        """The tokens in ASKTELL_TOKEN and ASKTELL_READ_TOKEN."""
+        """Read the tokens from the variables ASKTELL_TOKEN and ASKTELL_READ_TOKEN."""
         return cls(environment.get(WRITE), environment.get(READ))
 
     def __bool__(self) -> bool:
         return self.write is not None or self.read is not None
 
     def role(self, authorization: str | None) -> Role:
-        """The role of an Authorization header: `Bearer TOKEN`, or `Basic` with the token as password of any user."""
+        """Look up the role that a request's token gives.
+
+        Args:
+            authorization: the header Authorization, which is `Bearer TOKEN`, or `Basic`
+                with the token as the password of any user. None if the request has no such
+                header.
+        """
         if not self:
             return Role.WRITE
         sent = _token_of(authorization or "")
-        writes, reads = (  # both compared, in constant time
+        # Compare both tokens, each in constant time. Otherwise the time of a response
+        # would help to guess a token.
+        writes, reads = (
             token is not None and hmac.compare_digest(sent, token.encode("ascii"))
             for token in (self.write, self.read)
         )
@@ -91,20 +111,36 @@ def _token_of(authorization: str) -> bytes:
 class Guard:
     """Authorization of requests.
 
-    A correct token is never refused because of others' guesses: only wrong ones are
-    limited, per address.
+    The rate limit counts requests with a wrong token only, per address. So a client with a
+    correct token is never refused because others guess tokens.
+
+    Args:
+        tokens: the tokens of the service.
+        clock: returns seconds.
     """
 
     def __init__(
         self, tokens: Tokens, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._tokens, self._clock = tokens, clock
-        self._due: dict[str, float] = {}  # by address; see _limit
+        # By address, the time at which its guesses would be spent evenly. See _limit.
+        self._due: dict[str, float] = {}
 
     def admit(
         self, method: str, path: str, headers: Mapping[str, str], address: str
     ) -> Role:
-        """The role of a request."""
+        """Check that a request is allowed, and return its role.
+
+        Args:
+            method: the HTTP method in capital letters.
+            path: the path of the URL.
+            headers: the headers, with names in lower case.
+            address: the address of the client, for the rate limit.
+
+        Raises:
+            ProblemDetails: 401 without a known token, 403 if the role or another site's page
+                does not allow the request, and 429 after too many wrong tokens.
+        """
         if not self._tokens:
             _check_local(headers)
         check_site(method, headers)
@@ -115,15 +151,17 @@ class Guard:
                 self._limit(address)
             if path not in _OPEN:
                 sent = (
-                    "there is none" if authorization is None else "the token is unknown"
+                    "This request has no such header."
+                    if authorization is None
+                    else "The token of this request is unknown."
                 )
-                # Scripts of our pages send Origin or Sec-Fetch-Site; the browser knows
-                # the token of the same realm.
+                # Scripts of our pages send Origin or Sec-Fetch-Site. A browser then adds
+                # the token that the user typed for the same realm.
                 is_page = path in ("/", "/studies") or path.startswith("/studies/")
                 browser = is_page or "origin" in headers or "sec-fetch-site" in headers
                 raise ProblemDetails(
                     401,
-                    f"A request needs the header `Authorization: Bearer TOKEN`; {sent}.",
+                    f"A request needs the header `Authorization: Bearer TOKEN`. {sent}",
                     "access-denied",
                     {"WWW-Authenticate": _BASIC if browser else "Bearer"},
                 )
@@ -136,20 +174,30 @@ class Guard:
         return role
 
     def _limit(self, address: str) -> None:
-        """Refuse guesses beyond the rate, by the generic cell rate algorithm (ITU-T I.371)."""
-        now = self._clock() * _GUESSES_PER_SECOND  # in units of guesses
+        """Refuse guesses beyond the rate, by the generic cell rate algorithm (ITU-T I.371).
+
+        Raises:
+            ProblemDetails: the address has sent too many wrong tokens.
+        """
+        # Time in units of guesses, so that each guess takes one unit
+        now = self._clock() * _GUESSES_PER_SECOND
         due = max(self._due.get(address, -math.inf), now - _GUESSES_AT_ONCE + 1)
         if due > now:
             seconds = str(math.ceil((due - now) / _GUESSES_PER_SECOND))
             problem = f"Too many requests with a wrong token. Try again in {seconds} s."
             raise ProblemDetails(429, problem, headers={"Retry-After": seconds})
+        # Bound the memory. Forgetting all addresses gives each a few guesses more.
         if len(self._due) >= _MOST_ADDRESSES:
             self._due.clear()
         self._due[address] = due + 1
 
 
 def is_loopback(host: str) -> bool:
-    """True for a loopback address or name, which other machines cannot reach."""
+    """Whether a host is a loopback address or name, which other machines cannot reach.
+
+    Args:
+        host: a name or an address. An IPv6 address may be in brackets.
+    """
     if host.lower() == "localhost":
         return True
     in_brackets = host.startswith("[") and host.endswith("]")
@@ -164,10 +212,14 @@ def is_loopback(host: str) -> bool:
 
 
 def check_site(method: str, headers: Mapping[str, str]) -> None:
-    """Refuse requests that another site's page made a browser send; following a link from there is allowed.
+    """Refuse requests that a page of another site made a browser send (CSRF).
 
-    Sec-Fetch-Site is the browser's own statement and comes first: behind a proxy, Host
-    may differ from Origin. Programs that are no browsers send neither.
+    Following a link from another site is allowed. The header Sec-Fetch-Site is the
+    browser's own statement, so it comes first. Behind a proxy, Host may differ from Origin.
+    Programs other than browsers send neither header.
+
+    Raises:
+        ProblemDetails: the request comes from another site.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
@@ -183,7 +235,8 @@ def check_site(method: str, headers: Mapping[str, str]) -> None:
     if not allowed:
         raise ProblemDetails(
             403,
-            "A page of another site sent this request. Behind a proxy, let it pass on Host as it came.",
+            "A page of another site sent this request. If the service is behind a proxy, let "
+            "the proxy forward the header Host unchanged.",
             "access-denied",
         )
 
@@ -202,13 +255,14 @@ def _check_local(headers: Mapping[str, str]) -> None:
     if found is None or not is_loopback(found[1]):
         raise ProblemDetails(
             403,
-            "Without a token this service answers only to localhost.",
+            "A service without a token only responds to requests to localhost.",
             "access-denied",
         )
     if forwarded := sorted(name for name in headers if _FORWARDED.fullmatch(name)):
         raise ProblemDetails(
             403,
-            "Without a token this service answers only requests from this machine, and this one came through a proxy "
-            f"(it has the header {forwarded[0]}). Start the service with a token in {WRITE}, or ask it directly.",
+            "A service without a token only responds to requests from this machine. This request came through a "
+            f"proxy, because it has the header {forwarded[0]}. Start the service with a token in {WRITE}, or send "
+            "the request without the proxy.",
             "access-denied",
         )

@@ -1,4 +1,4 @@
-"""Requests that are sent again with the same Idempotency-Key are answered again, and not done again."""
+"""Idempotency keys. A request that is sent again with its key gets the first response, and has no further effect."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,12 @@ _Answer: TypeAlias = "tuple[bytes, asyncio.Task[Response]]"
 
 
 class Answers:
-    """The latest successful answers by key, in memory; for one event loop."""
+    """The latest successful responses by key, in memory, for one event loop.
+
+    Args:
+        most: the most responses to keep.
+        most_bytes: the most bytes that the bodies of these responses may take.
+    """
 
     def __init__(self, most: int = 10_000, most_bytes: int = 2**26) -> None:
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
@@ -27,7 +32,16 @@ class Answers:
     async def get(
         self, key: str, digest: bytes, make: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
-        """The answer under this key, made if there is none."""
+        """Return the response under this key, and make it if there is none.
+
+        Args:
+            key: the idempotency key.
+            digest: digest of the request, which must be the same at each use of the key.
+            make: makes the response.
+
+        Raises:
+            ProblemDetails: the key was used for another request.
+        """
         found = self._running.get(key) or self._kept.get(key)
         if found is None:
             found = self._running[key] = digest, asyncio.create_task(make())
@@ -38,16 +52,20 @@ class Answers:
                 "This Idempotency-Key was used for another request. Use a new key.",
                 "invalid-argument",
             )
-        answer = await asyncio.shield(found[1])  # others may wait for it, too
+        # Other requests may wait for it, too.
+        answer = await asyncio.shield(found[1])
         copy = Response(answer.body, answer.status_code)
-        copy.raw_headers = list(answer.raw_headers)  # middleware changes it in place
+        # Middleware changes the list
+        copy.raw_headers = list(answer.raw_headers)
         return copy
 
     def _settle(self, key: str) -> None:
+        """Move a response that is ready to the kept responses, and evict the oldest beyond the limits."""
         answer = self._running.pop(key)
         task = answer[1]
         if task.cancelled() or task.exception() is not None:
-            return  # nothing was changed
+            # A failed request changed nothing, so a retry may run.
+            return
         self._kept[key] = answer
         self._bytes += len(task.result().body)
         while len(self._kept) > self._most or self._bytes > self._most_bytes:
@@ -59,7 +77,7 @@ class IdempotentRoute(APIRoute):
     """A route of an application whose `state.answers` are `Answers`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's handler, called once for each key."""
+        """Wrap FastAPI's handler, so that it is called once for each key."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
@@ -67,13 +85,15 @@ class IdempotentRoute(APIRoute):
             if key is None or request.method not in _CHANGING:
                 return await handle(request)
             if not 0 < len(key) <= _LONGEST_KEY:
-                text = f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters."
+                text = f"An Idempotency-Key must have 1 to {_LONGEST_KEY} characters, got {len(key)}."
                 raise ProblemDetails(422, text, "invalid-argument")
             parts = (
                 request.method.encode(),
                 request.scope["raw_path"],
                 request.scope["query_string"],
             )
+            # A digest is enough to recognize the same request, and does not keep its
+            # body.
             digest = hashlib.sha256(b"\n".join((*parts, await request.body()))).digest()
             answers: Answers = request.app.state.answers
             return await answers.get(key, digest, lambda: handle(request))

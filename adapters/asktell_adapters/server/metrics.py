@@ -19,14 +19,16 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from asktell_adapters.server.pages import Row
 
-_MOST_STUDIES = 1000  # the newest ones: their number is open, and each is a label
+# Each study is a label, and Prometheus must not get labels without limit. So only the
+# newest studies have metrics.
+_MOST_STUDIES = 1000
 _OF_STUDIES = {
-    "spent": "Evaluations told.",
+    "spent": "Evaluations recorded.",
     "budget": "Maximum evaluations; 100000000 if unlimited.",
-    "spent_cost": "Sum of the costs told.",
+    "spent_cost": "Sum of the costs recorded.",
     "max_cost": "Maximum cost; +Inf if unlimited.",
-    "active": "Prompts still in the race.",
-    "pending": "Trials that were asked and not told.",
+    "active": "Prompts that are not eliminated.",
+    "pending": "Trials whose scores are not recorded yet.",
     "failures": "Evaluations that failed.",
     "workers": "Workers that hold trials.",
     "paused": "1 while the study is paused.",
@@ -35,12 +37,20 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics(Collector):
-    """Requests, their times, and the progress of studies."""
+    """Metrics of requests (number, time) and of the progress of studies.
+
+    Args:
+        n_open: returns the number of studies that are open.
+        rows: returns the studies as last read. Prometheus asks often, so collecting metrics
+            must not read the storage.
+    """
 
     def __init__(
         self, n_open: Callable[[], int], rows: "Callable[[], Sequence[Row]]"
     ) -> None:
         self._registry, self._rows = CollectorRegistry(), rows
+        # A registry of its own, so that two services in one process do not share
+        # counts.
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "asktell_requests",
@@ -65,16 +75,22 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def count(self, operation: str, status: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count a response.
+
+        Args:
+            operation: name of the operation.
+            status: HTTP status of the response.
+            seconds: time that the response took.
+        """
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' format."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The gauges of the studies, labelled with their names."""
+        """The gauges of the studies, with the name of the study as label."""
         rows = [
             (row.name, row.standing)
             for row in self._rows()[-_MOST_STUDIES:]

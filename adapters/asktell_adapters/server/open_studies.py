@@ -1,4 +1,4 @@
-"""Studies kept open, so that all requests to one share what was read and decided."""
+"""Studies that stay open, so that all requests to a study share its state and its decisions."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,14 +14,20 @@ _SECONDS_FOR_A_CHECK = 3.0
 
 
 class _Entry:
+    """A study of the cache. `lock` is held while the study is opened, so that several requests open it once."""
+
     def __init__(self) -> None:
-        # Held while it is opened: several requests open a study once
         self.lock = Lock()
         self.study: Study | None = None
 
 
 class OpenStudies:
-    """The studies of one storage by name, the latest used ones kept open; for several threads."""
+    """The studies of one storage by name. The most recently used studies stay open. Thread-safe.
+
+    Args:
+        url: the URL of the storage.
+        most: the most studies to keep open.
+    """
 
     def __init__(self, url: str, most: int = 256) -> None:
         self._most = most
@@ -33,19 +39,27 @@ class OpenStudies:
         return len(self._entries)
 
     def names(self) -> list[str]:
-        """The names of all studies; none where there is no storage yet."""
+        """The names of all studies. Empty if the storage does not exist yet."""
         with suppress(StudyNotFoundError):
             return self._storage.names()
         return []
 
     def check(self) -> None:
-        """Check that studies can be changed now."""
+        """Check that studies can be changed now.
+
+        Raises:
+            StorageError: the storage does not respond in time, or cannot be used.
+        """
         self._storage.check(_SECONDS_FOR_A_CHECK)
 
     def create(
         self, name: str, selector: Selector, max_attempts: int, exist_ok: bool
     ) -> None:
-        """Make a study, as `Study.create`."""
+        """Create a study as `Study.create` does.
+
+        Raises:
+            StudyExistsError: a study of this name exists, and is different or not `exist_ok`.
+        """
         try:
             Study.create(
                 self._storage,
@@ -57,10 +71,14 @@ class OpenStudies:
         except StudyExistsError:
             if exist_ok:
                 raise
-            raise StudyExistsError(f"There is a study {name!r} already.") from None
+            raise StudyExistsError(f"The study {name!r} already exists.") from None
 
     def delete(self, name: str) -> None:
-        """Remove a study."""
+        """Remove a study.
+
+        Raises:
+            StudyNotFoundError: the study does not exist.
+        """
         try:
             Study.delete(self._storage, name)
         except StudyNotFoundError:
@@ -71,13 +89,26 @@ class OpenStudies:
     def call(
         self, name: str, operation: Callable[[Study], _T], keep: bool = True
     ) -> _T:
-        """Call an operation on a study, which stays open unless it is not to `keep`, as in loops over all studies."""
+        """Call an operation on a study, and return its value.
+
+        Args:
+            name: the study's name.
+            operation: a function of the study. It may be called twice, if the study was deleted
+                in the meantime.
+            keep: keep the study open. Loops over all studies pass False, so that they do not
+                close the studies in use.
+
+        Raises:
+            StudyNotFoundError: the study does not exist.
+        """
         try:
             if not keep and name not in self._entries:
                 return operation(Study.open(self._storage, name))
             with suppress(StudyNotFoundError):
                 return operation(self._opened(name))
-            self._forget(name)  # it was deleted; somebody may have made a new one since
+            # Another client deleted the study, and may have made a new study of this
+            # name since. Open it again.
+            self._forget(name)
             return operation(self._opened(name))
         except StudyNotFoundError:
             self._forget(name)
@@ -93,6 +124,7 @@ class OpenStudies:
         with self._lock:
             entry = self._entries.setdefault(name, _Entry())
             self._entries.move_to_end(name)
+            # A study that is dropped while it is in use stays valid for its request.
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
         with entry.lock:
@@ -106,4 +138,4 @@ class OpenStudies:
 
 
 def _unknown(name: str) -> StudyNotFoundError:
-    return StudyNotFoundError(f"There is no study {name!r}.")
+    return StudyNotFoundError(f"The study {name!r} does not exist.")

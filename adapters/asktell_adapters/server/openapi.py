@@ -1,4 +1,4 @@
-"""FastAPI's OpenAPI document, completed with tokens, idempotency keys and the errors of each operation."""
+"""The OpenAPI document. FastAPI makes it, and this module adds tokens, idempotency keys and errors."""
 
 from typing import Any
 
@@ -11,17 +11,18 @@ _ABOUT = "Studies of asktell: ask which prompt to evaluate next, tell its scores
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "The token is missing or unknown.",
-    403: "Only reading is allowed; or the request comes from another site's page or, without tokens, another machine.",
-    404: "The study does not exist, or the trial is not pending (then `pending` lists the ids of those that are).",
+    403: "The token may only read, the request comes from another site's page, or the service has no token and the "
+    "request comes from another machine.",
+    404: "The study does not exist, or the trial is not pending. Then `pending` lists the ids of the pending trials.",
     408: "The body did not arrive in time.",
-    409: "A study of this name exists, or the trial was told before with other scores.",
+    409: "A study of this name exists, or other scores of the trial are recorded.",
     413: "The body is too large.",
     415: "The body is not `application/json`.",
-    422: "A value is invalid; `detail` says which, and what was expected. Nothing was changed.",
-    429: "Too many requests with a wrong token; `Retry-After` is the number of seconds to wait.",
+    422: "A value is invalid. `detail` has the value and the expected form. Nothing was changed.",
+    429: "Too many requests with a wrong token. `Retry-After` is the number of seconds to wait.",
     500: "An error of the service.",
     501: "The method needs a package that is not installed on the server.",
-    503: "The storage is unavailable; with `Retry-After` if only for now. Nothing was changed.",
+    503: "The storage is unavailable. A response with `Retry-After` is worth a retry. Nothing was changed.",
 }
 _ALWAYS = (401, 403, 429, 500, 503)
 _OPEN = ("/health",)
@@ -29,14 +30,19 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A new key for each request, the same key for its retries: a retry gets the first response and "
-    "has no further effect. The latest 10,000 keys (64 MiB of responses) are kept until the service ends.",
+    "description": "Send a new key with each request, and the same key with its retries. A retry gets the first "
+    "response and has no further effect. The latest 10,000 keys (64 MiB of responses) are kept until the service ends.",
     "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 
 
 def describe(app: FastAPI, with_tokens: bool) -> None:
-    """Complete the OpenAPI document of an application."""
+    """Complete the OpenAPI document of an application, which is made at its first use.
+
+    Args:
+        app: the application.
+        with_tokens: whether requests need a token.
+    """
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -47,6 +53,8 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
                 routes=app.routes,
             )
             components = made.setdefault("components", {})
+            # FastAPI describes its own errors, but the service responds with problem
+            # details.
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
             if with_tokens:
@@ -65,6 +73,7 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
 def _complete(
     path: str, method: str, operation: dict[str, Any], with_tokens: bool
 ) -> None:
+    """Add the security, the idempotency key and the errors to one operation."""
     statuses = set(_ALWAYS)
     if with_tokens and path not in _OPEN:
         operation["security"] = [{"token": []}]

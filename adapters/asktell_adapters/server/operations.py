@@ -1,6 +1,7 @@
 """The operations of the HTTP API.
 
-Operations on a study are plain functions, which FastAPI runs in a pool of threads.
+Operations on a study are plain functions, which FastAPI runs in a pool of threads. The
+docstring of an operation is its description in the OpenAPI document.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ _T = TypeVar("_T")
 _Operation = TypeVar("_Operation", bound=Callable[..., Any])
 _PENDING_SHOWN = 100
 _SECONDS_BETWEEN_CHECKS, _SECONDS_FOR_A_CHECK = 2.0, 5.0  # of the storage, for /health
-# At all studies, for /metrics; then it has what was known before
+# Time for reading all studies for /metrics. After that, metrics have the earlier values.
 _SECONDS_FOR_A_LOOK = 1.0
 _JSON_LINES_TYPE = "application/jsonl"
 _JSON_LINES: dict[str, Any] = {
@@ -46,7 +47,7 @@ log = logging.getLogger("asktell_adapters.server")
 def answer(
     content: object, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    """JSON in ASCII: any text survives, lone surrogates too."""
+    """Make a response of JSON in ASCII. So any text survives, even with lone surrogates."""
     body = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
     return Response(body, status, headers, "application/json")
 
@@ -54,7 +55,11 @@ def answer(
 def _operation(
     app: FastAPI, method: str, path: str
 ) -> Callable[[_Operation], _Operation]:
-    """Add a function as an operation, whose answer is what it returns, and is described by the type that it returns."""
+    """Add a function as an operation.
+
+    The response is the value that the function returns. The function's return type
+    describes it in the OpenAPI document.
+    """
 
     def add(operation: _Operation) -> _Operation:
         @wraps(operation)
@@ -71,7 +76,7 @@ def _operation(
 def add_health(
     app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: Overview
 ) -> None:
-    """The service's own state."""
+    """Add the operations on the service itself."""
     check: asyncio.Future[None] | None = None
     checked = 0.0
 
@@ -81,8 +86,8 @@ def add_health(
         nonlocal check, checked
         now = time.monotonic()
         if check is None or (check.done() and now - checked >= _SECONDS_BETWEEN_CHECKS):
-            # With a limiter of its own, as all other threads may be stuck in the
-            # storage; one check at a time.
+            # The check has a limiter of its own, because all other threads may hang in
+            # the storage. Only one check runs at a time.
             check = asyncio.ensure_future(
                 to_thread.run_sync(studies.check, limiter=CapacityLimiter(1))
             )
@@ -101,14 +106,14 @@ def add_health(
     @app.get("/metrics", response_class=PlainTextResponse)
     async def counts() -> Response:
         """Requests and the progress of studies, in Prometheus' format."""
-        # Requests are known even if the storage is gone, or a study is busy for long.
+        # The counts of requests are valid even if the storage is gone or busy.
         with suppress(asktell.AsktellError), move_on_after(_SECONDS_FOR_A_LOOK):
             await to_thread.run_sync(overview.look, abandon_on_cancel=True)
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
 def add_studies(app: FastAPI, studies: OpenStudies) -> None:
-    """Create, read and delete studies."""
+    """Add the operations that create, read and delete studies."""
 
     @_operation(app, "GET", "/v1/studies")
     def names() -> answers.Names:
@@ -118,6 +123,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
     def created(
         name: str, selector: Selector, max_attempts: int, exist_ok: bool
     ) -> Response:
+        # Browsers and proxies remove these parts of a path (RFC 3986, section 5.2.4).
         if name in (".", ".."):
             raise asktell.InvalidArgumentError(
                 f"{name!r} is not a valid study name here, because it would be removed from the URL. Choose another "
@@ -182,7 +188,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 
 
 def add_trials(app: FastAPI, studies: OpenStudies) -> None:
-    """Ask for trials, tell their scores, and release them."""
+    """Add the operations that ask for trials, tell their scores, and release them."""
 
     @_operation(app, "POST", "/v1/studies/{name}/ask")
     def ask(name: StudyName, body: requests.Ask) -> answers.Trials:
@@ -205,7 +211,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/tell")
     def tell(name: StudyName, body: requests.Tell) -> answers.Taken:
-        """Tell the scores of a trial. They are on disk when the response arrives; repeating a request is harmless."""
+        """Tell the scores of a trial. When the response arrives, they are stored. Repeating a request is harmless."""
         return {"taken": done(studies, name, Study.tell, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/tell-many")
@@ -223,12 +229,12 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/observe")
     def observe(name: StudyName, body: requests.Observe) -> answers.Taken:
-        """Add scores from elsewhere: they improve the estimates and do not count towards the budget."""
+        """Add scores from elsewhere. They improve the estimates and do not count towards the budget."""
         return {"taken": done(studies, name, Study.observe, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/release")
     def release(name: StudyName, body: requests.Release) -> answers.Taken:
-        """Return a trial unevaluated; it will be asked again under the same id."""
+        """Return a trial unevaluated. It will be asked again under the same id."""
         return {"taken": done(studies, name, Study.release, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/fail")
@@ -247,7 +253,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
 
 def add_growth(app: FastAPI, studies: OpenStudies) -> None:
-    """Add and retire prompts, extend the budget, pause and resume."""
+    """Add the operations that add and retire prompts, extend the budget, pause and resume."""
 
     def changed(
         name: str, change: Callable[..., None], body: requests.StrictRequest
@@ -262,7 +268,7 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/retire")
     def retire(name: StudyName, body: requests.Retire) -> answers.Info:
-        """Retire a prompt: it is not asked again and cannot be the answer. Returns the study's progress."""
+        """Retire a prompt. It is not evaluated again and cannot be selected. Returns the study's progress."""
         return changed(name, Study.retire, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/extend")
@@ -272,12 +278,12 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/remark")
     def remark(name: StudyName, body: requests.Remark) -> answers.Info:
-        """Have results say something of the scores. Returns the study's progress."""
+        """Add a remark about the scores, which results will show. Returns the study's progress."""
         return changed(name, Study.remark, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/pause")
     def pause(name: StudyName, body: requests.Nothing) -> answers.Info:
-        """Pause a study: no trials are handed out until it is resumed. Pending trials can still be told."""
+        """Pause a study. Workers get no trials until it is resumed. The scores of pending trials can still be told."""
         return changed(name, Study.pause, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/resume")
@@ -287,11 +293,11 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
 
 
 def add_results(app: FastAPI, studies: OpenStudies) -> None:
-    """Read results."""
+    """Add the operations that read results."""
 
     @_operation(app, "GET", "/v1/studies/{name}/examples")
     def examples(name: StudyName) -> answers.ExampleIds:
-        """The ids of the examples, with which a worker can check its data set."""
+        """The ids of the examples. A worker can compare them with its dataset."""
         ids = call(studies, name, lambda study: study.example_ids)
         return {"ids": None if ids is None else list(ids)}
 
@@ -308,7 +314,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies/{name}/result")
     def result(name: StudyName) -> answers.Result:
-        """The current answer; final if `done`."""
+        """The current result. It is final if `done` is true."""
         found = call(studies, name, lambda study: study.result())
         return {**found.to_dict(), "n_examples": found.n_examples}
 
@@ -316,7 +322,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     def evaluations(
         name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]
     ) -> answers.Evaluations:
-        """Evaluations in the order in which they were told, `n` at a time."""
+        """Evaluations in the order in which they were recorded, `n` at a time."""
         found = call(
             studies,
             name,
@@ -335,7 +341,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
         query: Annotated[requests.CompareQuery, Query()],
         request: Request,
     ) -> answers.Comparison:
-        """Compare prompt a with prompt b; see `asktell.Result.compare`."""
+        """Compare prompt a with prompt b. See `asktell.Result.compare`."""
         asked = (
             *query.with_surrogates(request.scope["query_string"]).prompts(),
             query.confidence,
@@ -345,7 +351,12 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
 
 
 def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _T:
-    """Call an operation on a study. Problems of unknown trials list the pending ones; damage is logged."""
+    """Call an operation on a study.
+
+    Raises:
+        ProblemDetails: the trial is unknown (then with the ids of pending trials), or the
+            stored study is damaged, which also goes to the log.
+    """
 
     def attempt(study: Study) -> _T:
         try:
@@ -360,7 +371,7 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
         raise
     except asktell.InvalidStateError as error:
         log.error("study %s: %s", safe(repr(name)), safe(str(error)))
-        detail = "The study cannot be read; the service's log says why."
+        detail = "The study cannot be read. The service's log has the reason."
         raise ProblemDetails(
             503, detail, kind_of(asktell.InvalidStateError), {"Retry-After": "60"}
         ) from error
@@ -372,7 +383,7 @@ def done(
     method: Callable[..., _T],
     body: requests.StrictRequest,
 ) -> _T:
-    """Call a method of a study with what a request says."""
+    """Call a method of a study with the fields of a request as arguments."""
     arguments = body.arguments()
     for option in _OF_WORKERS:
         arguments.pop(option, None)
@@ -423,6 +434,10 @@ def info(study: Study) -> answers.Info:
 
 
 def _outcome(outcome: bool | Exception) -> answers.Outcome:
+    """The outcome of one trial of a request.
+
+    An error that is not asktell's is raised, because it is a fault of the service.
+    """
     if isinstance(outcome, asktell.AsktellError):
         return {"taken": False, "problem": problem_of(outcome).document}
     if isinstance(outcome, Exception):

@@ -1,7 +1,7 @@
-"""Pages for browsers: the list of studies, and each study's report, live.
+"""Pages for browsers, with the list of studies and the live report of each study.
 
-The pages are frames without content: their scripts poll for it, and put it on the
-screen as text only.
+The pages are frames without content. Their scripts poll for the content, and put it on
+the screen as text only, so that no prompt can become HTML.
 """
 
 import gzip
@@ -39,14 +39,14 @@ StudyName = Annotated[
 
 _LIST = FilePath(__file__).parent / "studies.js"
 _JSON = "application/json"
-# Of the pages together, apart from those of the operations: viewers must not slow down
-# workers
+# Threads of all pages together. Operations have their own threads, so that viewers do
+# not slow down workers.
 _THREADS = 4
 _MOST_LIVE = 32
-_LARGE = 10_000  # characters
-# Seconds for a look at all studies, and the time of the study it ends with
+_LARGE = 10_000  # characters, from which on a report is compressed
+# Seconds for a look at all studies. The study that is being read at the end is finished.
 _MOST_LOOK = 0.25
-_STALE = 2.0  # seconds
+_STALE = 2.0  # seconds after which a row is read again
 _ANSWERS_NAMED = 3
 
 
@@ -57,13 +57,19 @@ def list_script() -> str:
 
 
 def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
-    """Add the pages to an application."""
-    # One for all viewers of a study, as long as the study stays open
+    """Add the pages to an application.
+
+    Args:
+        app: the application.
+        studies: the studies.
+        overview: rows of the list of studies.
+    """
+    # All viewers of a study share one report, as long as the study stays open.
     live = lru_cache(_MOST_LIVE)(LiveReport)
     finding_live = Lock()
     limiter = CapacityLimiter(_THREADS)
 
-    # Its policy is in it, except for what only a header can say
+    # The policy of a page is in its HTML, except for the part that only a header can have.
     def html(content: str) -> Response:
         return Response(
             content,
@@ -77,7 +83,7 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
         if "text/html" not in request.headers.get("accept", ""):
             raise ProblemDetails(
                 404,
-                "There is nothing at this address but a page for browsers; the API is at /v1.",
+                "This address has a page for browsers only. The API is at /v1.",
             )
         return html(reports.frame("Studies", list_script()))
 
@@ -92,7 +98,7 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     @app.get("/studies/{name}", include_in_schema=False)
     def study(name: StudyName, request: Request) -> Response:
         if name not in studies.names():
-            raise StudyNotFoundError(f"There is no study {name!r}.")
+            raise StudyNotFoundError(f"The study {name!r} does not exist.")
         quoted = quote(name, safe="")
         change = f"../v1/studies/{quoted}" if request.scope[ROLE] is Role.WRITE else ""
         return html(
@@ -102,7 +108,7 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     @app.get("/studies/{name}/data", include_in_schema=False)
     async def data(name: StudyName, request: Request) -> Response:
         def newest(study: Study) -> str:
-            # Or two viewers who come at once would each have one made
+            # Without the lock, two viewers who come at once would each make a report.
             with finding_live:
                 report = live(study)
             return report.text()
@@ -124,43 +130,67 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
 
 @lru_cache(maxsize=8)
 def _compressed(text: str) -> bytes:
-    """A report's data by gzip, once for all viewers; the middleware would do it for each, in the event loop."""
+    """Compress the data of a report once for all viewers.
+
+    The middleware would compress it for each viewer, in the event loop.
+    """
     return gzip.compress(text.encode(), 5)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A study in the list."""
+    """A study in the list.
+
+    Attributes:
+        name: the study's name.
+        standing: the study's progress, or None if the study cannot be read.
+        looked: time at which the study was read.
+        answer: ids of the selected prompts, or None if they were not asked for yet.
+        done: whether the selection has ended.
+        answered: version of the study that `answer` belongs to.
+    """
 
     name: str
-    standing: Standing | None  # None if it cannot be read
-    looked: float  # time of the look that found it
-    answer: tuple[str, ...] | None = None  # ids of its answer; None if not wanted yet
-    done: bool = False  # whether the answer is final
-    answered: str | None = None  # version whose answer that is
+    standing: Standing | None
+    looked: float
+    answer: tuple[str, ...] | None = None
+    done: bool = False
+    answered: str | None = None
 
 
 class Overview:
-    """All studies, for the list and for Prometheus; for several threads.
+    """All studies, for the list and for Prometheus. Thread-safe.
 
-    However many there are, a look takes little time: it renews the oldest rows, and
-    keeps the others.
+    A look takes little time for any number of studies, because it renews the oldest rows
+    and keeps the others.
+
+    Args:
+        studies: the studies.
+        clock: returns seconds.
+
+    Attributes:
+        n_studies: number of studies in the storage at the latest look.
     """
 
     def __init__(
         self, studies: OpenStudies, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._studies, self._clock = studies, clock
-        self._rows: dict[str, Row] = {}  # in the order in which the studies were made
+        # In the order in which the studies were made.
+        self._rows: dict[str, Row] = {}
         self._lock = Lock()
         self.n_studies = 0
 
     def rows(self) -> list[Row]:
-        """The rows known so far, the newest study last."""
+        """The rows as last read. The newest study comes last."""
         return list(self._rows.values())
 
     def look(self, answers: bool = False) -> list[Row]:
-        """Renew the oldest rows, with their answers if they are wanted, as far as the time goes."""
+        """Renew the oldest rows for a quarter of a second, and return all rows.
+
+        Args:
+            answers: also find the selected prompts, which takes longer.
+        """
         with self._lock:
             until, names, before = (
                 self._clock() + _MOST_LOOK,
@@ -168,6 +198,8 @@ class Overview:
                 self._rows,
             )
             found = dict(before)
+            # The oldest rows come first. A study that was never read is older than any
+            # other.
             for name in sorted(
                 names, key=lambda name: before[name].looked if name in before else -1.0
             ):
@@ -187,6 +219,7 @@ class Overview:
             return self.rows()
 
     def _renewed(self, name: str, row: Row, answers: bool) -> Row:
+        """Read one study. Find its selected prompts only if its version has changed since."""
         try:
             standing = self._studies.call(
                 name, lambda study: study.standing, keep=False
@@ -208,12 +241,13 @@ class Overview:
                 )
             return row
         except Exception:
-            # Of any kind: the others are still listed; the log has it once the study
-            # itself is asked for
+            # Whatever the error, list the other studies. A request for this study puts
+            # its error into the log.
             return Row(name, None, self._clock())
 
 
 def _shown(row: Row) -> dict[str, Any]:
+    """A row as the JSON that the list's script shows."""
     standing = row.standing
     if standing is None:
         return {

@@ -1,4 +1,4 @@
-"""asktell's errors as problem details (RFC 9457); `RemoteStudy` makes errors of them again."""
+"""Problem details (RFC 9457) for asktell's errors. `RemoteStudy` converts them back to the same errors."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from asktell_adapters.server.answers import InvalidPart, Problem
 MEDIA_TYPE = "application/problem+json"
 _PREFIX = "urn:asktell:problem:"
 
-# The first that fits.
+# Status by error. The first class that fits counts, so subclasses come first.
 _STATUS: tuple[tuple[type[asktell.AsktellError], int], ...] = (
     (asktell.StudyNotFoundError, 404),
     (asktell.UnknownTrialError, 404),
@@ -26,7 +26,7 @@ _TITLES = {
     404: "Not found",
     405: "Method not allowed",
     408: "The request took too long",
-    409: "In conflict with what is there",
+    409: "In conflict with the existing data",
     413: "The request is too large",
     415: "The body is not JSON",
     422: "The request cannot be used",
@@ -38,7 +38,17 @@ _TITLES = {
 
 
 class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
-    """An error as an HTTP response; `kind` is the last part of its type, by default that of the status."""
+    """An error as an HTTP response.
+
+    Args:
+        status: the HTTP status.
+        detail: the message.
+        kind: last part of the problem's type (default: the title in lower case).
+        headers: headers of the response.
+        pending: ids of pending trials, if the trial is unknown.
+        errors: the invalid parts of the request.
+        title: what kind of problem it is, in a few words (default: the title of the status).
+    """
 
     def __init__(
         self,
@@ -69,14 +79,19 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
 def problem_of(
     error: asktell.AsktellError, pending: list[int] | None = None
 ) -> ProblemDetails:
-    """The problem details of an error, without the server's paths and addresses."""
+    """Convert an error to problem details, without paths and addresses of the server.
+
+    Args:
+        error: the error.
+        pending: ids of pending trials, if the trial is unknown.
+    """
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     detail, headers = str(error), {}
     if isinstance(error, asktell.StorageBusyError):
-        detail = "The storage has been held by another process for too long. Nothing was changed; try again."
+        detail = "Another process has held the storage for too long. Nothing was changed. Try again."
         headers = {"Retry-After": "1"}
     elif isinstance(error, asktell.StorageError):
-        detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
+        detail = "The storage cannot be used. The service's log has the reason. Confirmed scores are not lost."
         headers = {"Retry-After": "5"}
     return ProblemDetails(
         status, detail, kind_of(type(error)), headers, pending=pending
@@ -84,7 +99,7 @@ def problem_of(
 
 
 def kind_of(error: type[asktell.AsktellError]) -> str:
-    """An error's name, as UnknownTrialError: unknown-trial."""
+    """Convert the name of an error to its kind. UnknownTrialError becomes `unknown-trial`."""
     return re.sub(
         r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")
     ).lower()

@@ -22,6 +22,8 @@ with needs_extra("server"):
     from asktell_adapters.server.open_studies import OpenStudies
     from asktell_adapters.server.protocol import TimedProtocol
 
+# Requests get this long to finish after SIGTERM. The threads of requests that are still
+# running get the time below.
 _SECONDS_TO_FINISH = 30
 _SECONDS_FOR_THREADS = 2
 _SECONDS_IDLE = 75
@@ -30,10 +32,19 @@ log = logging.getLogger("asktell_adapters.server")
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C; running requests are finished first.
+    """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C, and finish running requests first.
 
-    If a request does not finish, the process ends without it. As after a kill,
-    everything confirmed is in the storage.
+    If a request does not finish, the process ends without it. This is as safe as a kill,
+    because everything confirmed is in the storage.
+
+    Args:
+        arguments: the options of `asktell serve`.
+
+    Returns:
+        The exit status of the command.
+
+    Raises:
+        InvalidArgumentError: an option is invalid, or the service needs a token.
     """
     whole("--max-mb", arguments.max_mb, 1, 2**20)
     whole("--port", arguments.port, 0, 65535)
@@ -42,7 +53,7 @@ def serve(arguments: argparse.Namespace) -> int:
             ipaddress.ip_address(proxy)
         except ValueError:
             raise InvalidArgumentError(
-                f"--proxy must be the IP address that requests of the reverse proxy come from, got {proxy!r}."
+                f"--proxy must be the IP address of the reverse proxy, got {proxy!r}."
             ) from None
     tokens = Tokens.from_environment()
     if arguments.proxy and not tokens:
@@ -52,8 +63,8 @@ def serve(arguments: argparse.Namespace) -> int:
         )
     if not tokens and not is_loopback(arguments.host):
         raise InvalidArgumentError(
-            f"Other machines can reach {arguments.host!r}, so that a token is needed: set {WRITE} (and {READ}, for a "
-            "token that may only read) in the environment, or serve on 127.0.0.1. For a new token: "
+            f"Other machines can reach {arguments.host!r}, so the service needs a token. Set {WRITE} in the "
+            f"environment (and {READ}, for a token that may only read), or serve on 127.0.0.1. Make a new token with "
             "python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     studies = OpenStudies(arguments.url)
@@ -66,18 +77,20 @@ def serve(arguments: argparse.Namespace) -> int:
         lifespan="off",
         ws="none",
         server_header=False,
-        # Otherwise uvicorn believes whatever runs on this machine
+        # By default, uvicorn trusts the headers of every program on this machine.
         proxy_headers=bool(arguments.proxy),
         forwarded_allow_ips=arguments.proxy,
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
+    # Threads that exist now do not belong to requests. See _end_if_stuck.
     server = uvicorn.Server(config)
     before = threading.enumerate()
     _log_to_stderr(arguments.access_log)
     with _listening(arguments.host, arguments.port) as listener:
         try:
-            studies.names()  # a storage that cannot be used is better known now
+            # Fail now, not at the first request, if the storage cannot be used.
+            studies.names()
             host, port = listener.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             access = " and ".join(
@@ -96,7 +109,7 @@ def serve(arguments: argparse.Namespace) -> int:
             _end_if_stuck(before, 130 if isinstance(ending, KeyboardInterrupt) else 143)
             raise
         finally:
-            # A check of the storage may be stuck
+            # A check of the storage may hang, so do not wait for it forever.
             closing = threading.Thread(target=studies.close, daemon=True)
             closing.start()
             closing.join(_SECONDS_FOR_THREADS)
@@ -104,7 +117,12 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
-    """End the process if a request's thread does not end: the interpreter would wait for it forever."""
+    """End the process if the thread of a request hangs, for which the interpreter would wait forever.
+
+    Args:
+        before: threads that do not belong to requests.
+        code: exit status of the process.
+    """
     deadline = time.monotonic() + _SECONDS_FOR_THREADS
     working = [
         thread
@@ -115,7 +133,7 @@ def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
     if stuck := sum(thread.is_alive() for thread in working):
         log.error(
-            "%d requests do not end; the service ends without them. What was confirmed is kept.",
+            "%d requests do not end, so the service ends without them. All confirmed scores are stored.",
             stuck,
         )
         logging.shutdown()
@@ -130,6 +148,7 @@ def _without_secrets(url: str) -> str:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Open the socket before the server starts, so that port 0 can be printed as the port in use."""
     family, _, _, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -137,7 +156,11 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _log_to_stderr(access_log: bool) -> None:
-    """One line per record, without control characters."""
+    """Log to the standard error stream, one line per record, without control characters.
+
+    Args:
+        access_log: whether to log every request.
+    """
 
     class Lines(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
@@ -152,5 +175,6 @@ def _log_to_stderr(access_log: bool) -> None:
     for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.setLevel(level)
+        # The root logger of the command would print each line again.
         logger.propagate = False
         logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""The JSON of requests: shapes only, as the engine checks whether values make sense."""
+"""The JSON of requests. Only its shape is checked here, because the engine checks the values."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -30,12 +30,11 @@ from asktell.extend import Goal, nearest, parse_goal, short
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("must be text")
+        raise ValueError(f"must be a text, got {short(value)}")
     return value
 
 
-# Pydantic's own str refuses lone surrogates, which JSON can carry and a prompt may
-# hold.
+# Pydantic's own str refuses lone surrogates. JSON can have them, and so may a prompt.
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Name = Annotated[
     str,
@@ -60,24 +59,24 @@ Scores = Annotated[
 Lease = Annotated[
     Number | None,
     Field(
-        description="Seconds until other workers may get the trials; 600 by default if `worker` is given.",
+        description="Seconds until other workers may get the trials (default: 600 if `worker` is given).",
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1e9},
     ),
 ]
 Worker = Annotated[
-    Name | None, Field(description="Any name; each worker needs its own.")
+    Name | None, Field(description="Any name. Each worker needs its own.")
 ]
 PromptId = StrictInt | Text
 Key = Annotated[
     Name | None,
     Field(
-        description="An idempotency key that is stored with the study: a second request with it has no effect."
+        description="An idempotency key that is stored with the study. A second request with it has no effect."
     ),
 ]
 
 
 class StrictRequest(BaseModel):
-    """A request, in which unknown keys are refused."""
+    """A request. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -94,7 +93,7 @@ class StrictRequest(BaseModel):
             also = (
                 ""
                 if nearest(unknown[0], known)
-                else f"; there are {', '.join(map(repr, known))}"
+                else f". The keys are {', '.join(map(repr, known))}"
             )
             raise ValueError(
                 f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}"
@@ -102,11 +101,11 @@ class StrictRequest(BaseModel):
         return data
 
     def value(self) -> Any:
-        """The same as the engine takes it."""
+        """Convert the request to the engine's type."""
         return self
 
     def arguments(self) -> dict[str, Any]:
-        """The fields, by the names of the engine's arguments."""
+        """The fields by the names of the engine's arguments, in the engine's types."""
         return {
             name: field.value() if isinstance(field, StrictRequest) else field
             for name, field in self
@@ -117,12 +116,12 @@ Level = Text | StrictBool | StrictInt | Number | None
 
 
 class CandidatesModel(StrictRequest):
-    """Candidates that differ in several factors; see `asktell.Candidates`."""
+    """Candidates that differ in several factors. See `asktell.Candidates`."""
 
     factors: dict[Text, dict[Text, Level]]
-    """Factor to its levels: the name of a level to its value."""
+    """Factor to its levels, each a name and a value."""
     candidates: list[list[Text]] | None = None
-    """Of each candidate the names of its levels, in the order of the factors; null for all."""
+    """The names of each candidate's levels, in the order of the factors; null for all combinations."""
 
     def value(self) -> Candidates:
         return Candidates.from_data(self.model_dump())
@@ -131,7 +130,7 @@ class CandidatesModel(StrictRequest):
 Prompts = Annotated[
     CandidatesModel | list[Text] | dict[Text, Text],
     Field(
-        description="Texts, whose ids are their positions; a mapping of ids to texts; or candidates."
+        description="Texts (their ids are their positions), a mapping from ids to texts, or candidates."
     ),
 ]
 
@@ -145,7 +144,7 @@ class PromptReference(StrictRequest):
 AnyPrompt = Annotated[
     PromptId | PromptReference,
     Field(
-        description='A prompt\'s id or text; `{"id": ...}` if its id equals the text of another prompt.'
+        description='A prompt\'s id or text, or `{"id": ...}` if its id equals the text of another prompt.'
     ),
 ]
 
@@ -154,7 +153,7 @@ Relative = Annotated[
     str,
     Field(
         strict=True,
-        description="`within 0.02 of best`, or `of baseline`: how much worse than it a mean may be.",
+        description="`within 0.02 of best`, or `within 0.02 of baseline`. The mean may be worse by this much.",
     ),
 ]
 
@@ -180,7 +179,7 @@ class GoalModel(StrictRequest):
     ranges: dict[Text, Span] = {}
     """Metric to [low, high], its smallest and largest possible scores."""
     sure: float | None = None
-    """Probability with which the answer must keep its bounds; null: more likely than not."""
+    """Probability with which the selected prompt must satisfy its constraints (default: above 0.5)."""
 
     def value(self) -> Goal:
         words = self.model_dump()
@@ -188,7 +187,7 @@ class GoalModel(StrictRequest):
 
 
 class BudgetModel(StrictRequest):
-    """The budget; see `asktell.Budget`."""
+    """The budget. See `asktell.Budget`."""
 
     evaluations: StrictInt | None = None
     cost: Number | None = None
@@ -202,7 +201,7 @@ _STOPPING: dict[str, type[Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
 
 def _method(name: str, stop: Mapping[str, float | None]) -> str | Adaptive | Race:
-    """The method of this name, with the options that say when to stop, if any is given."""
+    """The method of this name, with the options for stopping early, if any is given."""
     given: dict[str, Any] = {
         option: value for option, value in stop.items() if value is not None
     }
@@ -210,13 +209,13 @@ def _method(name: str, stop: Mapping[str, float | None]) -> str | Adaptive | Rac
         return name
     if name not in _STOPPING:
         raise InvalidArgumentError(
-            f"{next(iter(given))} is for the methods {list(_STOPPING)} only; got {short(name)}."
+            f"{next(iter(given))} requires one of the methods {list(_STOPPING)}, got {short(name)}."
         )
     return _STOPPING[name](**given)
 
 
 class NewStudy(StrictRequest):
-    """A study; see `asktell.Selector` for the arguments."""
+    """A study. See `asktell.Selector` for the arguments."""
 
     name: Name
     prompts: Prompts
@@ -225,26 +224,26 @@ class NewStudy(StrictRequest):
     """Maximum evaluations, a maximum cost, or both."""
     method: Text = "auto"
     confidence: Number | None = None
-    """For auto and race: stop as soon as the answer is right with this probability, such as 0.95."""
+    """For auto and race, stop as soon as the selected prompt is right with this probability, such as 0.95."""
     tolerance: Number | None = None
-    """With `confidence`: a loss, in the metrics' units, that is as good as none."""
+    """With `confidence`, a loss in the metrics' units that does not matter."""
     examples: StrictInt | list[Text] | None = None
-    """Number of examples, or their distinct ids; null if the evaluator draws its own."""
+    """Number of examples, or their distinct ids. Null if the evaluator draws its own."""
     features: list[list[Number]] | Literal["text"] | None = None
     seed: StrictInt = 0
     sampling: Text = "shared"
     on_failure: Literal["skip"] | dict[Text, Number] = "skip"
     """A failed evaluation is a missing value (`skip`), or counts as these scores, one per metric."""
     max_failure_rate: Number = 0.5
-    """A prompt is eliminated if its failure rate is above this with 99 % probability; 1: never."""
+    """A prompt is eliminated if its failure rate is above this with 99% probability. With 1, never."""
     baseline: AnyPrompt | None = None
     """Id or text of the prompt in use, which is never eliminated."""
     repeats: StrictInt | None = None
-    """Maximum evaluations of a prompt on the same example; above 1 for noisy scores."""
+    """Maximum evaluations of a prompt on the same example. Above 1 for noisy scores."""
     inputs: Literal["new", "given"] = "new"
-    """What estimates are about: new inputs like the examples, or exactly the given examples."""
+    """Whether estimates hold for new inputs like the examples, or for exactly the given examples."""
     profile: dict[Text, Any] | None = None
-    """Earlier studies' knowledge of the examples, as written by asktell.ExampleProfile.to_json()."""
+    """Item parameters from earlier studies, as written by asktell.ExampleProfile.to_json()."""
     segments: list[Text] | None = None
     """Label of each example's segment, such as its language."""
     max_attempts: StrictInt = 3
@@ -253,8 +252,13 @@ class NewStudy(StrictRequest):
     """Use an existing study of this name if it has the same definition."""
 
     def selector(self) -> Selector:
-        """The study's selector in its first state."""
+        """Make the study's selector, in which nothing is asked yet.
+
+        Raises:
+            InvalidArgumentError: a value is invalid.
+        """
         given = self.arguments()
+        # These belong to the study, not to its selector.
         for name in ("name", "max_attempts", "exist_ok"):
             del given[name]
         stop = {name: given.pop(name) for name in ("confidence", "tolerance")}
@@ -262,7 +266,7 @@ class NewStudy(StrictRequest):
 
 
 class TrialReference(StrictRequest):
-    """A trial as it was asked; refused if the id belongs to another prompt or example. The rest is optional."""
+    """A trial as it was asked. It is refused if the id belongs to another prompt or example."""
 
     id: StrictInt
     prompt_id: PromptId
@@ -277,7 +281,7 @@ class TrialReference(StrictRequest):
 AnyTrial = Annotated[
     StrictInt | Text | TrialReference,
     Field(
-        description="A trial, its id, or a prompt's id or text: the worker's own or else the prompt's oldest trial."
+        description="A trial or its id. A prompt's id or text means the worker's own (else the oldest) trial of it."
     ),
 ]
 
@@ -292,7 +296,7 @@ class Ask(StrictRequest):
         list[StrictInt],
         Field(
             max_length=10_000,
-            description="Ids of trials that the worker is busy with; it wants n others.",
+            description="Ids of trials that the worker is busy with. The response has n other trials.",
         ),
     ] = []
 
@@ -300,7 +304,7 @@ class Ask(StrictRequest):
 Details = Annotated[
     dict[str, Any] | None,
     Field(
-        description="Anything else to store with the evaluation: the model's answer, other metrics, ..."
+        description="Anything else to store with the evaluation, such as the response of the LLM."
     ),
 ]
 
@@ -311,7 +315,7 @@ class Score(StrictRequest):
     trial: AnyTrial
     scores: Scores
     cost: Number | None = None
-    """Cost of the evaluation, always in the same unit; summed up in the result."""
+    """Cost of the evaluation, always in the same unit. The result has the sum."""
     details: Details = None
 
 
@@ -329,7 +333,7 @@ class TellMany(StrictRequest):
 
 
 class Observe(StrictRequest):
-    """Scores from elsewhere; null to add only a cost."""
+    """Scores from elsewhere, or null to add only a cost."""
 
     prompt: AnyPrompt
     scores: Scores | None
@@ -362,7 +366,7 @@ class Add(StrictRequest):
 
 
 class Remark(StrictRequest):
-    """What results have to say of the scores."""
+    """A remark about the scores, which results show."""
 
     text: Text
     topic: Text = "scores"
@@ -408,11 +412,11 @@ class CompareQuery(StrictRequest):
     a: str | None = None
     """Id or text of a prompt."""
     b: str | None = None
-    """Id or text of the other prompt; by default the baseline, or else the answer."""
+    """Id or text of the other prompt (default: the baseline, or else the selected prompt)."""
     a_id: str | None = None
-    """Instead of `a`: an id that equals the text of another prompt."""
+    """Used instead of `a` for an id that equals the text of another prompt."""
     b_id: str | None = None
-    """Instead of `b`."""
+    """Used instead of `b`, likewise."""
     confidence: float = 0.95
     tolerance: float = 0.0
 
@@ -427,9 +431,15 @@ class CompareQuery(StrictRequest):
         return self
 
     def with_surrogates(self, query: bytes) -> "CompareQuery":
-        """With names as they came, in which a lone surrogate of a prompt's text has its three bytes of UTF-8.
+        """Read the names from the query again, because the framework replaces lone surrogates.
 
-        The framework would put a replacement character in the place of each.
+        A lone surrogate of a prompt's text arrives as its three bytes of UTF-8.
+
+        Args:
+            query: the query of the URL as it was sent.
+
+        Raises:
+            InvalidArgumentError: the query is not percent-encoded.
         """
         try:
             sent = dict(
@@ -450,7 +460,7 @@ class CompareQuery(StrictRequest):
         )
 
     def prompts(self) -> tuple[Any, Any]:
-        """The two prompts as the engine takes them; b is None if it is not given."""
+        """The two prompts as the engine accepts them. The second is None if it was not given."""
         a = self.a if self.a_id is None else PromptReference(id=self.a_id)
         b = self.b if self.b_id is None else PromptReference(id=self.b_id)
         return a, b
@@ -461,7 +471,7 @@ class Heartbeat(StrictRequest):
 
     worker: Name
     trial: StrictInt | Text | TrialReference | None = None
-    """The trial whose lease to extend; null for all of the worker's."""
+    """The trial whose lease to extend, or null for all trials of the worker."""
     lease: Lease = None
 
 

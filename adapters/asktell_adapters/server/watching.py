@@ -1,8 +1,8 @@
 """The workers of a study and their pace, found by polling.
 
-The log has no times other than the ends of leases. So a worker was last seen at the
-latest poll that found new scores, other leases or other trials of it, and holds a trial
-since the poll that first found it.
+The log has no times other than the ends of leases. So a worker counts as last seen at
+the latest poll that found new scores, other leases or other trials of this worker. A
+worker counts as holding a trial since the poll that first found the trial.
 """
 
 import math
@@ -22,22 +22,35 @@ _MOST_WORKERS = 200
 _MOST_TRIALS = 20
 
 _SECONDS_BETWEEN_LOOKS = 2.0
-# After making a report, in units of what that took: nine tenths of a core are the
-# workers'
+# Pause after making a report, in units of the time that making it took. So nine tenths
+# of a core are left to the workers' requests.
 _PAUSE = 9.0
-# seconds: a reader who waits longer believes that the page is broken
+# In seconds. A reader who waits longer believes that the page is broken.
 _LONGEST_PAUSE = 5.0
 
 
 class _Worker:
+    """The activity of a worker, as far as polls found it."""
+
     def __init__(self) -> None:
-        self.sign: object = None  # what changes when it does something
-        # When that last happened; None: not while anybody looked
+        # A value that changes when the worker does something.
+        self.sign: object = None
+        # Time of the last change, or None if it was before the first poll.
         self.seen: float | None = None
-        self.since: dict[int, float | None] = {}  # by trial
+        # By trial, the time of the poll that first found it.
+        self.since: dict[int, float | None] = {}
 
 
 class _Moment(NamedTuple):
+    """The progress of a study at a poll.
+
+    Attributes:
+        time: seconds since 1970, by the storage's clock.
+        spent: evaluations recorded.
+        cost: sum of their costs.
+        told: evaluations recorded by each worker.
+    """
+
     time: float
     spent: int
     cost: float
@@ -45,7 +58,11 @@ class _Moment(NamedTuple):
 
 
 class Watch:
-    """Polls one study."""
+    """Polls one study, and remembers the polls of the last five minutes.
+
+    Args:
+        study: the study.
+    """
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -53,16 +70,22 @@ class Watch:
         self._moments: deque[_Moment] = deque()
 
     def look(self) -> dict[str, Any]:
-        """The present state, JSON-ready. Times are seconds since 1970, by the storage's clock.
+        """Read the present state as JSON data. Times are seconds since 1970, by the storage's clock.
 
-        `spent`, `budget`, `spent_cost`, `max_cost` and `pending`, as in a report;
-        `now`; `workers`, those that hold trials or did so lately: `name`, `holds` (how
-        many), `trials` ([prompt's place, example, attempt, since; null if it was there
-        at the first look], the oldest ones), `until` (when its last lease ends),
-        `seen`, `told` and `pace` (evaluations per minute, while it was looked at);
-        `unnamed` trials are out without a lease; `pace` of all; `left`: `evaluations`,
-        `cost` (what may still be spent, or about what those evaluations will cost),
-        `seconds` until the budget is spent at this pace, each null if unknown.
+        Returns:
+            `spent`, `budget`, `spent_cost`, `max_cost` and `pending` as in a report, and:
+
+            - `now`: the time.
+            - `workers`: the workers that hold trials or did so lately. Each has a `name`,
+              `holds` (number of trials), `trials` (the oldest, each as [position of the prompt,
+              example, attempt, time since, or null if the first poll found the trial]), `until`
+              (the end of the last lease), `seen` (time of the last activity), `told`
+              (evaluations recorded) and `pace` (evaluations per minute since the first poll).
+            - `unnamed`: number of pending trials without a lease.
+            - `pace`: evaluations per minute of all workers.
+            - `left`: the remaining `evaluations`, their `cost` (the remaining cost, or an
+              estimate if the cost has no limit) and the `seconds` until the budget is spent at
+              this pace. Each is null if unknown.
         """
         attendance, standing = self.study.attendance(), self.study.standing
         is_first = not self._moments
@@ -83,13 +106,17 @@ class Watch:
         }
 
     def _remember(self, attendance: Attendance, standing: Standing) -> None:
+        """Add a moment, and drop the moments that the pace does not need."""
         moments = self._moments
         if moments and (
             standing.spent < moments[-1].spent or attendance.now <= moments[-1].time
         ):
-            moments.clear()  # another study of this name, or a clock that was set
+            # Another study has this name now, or the clock was set back.
+            moments.clear()
         if len(moments) > 1 and moments[-1].time - moments[-2].time < _STEP:
-            moments.pop()  # those between are of no use, and there may be many workers
+            # The pace needs no moments in between, and a moment has a number for each
+            # worker.
+            moments.pop()
         moments.append(
             _Moment(
                 attendance.now,
@@ -104,6 +131,13 @@ class Watch:
     def _of_workers(
         self, attendance: Attendance, is_first: bool, seconds: float
     ) -> list[dict[str, Any]]:
+        """The rows of the workers, with the most trials first.
+
+        Args:
+            attendance: the pending trials with their leases, and the evaluations per worker.
+            is_first: whether this is the first poll, which cannot see any activity.
+            seconds: time since the oldest moment.
+        """
         now = attendance.now
         held: dict[str, list[tuple[int, int, int | None, int]]] = {}
         until: dict[str, float] = {}
@@ -145,10 +179,12 @@ class Watch:
                 "told": told.get(name, 0),
                 "pace": _per_minute(told.get(name, 0) - before.get(name, 0), seconds),
             })  # fmt: skip
+        # Workers with many trials are shown even if there are more workers than rows.
         rows.sort(key=lambda row: len(held.get(row["name"], ())), reverse=True)
         return rows[:_MOST_WORKERS]
 
     def _left(self, standing: Standing, seconds: float) -> dict[str, float | None]:
+        """The remaining evaluations, cost and seconds. Whichever budget is spent first determines the seconds."""
         first, last = self._moments[0], self._moments[-1]
         told, paid = last.spent - first.spent, last.cost - first.cost
         unlimited = standing.budget >= MOST_EVALUATIONS
@@ -173,12 +209,17 @@ class Watch:
 
 
 def _per_minute(n: int, seconds: float) -> float | None:
-    """Two digits that count; None before there is a time to measure over."""
+    """A rate with two significant digits, or None if no time has passed."""
     return float(f"{60.0 * n / seconds:.2g}") if seconds > 0 else None
 
 
 class LiveReport:
-    """The data of a study's page while the study changes, made once for all viewers; for several threads."""
+    """The data of a study's page while the study changes, made once for all viewers. Thread-safe.
+
+    Args:
+        study: the study.
+        about: further data for the head of the report.
+    """
 
     def __init__(self, study: Study, about: Mapping[str, Any] | None = None) -> None:
         self._study, self._about = study, about
@@ -189,9 +230,10 @@ class LiveReport:
         self._due = -math.inf
 
     def text(self) -> str:
-        """The report's data as JSON, with `live` beside it: what `Watch.look` found; made anew every few seconds.
+        """The report's data as JSON, with the current state (see `Watch.look`) as `live`.
 
-        While one thread makes it, the others get the previous one.
+        The data are made anew every few seconds. While one thread makes them, other threads get
+        the previous data.
         """
         if self._making.acquire(blocking=not self._text):
             try:

@@ -41,10 +41,12 @@ class LLMContract:
         return [Request.chat(text, max_new_tokens=self.limit) for text in self.texts]
 
     def test_nothing_asked_nothing_answered(self, llm: LLM) -> None:
+        """No requests give no responses."""
         assert isinstance(llm, LLM)
         assert llm.complete([]) == []
 
     def test_answers_come_in_the_order_of_the_requests(self, llm: LLM) -> None:
+        """Responses have the order of the requests, also if the LLM sorts requests by length."""
         forward = completions(llm.complete(self.chats()))
         backward = completions(llm.complete(self.chats()[::-1]))
         assert [answer.text for answer in forward] == [
@@ -55,6 +57,7 @@ class LLMContract:
         ]
 
     def test_a_completion_says_what_it_took(self, llm: LLM) -> None:
+        """Tokens, time, cost and the finish reason are plausible."""
         for answer in completions(llm.complete(self.chats())):
             assert answer.prompt_tokens > 0
             assert 0 <= answer.completion_tokens <= self.limit
@@ -65,6 +68,7 @@ class LLMContract:
             assert answer.finish_reason in ("stop", "length")
 
     def test_a_failure_is_returned_in_its_place(self, llm: LLM) -> None:
+        """A refused request does not affect the others, and its exception has a message."""
         if self.refused is None:
             pytest.skip("it takes everything")
         first, second, *_ = self.chats()
@@ -76,6 +80,7 @@ class LLMContract:
         assert len(completions([before, after])) == 2
 
     def test_threads_may_share_it(self, llm: LLM) -> None:
+        """Several threads get the same responses as one."""
         ask: Callable[[Request], str] = lambda request: (  # noqa: E731
             completions(llm.complete([request]))[0].text
         )
@@ -84,10 +89,12 @@ class LLMContract:
             assert list(pool.map(ask, self.chats())) == expected
 
     def test_its_repr_is_short(self, llm: LLM) -> None:
+        """The repr has the name of the class, and is short enough for messages."""
         assert type(llm).__name__ in repr(llm)
         assert len(repr(llm)) < 250
 
     async def test_an_async_one_answers_the_same(self, llm: LLM) -> None:
+        """`acomplete` gives the same response as `complete`."""
         if not isinstance(llm, AsyncLLM):
             pytest.skip("a synchronous LLM")
         (expected,) = completions(llm.complete(self.chats()[:1]))

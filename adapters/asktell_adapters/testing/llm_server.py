@@ -36,11 +36,18 @@ class Reply:
 
     @classmethod
     def rate_limited(cls, retry_after: float | str | None = None) -> "Reply":
+        """Status 429.
+
+        Args:
+            retry_after: value of the header Retry-After, in seconds or as a date (default: no
+                such header).
+        """
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return cls(status=429, headers=headers, code="rate_limit_exceeded")
 
     @classmethod
     def server_error(cls, status: int = 500) -> "Reply":
+        """A status from 500 on, with an error object."""
         return cls(status=status, code="server_error")
 
     @classmethod
@@ -51,6 +58,11 @@ class Reply:
 
 class FaultyLLMServer:
     """Serves `/v1/chat/completions` on a free local port: first the scripted replies in order, then good replies.
+
+    ```python
+    with FaultyLLMServer([Reply.rate_limited(retry_after=1), Reply(text="yes")]) as server:
+        llm = OpenAIChat("any", base_url=server.base_url)
+    ```
 
     Use it as a context manager. It serves concurrent clients. Requests get the scripted
     replies in the order of their arrival.
@@ -104,6 +116,7 @@ class FaultyLLMServer:
         self._thread.join()
 
     def _begin(self, body: dict[str, Any], token: str) -> Reply:
+        """Record a request, and choose its reply."""
         with self._lock:
             self.requests.append(body)
             self._in_flight += 1
@@ -126,6 +139,8 @@ class FaultyLLMServer:
 
 
 def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
+    """A handler of HTTP requests that gets its replies from the server object."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -142,7 +157,8 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
                     return
                 self._send(reply, body.get("model", ""))
             except OSError:
-                self.close_connection = True  # The client gave up waiting.
+                # The client gave up waiting.
+                self.close_connection = True
             finally:
                 owner._end()
 

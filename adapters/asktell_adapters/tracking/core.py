@@ -25,14 +25,26 @@ _SHARE = 20
 
 
 class Extent(NamedTuple):
-    """The number of evaluations (including those of `observe`) and of decisions that a selection or a run has."""
+    """How much a selection or a run has.
+
+    Attributes:
+        evaluations: number of evaluations, with the observed scores.
+        decisions: number of decisions.
+    """
 
     evaluations: int = 0
     decisions: int = 0
 
 
 class Scored(NamedTuple):
-    """Scores of a prompt on an example. `number` counts from 1, in the order of recording."""
+    """Scores of a prompt on an example.
+
+    Attributes:
+        number: number of the evaluation, from 1, in the order of recording.
+        prompt: id of the prompt.
+        example: index of the example, or None if the evaluator draws its own.
+        scores: score by metric.
+    """
 
     number: int
     prompt: str | int
@@ -173,7 +185,11 @@ class View:
         )
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
-        """Return a table of all prompts, the selected prompts first: the names of the columns, and the rows."""
+        """Return a table of all prompts, the selected prompts first.
+
+        Returns:
+            The names of the columns, and the rows.
+        """
         columns = self.result.to_columns()
         place = {entry.id: n for n, entry in enumerate(self.result.selected)}
         order = sorted(
@@ -188,6 +204,11 @@ class View:
 
 class Tracker(ABC):
     """A callback for `asktell.run(..., on_tell=tracker)`. In a loop of your own, call it with the selector.
+
+    ```python
+    with MLflowTracker(name="summaries") as tracker:
+        result = asktell.run(selector, evaluator, on_tell=tracker)
+    ```
 
     Use the tracker in a `with` block. At its end, the last evaluations and the tables
     are written. At each update, the tracker reads the new evaluations from the
@@ -217,14 +238,22 @@ class Tracker(ABC):
         self.name = name
         self.interval = interval
         self._subject: Any = None
-        self._tracked: Extent | None = None  # None: the run is not opened yet.
-        self._next = 0.0  # The time of the next update, on the clock time.monotonic.
+        # None until the run is opened.
+        self._tracked: Extent | None = None
+        # The time of the next update, on the clock time.monotonic.
+        self._next = 0.0
         self._failing = False
         self._all_failed = False
-        self._final: Extent | None = None  # The extent of the written tables.
+        # The extent of the written tables.
+        self._final: Extent | None = None
 
     def __call__(self, selector: Any, trial: object = None) -> None:
-        """Track a Selector, a Study or a worker of a study, if an update is due. `trial` is ignored."""
+        """Track a selection if an update is due.
+
+        Args:
+            selector: a Selector, a Study or a worker of a study.
+            trial: not used. `asktell.run` passes it.
+        """
         self._subject = selector
         if time.monotonic() >= self._next or (
             isinstance(selector, Selector) and selector.state.finished
@@ -253,7 +282,14 @@ class Tracker(ABC):
             self._tracked = None
 
     def _look(self, last: bool = False) -> None:
-        """Write everything that is new, and at the end of the selection or at the last update also the tables."""
+        """Write everything that is new. At the end, also write the tables.
+
+        Args:
+            last: whether this is the last update.
+
+        Raises:
+            InvalidArgumentError: the run of this name belongs to another selection.
+        """
         # A worker has its study as an attribute.
         study = getattr(self._subject, "study", self._subject)
         selector: Selector = study if isinstance(study, Selector) else study.selector
@@ -271,13 +307,17 @@ class Tracker(ABC):
         self._all_failed = view.all_failed
         if view.extent != self._tracked:
             for tracked in self._write(view, self._tracked):
-                self._tracked = tracked  # After an error, the next update resumes here.
+                # After an error, the next update resumes here.
+                self._tracked = tracked
         if (last or view.result.done) and self._final != view.extent:
             self._finish(view)
             self._final = view.extent
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Call the action, turn its error into a warning, and schedule the next update."""
+        """Call the action, turn its error into a warning, and schedule the next update.
+
+        A tracker that fails must not end a run that costs money.
+        """
         start = time.monotonic()
         try:
             action()
@@ -296,18 +336,30 @@ class Tracker(ABC):
 
     @abstractmethod
     def _open(self, selection: Selection) -> Extent:
-        """Start a run, or resume that of an earlier process. Returns the extent that the run has already."""
+        """Start a run, or resume the run of an earlier process.
+
+        Returns:
+            The extent that the run has already.
+        """
 
     @abstractmethod
     def _write(self, view: View, since: Extent) -> Iterable[Extent]:
-        """Write everything beyond `since` in pieces. Yields the extent after each piece."""
+        """Write everything beyond `since` in pieces.
+
+        Yields:
+            The extent after each piece, at which the next update resumes after an error.
+        """
 
     @abstractmethod
     def _finish(self, view: View) -> None:
         """Write the tables and the selected prompts, and replace earlier ones."""
 
     def _close(self, error: BaseException | None) -> None:  # noqa: B027, most have nothing to close
-        """Close the run. `error` is the exception that ended it, or None."""
+        """Close the run.
+
+        Args:
+            error: the exception that ended the selection, or None.
+        """
 
 
 def _selection(name: str | None, selector: Selector, view: View) -> Selection:
@@ -324,6 +376,8 @@ def _selection(name: str | None, selector: Selector, view: View) -> Selection:
         "baseline": None if result.baseline is None else str(result.baseline),
     }
     known = {key: value for key, value in settings.items() if value is not None}
+    # Texts are part of the key, because two selections with the same ids may have other
+    # prompts.
     parts = [known, [[entry.id, entry.prompt] for entry in result.prompts]]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return Selection(name, key, known)

@@ -56,9 +56,11 @@ class MLflowTracker(Tracker):
         self.run_id = run_id
         self.register = register
         self._client: Any = None
-        self._owned = False  # Whether the tracker created the run, and has to end it.
+        # Whether the tracker created the run, and has to end it.
+        self._owned = False
 
     def _open(self, selection: Selection) -> Extent:
+        """Find or create the run, and store the selection's identity in it."""
         self._client = self._mlflow.MlflowClient()
         active = self._mlflow.active_run()
         if self.run_id is None and active is not None:
@@ -159,6 +161,7 @@ class MLflowTracker(Tracker):
         yield view.extent
 
     def _finish(self, view: View) -> None:
+        """Write the tables as artifacts. Register the selected prompts if the selection is done."""
         columns, rows = view.prompts()
         self._client.log_text(self.run_id, _csv(columns, rows), "prompts.csv")
         scored = (
@@ -193,6 +196,7 @@ class MLflowTracker(Tracker):
         if _REGISTERED in self._client.get_run(self.run_id).data.tags:
             return
         versions = []
+        # The best prompt is registered last, so that it is the latest version.
         for entry in reversed(view.result.selected):
             tags = {"asktell.run": str(self.run_id), "asktell.prompt": str(entry.id)}
             tags |= {
@@ -208,6 +212,7 @@ class MLflowTracker(Tracker):
         self._client.set_tag(self.run_id, _REGISTERED, f"{name} {', '.join(versions)}")
 
     def _close(self, error: BaseException | None) -> None:
+        """End the run with a status, unless the user owns the run."""
         if self._owned:
             status = "FINISHED"
             if error is not None:
@@ -222,6 +227,7 @@ def _parts(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
 
 
 def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)

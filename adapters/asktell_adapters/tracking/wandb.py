@@ -51,9 +51,14 @@ class WandbTracker(Tracker):
         self.mode = mode
         self.settings = dict(settings or {})
         self._owned = False
-        self._progress: Path | None = None  # The file with the extent of the run.
+        # The file with the extent of the run.
+        self._progress: Path | None = None
 
     def _open(self, selection: Selection) -> Extent:
+        """Find or start the run. The larger of two extents counts.
+
+        The summary of a run is not available offline. The file next to the runs is.
+        """
         if self.run is None:
             self.run = self._wandb.run
         if self.run is None:
@@ -92,10 +97,13 @@ class WandbTracker(Tracker):
             id_ = hashlib.sha256(
                 f"{selection.name}\n{selection.key}".encode()
             ).hexdigest()[:16]
+            # The id follows from name and content, so a later process finds the run
+            # without asking a server.
             options = {"id": id_, "resume": "allow", **options}
         return self._wandb.init(**options)
 
     def _write(self, view: View, since: Extent) -> Iterator[Extent]:
+        """Log evaluations, decisions and the progress, and store the extent."""
         for number, prompt, example, scores in view.evaluations(since.evaluations):
             row: dict[str, Any] = {
                 f"evaluation/{name}": score for name, score in scores.items()
@@ -114,6 +122,7 @@ class WandbTracker(Tracker):
         yield view.extent
 
     def _finish(self, view: View) -> None:
+        """Log the tables, and save the result as a file."""
         columns, rows = view.prompts()
         eliminated = [
             [d.evaluations, d.round, *map(str, entry)]
@@ -134,6 +143,7 @@ class WandbTracker(Tracker):
         self.run.save(str(path), base_path=self.run.dir, policy="end")
 
     def _close(self, error: BaseException | None) -> None:
+        """Finish the run, unless the user owns it."""
         if self._owned:
             self.run.finish(exit_code=0 if error is None else 1)
             self.run = None

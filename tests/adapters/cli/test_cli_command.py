@@ -269,9 +269,12 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"command": "command = ['no-such-program']"},
-            "There is no program 'no-such-program' on the PATH",
+            "The program 'no-such-program' does not exist on the PATH",
         ),
-        ({"command": "command = ['./agent']"}, "There is no program './agent' in"),
+        (
+            {"command": "command = ['./agent']"},
+            "The program './agent' does not exist in",
+        ),
         ({"timeout": "timeout = 0"}, "'timeout' in [evaluator] must be"),
         ({"timeout": "workers = 0"}, "'workers' in [evaluator] must be at least 1"),
         ({"timeout": "type = 'inspect'"}, "got command and type"),
@@ -376,7 +379,7 @@ def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
         ("--command x --kind openai", "--command requires --kind command"),
         ("--kind command --model m", "--model cannot be combined with command"),
         ('--command "it\'s"', "--command: No closing quotation"),
-        ("--command no-such-program", "There is no program 'no-such-program'"),
+        ("--command no-such-program", "The program 'no-such-program' does not exist"),
     ):
         assert problem in cli(f"init d.toml --yes {words}", code=2).err
         assert not (home / "d.toml").exists()

@@ -375,7 +375,7 @@ def test_without_a_key_nothing_starts(
         monkeypatch.delenv(name, raising=False)
     config = load_config(write(model='type = "openai"\nmodel = "small"'))
     with pytest.raises(
-        ConfigError, match="set the environment variable OPENAI_API_KEY"
+        ConfigError, match="Set the environment variable OPENAI_API_KEY"
     ):
         config.evaluator()
 
@@ -425,14 +425,14 @@ MISTAKES = [
     ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
     (
         {"prompts": "file = 'MODULE.py'"},
-        "prompts come from .txt, .csv, .json, .jsonl, .parquet, .toml, .tsv, .xlsm, .xlsx",
+        "reads prompts from .txt, .csv, .json, .jsonl, .parquet, .toml, .tsv, .xlsm, .xlsx",
     ),
     ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
     ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
     (
         {"data": "file = 'data.jsonl'\ninput = 'txt'"},
-        "line 1: no column 'txt' (did you mean 'text'?)",
+        "line 1: The row has no column 'txt' (did you mean 'text'?)",
     ),
     (
         {"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"},
@@ -440,7 +440,7 @@ MISTAKES = [
     ),
     (
         {"data": "file = 'data.jsonl'\ndelimiter = ';'"},
-        "got delimiter=';', but delimiter only applies to .csv, .tsv",
+        "It only applies to .csv, .tsv",
     ),
     ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
     (

@@ -178,9 +178,7 @@ def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
         evaluator(5)
     priced, free = Maker()("a"), Maker()("b")
     priced.price, free.price = Price(1, 2), None  # type: ignore[attr-defined]
-    with pytest.raises(
-        InvalidArgumentError, match="price of these models is unknown: 'b'"
-    ):
+    with pytest.raises(InvalidArgumentError, match="price of 'b' is unknown"):
         checked(GRID, {"a": priced, "b": free}, with_cost=True)
     with pytest.raises(InvalidArgumentError, match="the model 'b'"):
         checked(

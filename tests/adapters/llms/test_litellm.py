@@ -190,7 +190,7 @@ def test_a_router_that_is_ready_is_used(litellm: ModuleType) -> None:
             r"no model 'large', only \['small'\]",
         ),
         ({"router": []}, "a litellm.Router or a list of deployments"),
-        ({"router": [{"model": "x"}]}, "A deployment is .*, got one with"),
+        ({"router": [{"model": "x"}]}, "A deployment is .*, got"),
         ({"router": 7}, "got 7"),
         ({"router_options": {"num_retries": 1}}, "router_options require router="),
         ({"concurrency": 0}, "concurrency"),

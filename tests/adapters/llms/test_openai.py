@@ -327,7 +327,7 @@ def test_no_key_is_an_error_for_openai_itself_and_none_for_a_local_server(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(
-        EvaluatorError, match="set the environment variable OPENAI_API_KEY"
+        EvaluatorError, match="Set the environment variable OPENAI_API_KEY"
     ):
         OpenAIChat("m")
     with FaultyLLMServer() as server, client(server.base_url) as llm:

@@ -242,7 +242,7 @@ def test_an_engine_that_cannot_start_is_a_clear_error(vllm: ModuleType) -> None:
     llm = VLLM("org/model")
     with pytest.raises(
         EvaluatorError,
-        match=r"could not start with 'org/model': Engine core initialization failed",
+        match=r"could not start with 'org/model' \(Engine core initialization failed",
     ):
         llm.load()
     with pytest.raises(

@@ -315,7 +315,7 @@ def test_a_judge_or_a_baseline_that_fails_is_the_trials_failure() -> None:
         answering(), EXAMPLES, [Preference(comparing(lambda *_: "neither"))]
     )
     evaluator.begin(selector().result)
-    with pytest.raises(JudgementError, match="'neither', not one of"):
+    with pytest.raises(JudgementError, match="'neither', but must be one of"):
         evaluator(PROMPTS["good"], 0)
 
     def answer(request: Request) -> Completion:

@@ -655,7 +655,7 @@ def test_parameters_that_are_not_the_selectors() -> None:
 
     wrong(
         lambda t: t.suggest_categorical("prompt", ["p0", "p1", "x"]),
-        "Unknown choices: .*x.*Missing prompts: .*p2",
+        "The choices .*x.* are unknown, and the prompts .*p2.* are missing",
     )
     wrong(
         lambda t: t.suggest_float("prompt", 0, 5),

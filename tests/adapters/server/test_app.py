@@ -114,7 +114,7 @@ def test_goals(goal: Any, said: str | None, service: Any) -> None:
         ({"method": "magic"}, "method must be one of"),
         ({"name": ".."}, "removed from the URL"),
         ({"name": "a\nb"}, "printable"),
-        ({"unknown": 1}, "body: unknown key 'unknown'; there are"),
+        ({"unknown": 1}, "body: unknown key 'unknown'. The keys are"),
         ({"examples": 1.5}, "body.examples"),
     ],
 )
@@ -288,7 +288,7 @@ def test_health_finds_out_whether_studies_can_be_changed(
     storage = SQLiteStorage(tmp_path / "studies.db")
     with storage.transaction(storage.find("s"), durable=False):
         for _ in range(3):
-            assert "held by another process" in service.get("/health", 503)["detail"]
+            assert "Another process has held" in service.get("/health", 503)["detail"]
         assert service.get("/v1/studies") == {"studies": ["s"]}
     assert service.get("/health") == {"status": "ok"}
     storage.close()
@@ -331,7 +331,7 @@ def test_health_is_found_out_seldom_and_by_one_at_a_time(
     monkeypatch.setattr(service.studies, "check", check)
     monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_FOR_A_CHECK", 0.1)
     for _ in range(2):
-        assert "held by another process" in service.get("/health", 503)["detail"]
+        assert "Another process has held" in service.get("/health", 503)["detail"]
     assert len(checks) == 1
     go_on.set()
     while service.send("GET", "/health").status_code == 503:
@@ -365,7 +365,9 @@ def test_so_many_studies_are_kept_open(tmp_path: Path) -> None:
         studies.call(name, lambda study: len(study.pending)) for name in "abcde"
     ] == [1] * 5
     for _ in range(3):
-        with pytest.raises(StudyNotFoundError, match=r"^There is no study 'f'\.$"):
+        with pytest.raises(
+            StudyNotFoundError, match=r"^The study 'f' does not exist\.$"
+        ):
             studies.call("f", lambda study: study.ask())
     assert len(studies) <= 2
     studies.close()
@@ -441,7 +443,7 @@ def test_a_study_is_made_with_ids_of_examples(service: Any) -> None:
         (
             "/v1/studies",
             {**STUDY, "budget": {"money": 3}},
-            "unknown key 'money'; there are 'evaluations', 'cost'",
+            "unknown key 'money'. The keys are 'evaluations', 'cost'",
         ),
         ("/v1/studies/s/ask", {"workr": "w"}, "(did you mean 'worker'?)"),
         (
@@ -506,7 +508,7 @@ def test_a_study_may_end_early_with_a_confidence_of_its_own(service: Any) -> Non
         ),
         (
             {"method": "uniform"},
-            "confidence is for the methods ['auto', 'race'] only; got 'uniform'",
+            "confidence requires one of the methods ['auto', 'race'], got 'uniform'",
         ),
     ):
         assert (

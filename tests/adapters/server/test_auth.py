@@ -252,7 +252,9 @@ def test_without_tokens_what_a_proxy_passes_on_is_refused(
         assert response.status_code == 403
         problem = response.json()
         assert problem["type"] == "urn:asktell:problem:access-denied"
-        assert f"proxy (it has the header {header.lower()})" in problem["detail"]
+        assert (
+            f"proxy, because it has the header {header.lower()}." in problem["detail"]
+        )
         assert "ASKTELL_TOKEN" in problem["detail"]
     with_tokens = new_service(tokens=Tokens(WRITE))
     assert (

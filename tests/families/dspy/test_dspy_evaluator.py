@@ -254,7 +254,7 @@ def test_bad_set_ups_are_refused_early() -> None:
         DSPyEvaluator(program, ["a"], "exact", DATASET)  # type: ignore[arg-type]
     with pytest.raises(
         InvalidArgumentError,
-        match="names retrieve, but the program's predictors are self",
+        match=r"has the unknown predictors retrieve\. The program's predictors are self",
     ):
         DSPyEvaluator(program, [{"retrieve": "a"}], exact, DATASET)
     with pytest.raises(InvalidArgumentError, match="list of choices"):

@@ -260,11 +260,11 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(
         InvalidArgumentError,
-        match="a bound in subject_to, a baseline, or several names in among",
+        match="a bound in subject_to, a baseline, or several runs in among",
     ):
         EarlyStopping(BEST)
     with pytest.raises(
-        InvalidArgumentError, match="a list of the names of all runs, got 'scripted/a'"
+        InvalidArgumentError, match="a list with the name of each run, got 'scripted/a'"
     ):
         EarlyStopping(BEST, among="scripted/a")
     with pytest.raises(asktell.InvalidStateError, match="No task has begun"):

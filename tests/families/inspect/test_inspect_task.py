@@ -325,7 +325,7 @@ ONE = Task([Sample("?")], scorer=[match(), match(), includes()])
             r"no metric \['exact'\]\. Its metrics are .*'match', 'match1', 'includes'",
         ),
         ((ONE,), {"metrics": "match"}, "no metric 'match'"),
-        ((ONE,), {"limit": 3}, r"omit \['limit'\]"),
+        ((ONE,), {"limit": 3}, r"sets \['limit'\] of inspect_ai.eval"),
     ],
 )
 def test_what_cannot_be_used_is_refused_at_once(

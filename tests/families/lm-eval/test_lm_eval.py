@@ -368,14 +368,14 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
         (
             CHOOSE,
             {"metrics": ["f1"]},
-            r"'f1' is only defined over all documents, not for a single one: 'f1' \(by f1_score\)",
+            r"'f1' is only defined over all documents, not for each document \('f1' \(by f1_score\)\)",
         ),
         (
             CHOOSE,
             {"metrics": ["accuracy"]},
-            r"no metric 'accuracy'\. Its metrics: \['acc', 'latency'\]",
+            r"no metric 'accuracy'\. Its metrics are \['acc', 'latency'\]",
         ),
-        (CHOOSE, {"metrics": "acc"}, "a list of names"),
+        (CHOOSE, {"metrics": "acc"}, "a list of metric names"),
         (ONLY_F1, {}, "only defined over all documents"),
         (CHOOSE, {"insert": "prompt"}, "insert must be one of"),
         ({**CHOOSE, "unsafe_code": True}, {}, "confirm_run_unsafe_code=True"),
@@ -383,7 +383,7 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
         (
             "no/such.yaml",
             {},
-            "cannot create the task 'no/such.yaml': FileNotFoundError",
+            r"cannot create the task 'no/such.yaml' \(FileNotFoundError",
         ),
     ],
 )

@@ -127,7 +127,9 @@ def test_limits_on_the_parts_of_an_objective(dataset: Any) -> None:
 
 def test_several_prompts_need_names(dataset: Any) -> None:
     prompts = {"one": PROMPT, "two": PROMPT.copy()}
-    with pytest.raises(InvalidArgumentError, match="There are the prompts one, two"):
+    with pytest.raises(
+        InvalidArgumentError, match="Opik optimizes the prompts one, two"
+    ):
         AsktellOptimizer(["Repeat."], 6, verbose=0).optimize_prompt(
             prompts, dataset, correct, agent=Several(), n_samples=1
         )

@@ -213,7 +213,7 @@ def test_bad_set_ups_are_refused() -> None:
 
     with pytest.raises(
         EvaluatorError,
-        match=r"No evaluation of the 2 candidates succeeded: .*(down|gave no score)",
+        match=r"No evaluation of the 2 candidates succeeded \(.*(down|gave no score)",
     ):
         optimize(PromptOptimizer(["x {{question}}"], budget=8), failing)
 

@@ -133,22 +133,28 @@ class EarlyStopping:
             )
         if isinstance(among, str):
             raise InvalidArgumentError(
-                f"among must be a list of the names of all runs, got {among!r}."
+                f"among must be a list with the name of each run, got {among!r}."
             )
         if len(among) < 2 and baseline is None and not goal.is_constrained:
             raise InvalidArgumentError(
-                "There is nothing to compare a single task with. Give a bound in subject_to, a baseline, or several "
-                "names in among."
+                "A single task needs a comparison. Give a bound in subject_to, a baseline, or several runs in among."
             )
         self._goal, self._among, self._baseline = goal, tuple(among), baseline
-        self._name = name or self._default_name
+        # By default, a run has the name of its model, or else of its task.
+        self._name = name or (
+            lambda task: next(
+                (each for each in (task.model, task.task) if each in self._among),
+                str(task.model),
+            )
+        )
         self._race = Race(confidence, tolerance)
         self._study, self._to_float = study, value_to_float
         self._selection: Selector | Study | None = None
         self._order: tuple[str, ...] = ()
         # The reason of each stopped run, by its name.
         self._stopped: dict[str, str] = {}
-        self._only: _Run | None = None  # The last run that began.
+        # The last run that began.
+        self._only: _Run | None = None
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
@@ -235,7 +241,8 @@ class EarlyStopping:
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002 - Inspect's name
         """Tell Inspect to skip the sample if the run is stopped."""
-        async with self._lock:  # Wait for scores that are being recorded.
+        # Wait for scores that are being recorded.
+        async with self._lock:
             reason = self._stopped.get(self._run.arm)
         return None if reason is None else EarlyStop(id=id, epoch=epoch, reason=reason)
 
@@ -279,6 +286,7 @@ class EarlyStopping:
         """
         async with self._lock:
             turn = run.turn(id_, epoch)
+            # Inspect retries failed samples, so a failure may be followed by scores.
             if turn >= run.next and run.complete.get(turn) is None:
                 run.complete[turn] = scores
                 await anyio.to_thread.run_sync(lambda: self._advance(run))
@@ -382,12 +390,6 @@ class EarlyStopping:
         found = run if run is not None and run.owner is self else self._only
         assert found is not None
         return found
-
-    def _default_name(self, task: EvalSpec) -> str:
-        return next(
-            (name for name in (task.model, task.task) if name in self._among),
-            str(task.model),
-        )
 
 
 @cache

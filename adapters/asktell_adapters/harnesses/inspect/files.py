@@ -20,7 +20,7 @@ _ZSTANDARD = 93
 _LOCAL_HEADER = struct.Struct("<26x2H")
 # The log of an interrupted eval has only the second one.
 _HEADERS = ("header.json", "_journal/start.json")
-_CONVERT = "`inspect log convert --to json --output-dir json LOG` writes it"
+_CONVERT = "`inspect log convert --to json --output-dir json LOG` converts it"
 
 
 @final
@@ -47,17 +47,17 @@ def read_log(path: Path) -> LogFile:
     about = header.get("eval") if isinstance(header, dict) else None
     if not isinstance(about, dict):
         raise InvalidArgumentError(
-            f"{path}: not an Inspect log, because it has no 'eval'. Pass the log file itself."
+            f"{path} is not an Inspect log, because it has no 'eval'. Pass the log file itself."
         )
     try:
         found = [_sample(each) for each in samples]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{path}: not a readable Inspect log ({error}). Copy it again."
+            f"{path} is not a readable Inspect log ({error}). Copy it again."
         ) from error
     if not found:
         raise InvalidArgumentError(
-            f"{path}: the log has no samples, so it has no scores. Run the eval with log_samples=True."
+            f"The log {path} has no samples, so it has no scores. Run the eval with log_samples=True."
         )
     return LogFile(about, found)
 
@@ -70,7 +70,7 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
             header = next((name for name in _HEADERS if name in names), None)
             if header is None:
                 raise InvalidArgumentError(
-                    f"{path}: not an Inspect log, because the archive has no {_HEADERS[0]}. Copy it again."
+                    f"{path} is not an Inspect log, because the archive has no {_HEADERS[0]}. Copy it again."
                 )
             samples = [
                 name
@@ -85,7 +85,7 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}: not an Inspect log, or damaged: {error}. Copy it again, or pass the .json log."
+            f"{path} is not an Inspect log, or is damaged ({error}). Copy it again, or pass the .json log."
         ) from error
 
 
@@ -125,8 +125,8 @@ def _decompressed(data: bytes, size: int, path: Path) -> bytes:
         )
     except ModuleNotFoundError:
         raise InvalidArgumentError(
-            f"{path}: this log is compressed with Zstandard. Run: pip install zstandard (inspect-ai includes it). Or "
-            f"pass the log as JSON: {_CONVERT}."
+            f"The log {path} is compressed with Zstandard. Run `pip install zstandard` (inspect-ai includes it), or "
+            f"pass the log as JSON. {_CONVERT}."
         ) from None
 
 

@@ -127,7 +127,7 @@ def _logs(logs: Logs) -> Iterator[Any]:
             )
         except Exception as error:
             raise InvalidArgumentError(
-                f"{logs} is not an Inspect log: {type(error).__name__}: {error}"
+                f"{logs} is not an Inspect log ({type(error).__name__}: {error})."
             ) from error
     elif isinstance(logs, Iterable):
         for log in logs:

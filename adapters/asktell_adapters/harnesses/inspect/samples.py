@@ -280,7 +280,8 @@ class Scoring:
             name: math.fsum(row[name] for row in rows) / len(rows) for name in names
         }
         if cost is not None:
-            means.setdefault("cost", cost)  # A scorer of this name takes precedence.
+            # A scorer of this name takes precedence.
+            means.setdefault("cost", cost)
         for name in self.metrics or ():
             if not math.isfinite(means.get(name, math.nan)):
                 raise CompletionError(
@@ -290,6 +291,11 @@ class Scoring:
         return means
 
     def _scores(self, sample: Any) -> dict[str, float]:
+        """The scores of one epoch.
+
+        Raises:
+            CompletionError: the epoch failed, or reached a limit.
+        """
         if sample.error is not None:
             raise CompletionError(_why(sample.error))
         if sample.limit is not None and not self.score_limited:

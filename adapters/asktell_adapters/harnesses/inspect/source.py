@@ -132,9 +132,12 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._model: str | None = None
         self._board: Board | None = None
         self._close: Callable[[], object] = lambda: None
-        self._flights: dict[str, _Flight] = {}  # By the sample's id.
-        self._names: set[str] = set()  # The ids of all samples in this eval.
-        self._failed: list[BaseException] = []  # The failures in this eval.
+        # By the sample's id.
+        self._flights: dict[str, _Flight] = {}
+        # The ids of all samples in this eval.
+        self._names: set[str] = set()
+        # The failures in this eval.
+        self._failed: list[BaseException] = []
         self._succeeded = False
         # Number of calls that returned samples since the last completed sample.
         self._rounds = 0
@@ -146,6 +149,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             fail_on_error=False,
             **changes(theirs, insert),
         )
+        # The name of the dataset is shown in the log.
         self.task.dataset = MemoryDataset(
             [], theirs.dataset.name, theirs.dataset.location
         )
@@ -187,7 +191,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         """
         async with self._lock:
             self._check_model()
-            if _in_eval.get() is not self:  # This is the first call of the eval.
+            # The first call of an eval begins it.
+            if _in_eval.get() is not self:
                 _in_eval.set(self)
                 await self._begin()
             elif not await self._settle_all():
@@ -199,7 +204,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 ):
                     await self._end()
                     return None
-                await anyio.sleep(_WAIT)  # Other workers hold the remaining trials.
+                # Other workers hold the remaining trials.
+                await anyio.sleep(_WAIT)
+            # An eval that runs none of the returned samples would be asked forever.
             self._rounds += 1
             return samples
 
@@ -251,7 +258,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         if self._failed and not self._succeeded:
             last = self._failed[-1]
             raise EvaluatorError(
-                f"All {len(self._failed)} evaluations of this eval failed. The last error: {in_words(last)}"
+                f"All {len(self._failed)} evaluations of this eval failed, the last with {in_words(last)}"
             ) from last
 
     async def _ask(self) -> list[Sample]:
@@ -330,6 +337,11 @@ def _bound(selector: Any) -> Any:
 
 
 def _check_examples(selector: Any, n_samples: int) -> None:
+    """Check that the task has a sample for each example.
+
+    Raises:
+        InvalidArgumentError: the selector has no examples, or more than the task.
+    """
     known = selector if isinstance(selector, Selector) else selector.selector
     n_examples = known.state.problem.n_examples
     if n_examples is None or n_examples > n_samples:
@@ -358,6 +370,7 @@ def _by_prompt(scorer: Scorer) -> Scorer:
 
 
 def _grouped(metrics: Any) -> Any:
+    """Compute metrics for each prompt, also in nested groups of metrics."""
     if isinstance(metrics, Mapping):
         return {key: _grouped(values) for key, values in metrics.items()}
     return [
@@ -367,6 +380,7 @@ def _grouped(metrics: Any) -> Any:
 
 
 def _for_each_prompt(metric: Metric) -> Metric:
+    """Compute a metric for each prompt, with the prompt's id in its name."""
     name = registry_info(metric).name.split("/", 1)[-1]
     if name == "grouped":
         return metric

@@ -30,6 +30,12 @@ _one_eval_at_a_time = threading.Lock()
 class InspectTask:
     """Evaluate trials as samples of an Inspect task, for `asktell.run`.
 
+    ```python
+    evaluator = InspectTask(my_task, "openai/gpt-4o-mini")
+    selector = asktell.Selector(prompts, goal, budget=500, examples=len(evaluator.examples))
+    result = asktell.run(selector, evaluator, batch_size=50)
+    ```
+
     Each batch is one `inspect_ai.eval()` over the requested pairs of prompt and sample,
     and one log file. The id of a sample in the log is "prompt id|sample id". Its
     metadata has the prompt's id and text and the index of the example under "asktell".
@@ -84,7 +90,7 @@ class InspectTask:
         wrong = sorted(_OURS & set(options))
         if wrong:
             raise InvalidArgumentError(
-                f"InspectTask sets these arguments of inspect_ai.eval itself: omit {wrong}."
+                f"InspectTask sets {wrong} of inspect_ai.eval itself. Omit these arguments."
             )
         if metrics is not None:
             check_metrics(metrics, self.task)
@@ -125,6 +131,12 @@ class InspectTask:
         return if_ready(trials, sample, evaluate)
 
     def _eval(self, samples: list[Any]) -> Any:
+        """Run samples as one eval.
+
+        Raises:
+            EvaluatorError: Inspect refused the eval.
+            KeyboardInterrupt: the eval was interrupted.
+        """
         whole = self.task.dataset
         dataset = import_extra("inspect_ai.dataset", "inspect").MemoryDataset(
             samples, whole.name, whole.location
@@ -147,6 +159,7 @@ class InspectTask:
         return logs[0]
 
     def _outcome(self, log: Any, id_: str) -> Mapping[str, float] | Exception:
+        """The scores of a sample in a log, or the reason why it has none."""
         epochs = [sample for sample in log.samples or () if sample.id == id_]
         if not epochs:
             why = log.error.message if log.error else "it was not run"
@@ -158,11 +171,16 @@ class InspectTask:
 
 
 def _model(model: Any) -> Any:
+    """Return an Inspect Model, given its name or the Model.
+
+    Raises:
+        EvaluatorError: Inspect cannot create the model.
+    """
     if not isinstance(model, str):
         return model
     try:
         return import_extra("inspect_ai.model", "inspect").get_model(model)
     except Exception as error:
         raise EvaluatorError(
-            f"Inspect cannot create the model {model!r}: {error}"
+            f"Inspect cannot create the model {model!r} ({error})"
         ) from error

@@ -45,6 +45,12 @@ _BROKEN = (
 class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     """Evaluate prompts on the tests of a promptfoo config, in one Node process.
 
+    ```python
+    with PromptfooEvaluator("promptfooconfig.yaml") as evaluator:
+        selector = asktell.Selector(evaluator.prompts, goal, budget=500, examples=len(evaluator.tests))
+        result = asktell.run(selector, evaluator)
+    ```
+
     The example of a trial is the index of a test in `tests`. The prompt of a trial is
     one of `prompts` or any other text. Prompts are data: only their variables
     (`{{name}}`, `{{name.key}}`) are filled in. All other text in the prompt and in the
@@ -111,7 +117,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
                 json.dumps(config)
             except (TypeError, ValueError) as error:
                 raise InvalidArgumentError(
-                    f"A promptfoo config that is a mapping must be plain data: {error}."
+                    f"A promptfoo config that is a mapping must be plain data ({error})."
                 ) from None
         self._open = {
             "open": {"config": config, "provider": provider, "code": prompts_are_code}
@@ -137,7 +143,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             )
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
-        self._places: dict[Key, int] = {}  # Indices of the prompts in the file of rows.
+        # Indices of the prompts in the file of rows.
+        self._places: dict[Key, int] = {}
         # Whether the warning about a missing `score` has been shown.
         self._warned = False
 
@@ -197,6 +204,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     def _outcome(
         self, result: Row | Exception, example: int | None
     ) -> dict[str, float] | Exception:
+        """Store a result, and return its scores. Warn once about an assertion outside [0, 1]."""
         if isinstance(result, Exception):
             return result
         if self._rows is not None:
@@ -219,11 +227,13 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         try:
             if not self._places:
                 self._places = places(self._suite, [])
-                with suppress(InvalidStateError):  # write_results() will report it.
+                # A damaged file is reported by write_results().
+                with suppress(InvalidStateError):
                     self._places = places(self._suite, read_rows(path))
             row["promptIdx"] = self._places.setdefault(key_of(row), len(self._places))
             append_row(path, row)
-        except OSError as error:  # The scores are valid anyway.
+        except OSError as error:
+            # The scores are valid anyway.
             _log.warning(
                 "A result of promptfoo could not be written to %s: %s", path, error
             )
@@ -259,6 +269,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
                 raise RefusedError(
                     "the promptfoo config, or a file that it refers to, has changed since it was read"
                 )
+        # The timeout of a call depends on how many evaluations run one after another.
         limit = self._suite["concurrency"] or len(pairs)
         serial = any(self._suite["tests"][pair["test"]]["serial"] for pair in pairs)
         # Evaluations that run one after the other.
@@ -281,7 +292,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         """
         if self._rows is None:
             raise InvalidArgumentError(
-                "write_results() needs a file of results: pass PromptfooEvaluator(..., rows='rows.jsonl')."
+                "write_results() needs a file of results. Pass PromptfooEvaluator(..., rows='rows.jsonl')."
             )
         return write_results(Path(path), read_rows(self._rows), self._suite)
 
@@ -310,7 +321,7 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
         name = f"prompt-{place}" if text in label else label
         if text in texts:
             raise InvalidArgumentError(
-                f"it has one text as {texts[text]!r} and {name!r}. Remove one, or change its text."
+                f"it has the same text as {texts[text]!r} and as {name!r}. Remove a prompt, or change its text."
             )
         if name in named:
             raise InvalidArgumentError(
@@ -326,7 +337,8 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
     A score that is not a number is NaN.
     """
     response = row.get("response") or {}
-    cost = response.get("cost")  # The cost of the row itself is 0 if it is unknown.
+    # The cost of the row itself is 0 if it is unknown.
+    cost = response.get("cost")
     failure = _failure(row)
     if failure is not None:
         spent = float(cost) if isinstance(cost, int | float) else 0.0
@@ -451,7 +463,13 @@ def places(
 def write_results(
     path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]
 ) -> Path:
-    """Write rows as one evaluation of promptfoo. `suite` is the worker's description of the config."""
+    """Write rows as one evaluation of promptfoo.
+
+    Args:
+        path: the file to write.
+        rows: results. The last of several for the same prompt and test counts.
+        suite: the worker's description of the config.
+    """
     rows = list(rows)
     latest = {(key_of(row), row["testIdx"]): dict(row) for row in rows}
     columns: dict[Key, list[Row]] = {key: [] for key in places(suite, rows)}
@@ -461,7 +479,7 @@ def write_results(
     # the longest column is first.
     order = sorted(columns, key=lambda key: -len(columns[key]))
     place = {key: i for i, key in enumerate(order)}
-    ids = {key: _sha256(key[0]) for key in order}
+    ids = {key: hashlib.sha256(key[0].encode()).hexdigest() for key in order}
     results = [
         {**row, "promptIdx": place[key], "testIdx": test, "promptId": ids[key]}
         for (key, test), row in latest.items()
@@ -515,10 +533,6 @@ def write_results(
     }
     write_atomically(path, json.dumps(document))
     return path
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

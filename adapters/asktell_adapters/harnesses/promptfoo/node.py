@@ -73,8 +73,8 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
         else f"{folder} or above it, nor a command promptfoo"
     )
     raise MissingExtraError(
-        f"There is no promptfoo in {where}. Run: npm install promptfoo (with Node 22.22 or newer, because npm installs "
-        "an old promptfoo for an older Node). Or pass node_modules=FOLDER."
+        f"promptfoo is not in {where}. Run `npm install promptfoo` with Node 22.22 or newer, because npm installs an "
+        "old promptfoo for an older Node. Or pass node_modules=FOLDER."
     )
 
 
@@ -112,6 +112,8 @@ class NodeWorker:
                 seconds.
         """
         try:
+            # Replies carry the number of their request, because a late reply must not
+            # be taken for the next.
             self._asked += 1
             return self._answer(
                 {"id": self._asked, **request}, time.monotonic() + timeout, timeout
@@ -154,7 +156,8 @@ class NodeWorker:
             try:
                 reply = json.loads(line)
             except (ValueError, RecursionError):
-                continue  # Other code has printed the line.
+                # Other code has printed the line.
+                continue
             if not isinstance(reply, dict) or reply.get("id") != request["id"]:
                 continue
             if "ok" not in reply:
@@ -162,6 +165,7 @@ class NodeWorker:
             return reply["ok"]
 
     def _start(self) -> subprocess.Popen[str]:
+        """Start the process, and the threads that read its output."""
         self.close()
         quiet = {
             "PROMPTFOO_DISABLE_TELEMETRY": "1",
