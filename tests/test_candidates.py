@@ -130,7 +130,7 @@ def test_more_candidates_join() -> None:
     assert asked.state.problem.candidates[9] == new[3]  # type: ignore[index]
     for more, message in (
         (grid(model=["c"], prompt=PROMPTS), "have the factors"),
-        (["A text"], "got prompts, but those that are there are candidates"),
+        (["A text"], "got prompts, but the selection has candidates"),
         (
             grid(model=["d"], prompt={"short": "Be long."}, temperature=[0.0]),
             "stands for 'Be brief.' and for 'Be long.'",
@@ -140,7 +140,7 @@ def test_more_candidates_join() -> None:
             asked.add(more)  # type: ignore[arg-type]
     with pytest.raises(
         InvalidArgumentError,
-        match="got candidates, but those that are there are prompts",
+        match="got candidates, but the selection has prompts",
     ):
         Selector(["x", "y"], GOAL, 4).add(GRID)
 

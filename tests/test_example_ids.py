@@ -62,7 +62,7 @@ def test_an_observation_may_name_its_example_by_its_id() -> None:
     ("examples", "said"),
     [
         (["a", "b", "a", "c", "b"], r"distinct.*'a' at 0 and 2; 'b' at 1 and 4"),
-        (["a", ""], "not empty; got '' at position 1"),
+        (["a", ""], "not empty, got '' at position 1"),
         ([1, 2], "got 1 at position 0"),
         ([{"input": "x"}], r"Give len\(dataset\)"),
         ([], "got 0"),
@@ -142,7 +142,7 @@ def test_a_file_with_ids_that_do_not_fit_is_refused_whole() -> None:
 @pytest.mark.parametrize("ids", ["abc", b"abc"])
 def test_a_single_text_is_not_the_ids_of_its_letters(ids: Any) -> None:
     for take in (Examples, Examples(IDS).with_more):
-        with pytest.raises(InvalidArgumentError, match="got a single one"):
+        with pytest.raises(InvalidArgumentError, match="got a single text"):
             take(ids)
     with pytest.raises(
         InvalidArgumentError,

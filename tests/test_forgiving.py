@@ -55,7 +55,7 @@ def test_a_bare_number_that_is_no_score_is_refused() -> None:
             selector.tell(trial, wrong)
     two = new(ParetoSet("q", "r"))
     with pytest.raises(
-        InvalidScoresError, match=r"in the order \['q', 'r'\]; got 0.5 \(float\)"
+        InvalidScoresError, match=r"in the order \['q', 'r'\], got 0.5 \(float\)"
     ):
         two.tell(two.ask(1)[0], 0.5)
     assert [t.id for t in selector.pending] == [trial.id]
@@ -94,12 +94,12 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
         (
             [0, "a", "text"],
             InvalidArgumentError,
-            "items id, prompt_id, prompt, example, candidate, of which the last may be missing; got [0",
+            "items id, prompt_id, prompt, example, candidate, of which the last may be missing, got [0",
         ),
         (
             {"prompt": "text"},
             InvalidArgumentError,
-            "has 'id', 'prompt_id', 'prompt', 'example', 'candidate'; got ['prompt']",
+            "has 'id', 'prompt_id', 'prompt', 'example', 'candidate', got ['prompt']",
         ),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
         (

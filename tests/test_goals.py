@@ -162,7 +162,7 @@ BAD_SCORES = [
     ([1, 2, 3], "3 scores, expected 2"),
     ({}, "missing: ['a', 'b']"),
     ({"a": 1}, "missing: ['b']"),
-    ({"a": 1, "c": 1}, "missing: ['b']; got ['c']"),
+    ({"a": 1, "c": 1}, "missing: ['b'], got ['c']"),
     ([1, NAN], "'b' must be finite. Got nan"),
     ({"a": INF, "b": 1}, "'a' must be finite. Got inf"),
     ([1, -INF], "Got -inf"),
@@ -253,7 +253,7 @@ BAD_GOALS = [
     (lambda: at_least("x"), "at_least() needs a number, got 'x'"),  # type: ignore[arg-type]
     (
         lambda: at_most(INF),
-        "at_most() needs a finite number, at most 1e+100 in size; got inf",
+        "at_most() needs a finite number, at most 1e+100 in size, got inf",
     ),
 ]
 

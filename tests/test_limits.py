@@ -276,7 +276,10 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: at_most(2.0, quantile=95), "above 0 and below 1, as 0.95 is; got 95"),
+        (
+            lambda: at_most(2.0, quantile=95),
+            "above 0 and below 1, such as 0.95, got 95",
+        ),
         (lambda: at_most(2.0, quantile=True), "above 0 and below 1"),
         (
             lambda: at_least(2.0, in_every_segment="yes"),

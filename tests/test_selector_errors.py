@@ -147,7 +147,7 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     (
         {"features": [[1.0], [2.0]]},
         InvalidArgumentError,
-        "shape (3, d); got shape (2, 1)",
+        "shape (3, d), got shape (2, 1)",
     ),
     ({"features": [1.0, 2.0, 3.0]}, InvalidArgumentError, "got shape (3,)"),
     ({"features": [[], [], []]}, InvalidArgumentError, "got shape (3, 0)"),
@@ -338,7 +338,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
     (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
     (lambda s: s.tell(True, [1, 1]), InvalidArgumentError, "got True (bool)"),
-    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "may be missing; got [1]"),
+    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "may be missing, got [1]"),
     # Scores
     (lambda s: s.tell(1, None), InvalidScoresError, "NoneType"),
     (lambda s: s.tell(1, 0.5), InvalidScoresError, "float"),

@@ -1,4 +1,4 @@
-"""The compiled part of least squares; imports JAX, so it is imported where it is used."""
+"""The compiled part of least squares. It imports JAX, so it is imported where it is used."""
 
 import sys
 from functools import partial
@@ -14,7 +14,7 @@ _EPS = sys.float_info.epsilon
 
 
 class Fit(NamedTuple):
-    """What estimates are made of, padded; `pulled_rank` of the rows that were fitted."""
+    """The fit, in padded arrays. `pulled_rank` is the rank of the rows that were fitted."""
 
     means: Array
     leverage: Array
@@ -38,10 +38,10 @@ def fit(
     *,
     intercept: bool,
 ) -> Fit:
-    """Weighted least squares on the span of the active rows; rows with neither pulls nor a place in it are ignored.
+    """Weighted least squares on the span of the active rows. Rows outside the span and without pulls are ignored.
 
-    `features` (P, d), `means` (P, m) finite, `counts` (P,) and `active` (P,) 0 or 1;
-    all padded with zeros.
+    All arguments are padded with zeros: `features` (P, d), `means` (P, m), which must
+    be finite, `counts` (P,) and `active` (P,), which is 0 or 1.
     """
     n_rows = features.shape[0]
     n_active = jnp.maximum(active.sum(), 1.0)

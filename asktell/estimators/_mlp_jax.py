@@ -1,4 +1,4 @@
-"""The compiled part of the MLP; imports JAX, flax and optax, so it is imported where it is used."""
+"""The compiled part of the MLP. It imports JAX, flax and optax, so it is imported where it is used."""
 
 from functools import partial
 from typing import NamedTuple
@@ -25,11 +25,15 @@ class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the t
 
 
 class Fit(NamedTuple):
-    """Networks and how noise moves them.
+    """The outputs of the networks, and the effect of noise on them.
 
-    `outputs` (members, P, m). Of the first member, an output being S y in its targets
-    y, whose noise is s^2 / n_i: `gain` (P, m), the variance of the output in units of
-    s^2 / n, n all pulls; `freedom` (m,), the fitted degrees of freedom tr S.
+    Near its optimum, a network's output is S y, linear in its targets y. The noise of
+    the i-th target is s^2 / n_i, for n_i of n pulls.
+
+    Attributes:
+        outputs: (members, P, m) of every network.
+        gain: (P, m) the variance of the first network's output, in units of s^2 / n.
+        freedom: (m,) the fitted degrees of freedom of the first network, tr S.
     """
 
     outputs: Array
@@ -50,14 +54,13 @@ def fit_predict(
     hidden: int,
     members: int,
 ) -> Fit:
-    """Networks fitted from scratch; `weights` (P,) sum to 1, 0 where there is no target.
+    """Fit the networks from scratch. `weights` (P,) sum to 1, and are 0 where there is no target.
 
-    Full-batch Adam on sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2, the
-    learning rate falling to 0 along a cosine.
+    Full-batch Adam minimizes sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2.
+    The learning rate falls to 0 along a cosine.
     """
     network = Network(hidden, y.shape[1])
-    # Not optax's schedule, which would need to know the number of steps when it is
-    # compiled.
+    # A schedule of optax would need the number of steps at the time of compilation.
     optimizer = optax.adam(
         lambda step: learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * step / steps))
     )
@@ -100,7 +103,7 @@ def fit_predict(
             information + regularization * jnp.eye(len(first)), lower=True
         )
         solved = jax.scipy.linalg.cho_solve(factor, slopes.T).T
-        # Not below, by rounding
+        # Rounding may put it below 0.
         gain = jnp.maximum(((solved @ information) * solved).sum(axis=1), 0.0)
         return gain, weights @ (solved * slopes).sum(axis=1)
 

@@ -12,7 +12,7 @@ from asktell.numerics.tally import Tally
 
 
 class Estimates(NamedTuple):
-    """The active arms, in metric units, (A, m) each."""
+    """The means of the active arms and their standard errors, in metric units."""
 
     means: Float[Floats, "active metrics"]
     standard_errors: Float[Floats, "active metrics"]
@@ -22,10 +22,12 @@ class Estimates(NamedTuple):
 class Sample:
     """The scores for an estimator, and their context.
 
-    `tally` of all K arms (of all rounds, or of the current one, as the method says);
-    `active` (A,) positions of the arms to estimate; `features` (K, d) or None;
-    `population`: number of examples, None where examples are drawn with replacement;
-    `seed` of this decision.
+    Attributes:
+        tally: the scores of all K arms, of all rounds or of the current round.
+        active: the arms to estimate.
+        features: the features of all arms. None if the problem has none.
+        population: the number of examples. None if they are drawn with replacement.
+        seed: the seed of this decision.
     """
 
     tally: Tally
@@ -36,22 +38,22 @@ class Sample:
 
 
 class AbstractEstimator(ABC):
-    """Scores to estimates."""
+    """The part of an elimination method that turns scores into estimates."""
 
     needs_features: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
-    """Packages of the extra `structured` that it imports once it is used."""
+    """Packages of the extra `structured` that the estimator imports once it is used."""
     needs_every_arm: ClassVar[bool] = True
-    """True if every arm must be pulled at least once, so that the budget must be at least K."""
+    """True if every arm must be pulled at least once. The budget must then be at least K."""
     is_model: ClassVar[bool] = True
     """False if estimates are the means of the arms' own scores."""
 
     @abstractmethod
     def estimate(self, sample: Sample) -> Estimates:
-        """Estimates of the active arms; finite means, whatever the sample, for at least one pull."""
+        """Estimate the active arms. The means are finite for every sample with at least one pull."""
 
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
     ) -> Iterator[str]:
-        """What a result is to say of estimates from these `features` (K, d), where `pulled` (K,) arms have scores."""
+        """Notes for a result about estimates from these features, where the `pulled` arms have scores."""
         yield from ()

@@ -1,7 +1,7 @@
 """Weighted least squares on the arms' features (the linear model of GENSEC and GEGE), with standard errors.
 
-A constant is appended to the features, which the paper leaves out although its features
-are centred: without it the average prompt would have score 0.
+A constant is appended to the features. The paper has no constant, although its features
+are centred. Without the constant, the average prompt would have the score 0.
 """
 
 from collections.abc import Iterator
@@ -28,16 +28,22 @@ def least_squares(
 ) -> Estimates:
     """Minimize sum_i n_i (mean_i - x_i . theta)^2 + ridge * |theta|^2 on the span of the active arms' features.
 
-    `features` (K, d); `means` (K, m) sample means, ignored where `counts` (K,) is 0;
-    `deviations` (K, m) sums of squared deviations within arms, which add to the
-    residuals; `active` (K,), by default all. Arms that are not active take part as far
-    as their features lie in the span. The ridge acts on columns of unit variance and
-    never on the constant. Where the pulled arms do not span the active ones, a ridge of
-    1e-6 of the mean eigenvalue of the normal matrix is added, towards the average.
+    If the pulled arms do not span the active arms, a ridge of 1e-6 of the mean
+    eigenvalue of the normal matrix is added, which shrinks to the average. Directions
+    are left out if their singular value, with columns of unit variance, is at most
+    max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors. The notes of
+    a result mention both.
 
-    Directions whose singular value is at most max(s_max * max(shape) * eps * 100,
-    1e-9), the value of GEGE's authors, with columns of unit variance, are left out. A
-    result's notes say so where that loses something, and where the ridge was added.
+    Args:
+        features: The features x_i of the arms.
+        means: Sample means, ignored for arms without a pull.
+        counts: The number n_i of pulls of each arm.
+        deviations: Sums of squared deviations within arms, which add to the residuals.
+        active: The arms whose span is fitted, all by default. Other arms take part as
+            far as their features lie in the span.
+        ridge: The weight of the penalty. It acts on columns of unit variance, and never
+            on the constant.
+        intercept: Append a constant to the features.
     """
     from asktell.estimators import _least_squares_jax
 
@@ -68,7 +74,7 @@ def least_squares(
 @final
 @dataclass(frozen=True)
 class LeastSquares(AbstractEstimator):
-    """Linear in the features; `ridge` acts on columns of unit variance, `intercept` appends a constant."""
+    """Least squares. `ridge` acts on columns of unit variance, and `intercept` appends a constant to the features."""
 
     ridge: float = 0.0
     intercept: bool = True
@@ -81,7 +87,7 @@ class LeastSquares(AbstractEstimator):
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Fitted means of the active arms; the standard errors hold if the scores are linear in the features."""
+        """Fitted means of the active arms. The standard errors hold if the scores are linear in the features."""
         assert sample.features is not None, "the method has checked it"
         tally, chosen = sample.tally, sample.active
         active = np.isin(np.arange(len(tally.counts)), chosen)
@@ -99,7 +105,7 @@ class LeastSquares(AbstractEstimator):
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
     ) -> Iterator[str]:
-        """Where prompts differ too little to compute with, and whether some directions have no scores yet."""
+        """Notes on directions where prompts differ too little to be estimated, and on directions without scores."""
         if lost := lost_directions(features, self.intercept):
             were = (
                 "1 direction of the features was"

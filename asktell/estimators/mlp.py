@@ -1,7 +1,7 @@
 """A small neural network on the arms' features (MLP-CSR, MLP-EGE of GENSEC and GENPSI), as an ensemble.
 
-The paper leaves the optimizer, its steps and the scaling open: here full-batch Adam,
-standardized inputs and targets, and the average of several networks.
+The paper leaves the optimizer, its steps and the scaling open. Here they are full-batch
+Adam, standardized inputs and targets, and the average of several networks.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Floats, pad_rows, padded_size, standardized
 from asktell.problem.checks import check_number, whole
 
-_LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by; a judgement
+# Least share of the arms that counts as degrees of freedom of the residuals. A
+# judgement.
+_LEAST_FREEDOM = 0.1
 
 
 @final
@@ -22,11 +24,17 @@ _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by; a judgem
 class MLP(AbstractEstimator):
     """One hidden ReLU layer, refitted from scratch at every decision to the sample means, weighted by pulls.
 
-    `hidden` units, averaged over `members` networks that differ in their random start;
-    `regularization` times the sum of squared parameters is added to the mean squared
-    error; `steps` of Adam at `learning_rate`. Networks are fitted to all pulled arms;
-    an arm without a pull is predicted like the others. There are up to 512 hidden
-    units, 100 members and 100,000 steps.
+    Networks are fitted to all pulled arms. An arm without a pull is predicted like the
+    others.
+
+    Args:
+        hidden: The number of hidden units, up to 512.
+        members: The number of networks that are averaged, up to 100. They differ in
+            their random start.
+        regularization: The factor of the sum of squared parameters, which is added to
+            the mean squared error.
+        learning_rate: The first learning rate of Adam.
+        steps: The number of steps of Adam, up to 100,000.
     """
 
     hidden: int = 30
@@ -36,7 +44,7 @@ class MLP(AbstractEstimator):
     steps: int = 400
 
     def __post_init__(self) -> None:
-        # Also of a saved method: no file may take all memory, or for ever.
+        # Saved methods are checked, too. No file may need endless memory or time.
         whole("hidden of MLP", self.hidden, 1, 512)
         whole("members of MLP", self.members, 1, 100)
         whole("steps of MLP", self.steps, 1, 100_000)
@@ -50,11 +58,13 @@ class MLP(AbstractEstimator):
     def estimate(self, sample: Sample) -> Estimates:
         """Predictions of the active arms.
 
-        Their squared standard errors add three parts: the spread between the networks;
-        how far noise in the sample means moves a network, which is linear in its
-        parameters near its optimum (MacKay 1992); and the part of the sample means'
-        spread about the prediction that noise does not explain, which the features do
-        not tell.
+        Their squared standard errors are the sum of three parts:
+
+        - the spread between the networks;
+        - the effect of noise in the sample means on a network, which is linear in its
+          parameters near its optimum (MacKay 1992);
+        - the spread of the sample means about the prediction that noise does not
+          explain. The features have no information on it.
         """
         assert sample.features is not None, "the method has checked it"
         tally, active = sample.tally, sample.active
@@ -77,7 +87,7 @@ class MLP(AbstractEstimator):
         # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of
         # 1 / n_i.
         n_pulls, n_pulled = tally.counts.sum(), pulled.sum()
-        # What the fit has taken of the spread is missing in the residuals.
+        # The residuals lack the part of the spread that the fit explains.
         left = np.maximum(1.0 - freedom / n_pulled, _LEAST_FREEDOM)
         total = weights @ (targets - mean) ** 2 / left
         # Where no arm was pulled twice, all of the spread, which is 1 here, may be
@@ -105,7 +115,7 @@ class MLP(AbstractEstimator):
         Float[Floats, "arms metrics"],
         Float[Floats, " metrics"],
     ]:
-        """Outputs, gain and freedom of `_mlp_jax.Fit`, from padded arrays: one compilation serves every round."""
+        """Outputs, gain and freedom of `_mlp_jax.Fit`. Arrays are padded, so one compilation serves every round."""
         from asktell.estimators import _mlp_jax
 
         n, size = len(x), padded_size(len(x))

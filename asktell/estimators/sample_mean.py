@@ -1,4 +1,4 @@
-"""The sample mean of every arm by itself; no features."""
+"""The sample mean of every arm, without features."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -9,7 +9,7 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 @final
 @dataclass(frozen=True)
 class SampleMean(AbstractEstimator):
-    """An arm without a pull gets the mean over the pulled active arms."""
+    """The sample mean. An arm without a pull has the mean of the pulled active arms."""
 
     is_model: ClassVar[bool] = False
 

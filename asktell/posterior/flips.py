@@ -35,14 +35,15 @@ from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
-# Of evaluations that are right
+# The grid of shares of evaluations that are right
 _SHARES = np.concatenate((_LOW, [0.5], 1.0 - _LOW[::-1]))
 _LEAST = 0.25  # least difference between p and q for an example to count as different
-# Of the noise: differences of scores other than 0 and 1
+# Differences of scores other than 0 and 1, in multiples of the noise
 _MULTIPLES = np.array([2.0, 4.0, 8.0, 16.0])
 # Prior weights, in examples, of no difference and of either direction. By simulation
 _EQUAL, _UNEQUAL = 4.0, 1.0
-# Degrees, of the guess at the noise and of what moderates an example's own. A judgement
+# Degrees of freedom of the prior of the noise, for all examples and for each. A
+# judgement.
 _FREEDOM = 4.0
 _BURN_IN, _DRAWS = 100, 300
 
@@ -50,12 +51,17 @@ _BURN_IN, _DRAWS = 100, 300
 class Flips(NamedTuple):
     """The examples that both prompts were evaluated on, ascending.
 
-    `examples` (n,); `a` and `b` (n,) mean scores; `times_a` and `times_b` (n,) numbers
-    of evaluations; `not_less` and `not_more` (n,) probabilities that a's expected score
-    is not below b's, and not above it; `differ`: on how many examples the first
-    evaluations of the two differ; `noise`: the share of examples on which two
-    evaluations of prompt a would differ, None where no repeat or no model supports a
-    number.
+    Attributes:
+        examples: the examples.
+        a: the mean score of prompt a on each example.
+        b: the same of prompt b.
+        times_a: the number of evaluations of prompt a on each example.
+        times_b: the same of prompt b.
+        not_less: the probability that a's expected score is not below b's.
+        not_more: the probability that a's expected score is not above b's.
+        differ: the number of examples on which the first evaluations of the two differ.
+        noise: the share of examples on which two evaluations of prompt a would differ.
+            None if no repeat or no model supports a number.
     """
 
     examples: Int[Ints, " examples"]
@@ -70,12 +76,16 @@ class Flips(NamedTuple):
 
 
 class _Model(NamedTuple):
-    """Groups of examples with the same evidence, and what an example may be.
+    """Groups of examples with the same evidence, and the columns, the kinds of examples.
 
     The columns are a less than b, a more than b, and then the kinds of examples without
-    a difference. `likelihood` (groups, columns); `group` (n,) of each example; `flips`
-    (groups, columns) the probability that two evaluations of prompt a differ, zero
-    where the model has none.
+    a difference.
+
+    Attributes:
+        likelihood: the likelihood of each group's evidence for each column.
+        group: the group of each example.
+        flips: the probability that two evaluations of prompt a differ. Zero for
+            scores other than 0 and 1.
     """
 
     likelihood: Float[Floats, "groups columns"]

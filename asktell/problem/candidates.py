@@ -53,19 +53,19 @@ def from_json(trial: object) -> Trial | int | str:
         given = [key for key in Trial._fields if key in trial]
         if given != ["id"] and not {"id", "prompt_id"} <= set(given):
             raise InvalidArgumentError(
-                f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}; got {short(list(trial))}."
+                f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}, got {short(list(trial))}."
             )
         parts: list[Any] = [trial.get(key) for key in Trial._fields]
     elif isinstance(trial, Sequence) and not isinstance(trial, bytes):
         given, parts = [], list(trial)
         if len(parts) not in (len(Trial._fields) - 1, len(Trial._fields)):
             raise InvalidArgumentError(
-                f"A trial as a list has the items {', '.join(Trial._fields)}, of which the last may be missing; got "
+                f"A trial as a list has the items {', '.join(Trial._fields)}, of which the last may be missing, got "
                 f"{short(trial)}."
             )
     else:
         raise InvalidArgumentError(
-            f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
+            f"A trial must be a Trial, its id, or the prompt as str, got {short(trial)} ({type(trial).__name__})."
         )
     if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
         raise InvalidArgumentError(
@@ -109,7 +109,7 @@ class Tell(NamedTuple):
             or not 2 <= len(item) <= 4
         ):
             raise InvalidArgumentError(
-                f"tell_many() takes tuples (trial, scores), (trial, scores, cost) or (trial, scores, cost, details); "
+                f"tell_many() takes tuples (trial, scores), (trial, scores, cost) or (trial, scores, cost, details), "
                 f"got {short(item)}."
             )
         return cls(*item)
@@ -133,8 +133,8 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     )
     more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     raise TellManyError(
-        f"{len(refused)} of {len(outcomes)} scores were refused, counted from 0: {shown}{more}. The others are settled "
-        "and need not be told again; `outcomes` of this error says of each what became of it.",
+        f"{len(refused)} of {len(outcomes)} scores were refused, counted from 0: {shown}{more}. The others were "
+        "recorded and need not be told again. `outcomes` of this error has the outcome of each.",
         outcomes,
     ) from refused[0][1]
 
@@ -162,7 +162,8 @@ class Candidates(Sequence[dict[str, Value]]):
         for row in rows:
             if set(row) != set(names):
                 raise InvalidArgumentError(
-                    f"All candidates have the same factors: the first has {some(names)}, another {some(list(row))}."
+                    f"All candidates must have the same factors: the first has {some(names)}, another "
+                    f"{some(list(row))}."
                 )
             levels.append(
                 tuple(_named_level(factors[name], name, row[name]) for name in names)
@@ -243,8 +244,8 @@ class Candidates(Sequence[dict[str, Value]]):
         """The candidates, followed by more candidates of the same factors. These may have new levels."""
         if list(more.factors) != list(self.factors):
             raise InvalidArgumentError(
-                f"Candidates that join have the factors of those that are there, {some(list(self.factors))}, in this "
-                f"order; got {some(list(more.factors))}. Nothing was added."
+                f"New candidates must have the factors of the existing candidates, {some(list(self.factors))}, in this "
+                f"order, got {some(list(more.factors))}. Nothing was added."
             )
         factors = {factor: dict(named) for factor, named in self.factors.items()}
         for factor, named in more.factors.items():
@@ -308,7 +309,7 @@ def grid(
             named[factor] = dict(values)
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise InvalidArgumentError(
-                f"The factor {factor!r} needs a list of values, or a mapping from level to value; got {short(values)}."
+                f"The factor {factor!r} needs a list of values, or a mapping from level to value, got {short(values)}."
             )
         else:
             named[factor], values = {}, list(values)
@@ -351,7 +352,7 @@ def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -
     if (type(known), known) != (type(value), value):
         raise InvalidArgumentError(
             f"The level {short(name)} of the factor {factor!r} stands for {short(known)} and for {short(value)}. "
-            f"Give levels names: grid({factor}={{name: value, ...}})."
+            f"Name the levels: grid({factor}={{name: value, ...}})."
         )
 
 
@@ -376,7 +377,7 @@ def _check_level(factor: str, level: object, value: object) -> None:
     is_number = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
     if not (value is None or isinstance(value, str) or is_number):
         raise InvalidArgumentError(
-            f"The value of a factor must be text, a finite number, true, false or None; {factor!r} has {short(value)}."
+            f"The value of a factor must be text, a finite number, true, false or None. {factor!r} has {short(value)}."
         )
 
 
@@ -433,15 +434,15 @@ class Prompts:
                 else ("prompts", "candidates")
             )
             raise InvalidArgumentError(
-                f"add() got {came}, but those that are there are {there}. Nothing was added."
+                f"add() got {came}, but the selection has {there}. Nothing was added."
             )
         is_named = not isinstance(more.ids, range)
         if is_named == isinstance(self.ids, range):
             raise InvalidArgumentError(
-                "add() got prompts with ids of their own, but those that are there are named by their positions: "
+                "add() got prompts with ids, but the ids of the existing prompts are their positions. Use "
                 "add([text, ...])."
                 if is_named
-                else "add() got texts alone, but the prompts that are there have ids: add({id: text, ...})."
+                else "add() got texts without ids, but the existing prompts have ids. Use add({id: text, ...})."
             )
         check_prompts(
             dict(zip(more.ids, more.texts, strict=True))
@@ -450,17 +451,17 @@ class Prompts:
         )
         if len(set(more.ids)) < len(more):
             raise InvalidArgumentError(
-                f"Prompts that join have an id twice: {some(sorted(map(str, more.ids)))}."
+                f"The new prompts have an id twice: {some(sorted(map(str, more.ids)))}."
             )
         for id_, text in zip(more.ids, more.texts, strict=True):
             if (arm := self.with_text(text)) is not None:
                 raise InvalidArgumentError(
-                    f"The prompt {short(text)} is there already, with the id {short(self.ids[arm])}. Nothing was added."
+                    f"The prompt {short(text)} exists already, with the id {short(self.ids[arm])}. Nothing was added."
                 )
             if is_named and (arm := self.with_id(id_)) is not None:
                 raise InvalidArgumentError(
-                    f"The id {short(id_)} is that of {short(self.texts[arm])} already. Nothing was added: choose "
-                    "another."
+                    f"The id {short(id_)} belongs to {short(self.texts[arm])} already. Nothing was added. Choose "
+                    "another id."
                 )
         names = [str(id_) for id_ in (*self.ids, *more.ids)] if is_named else None
         return Prompts(names, [*self.texts, *more.texts])
@@ -496,7 +497,7 @@ class Prompts:
         if by_id is not None and by_text is not None and by_id != by_text:
             raise InvalidArgumentError(
                 f"{short(prompt)} is the id of the prompt {short(self.texts[by_id])} and the text of the prompt with "
-                f"the id {short(self.ids[by_text])}. Say which: pass its entry of result().prompts, or a trial of it."
+                f"the id {short(self.ids[by_text])}. Pass the entry of one of them in result().prompts, or a trial."
             )
         return by_text if by_id is None else by_id
 

@@ -70,7 +70,7 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
             f"prompts must be a sequence of str or a mapping from id to str, got {type(prompts).__name__}."
         )
     if not texts:
-        raise InvalidArgumentError("prompts is empty; give at least one.")
+        raise InvalidArgumentError("prompts is empty. Give at least one prompt.")
     places: dict[str, list[object]] = {}
     for name, text in zip(ids or range(len(texts)), texts, strict=True):
         if not isinstance(text, str):
@@ -103,7 +103,7 @@ def check_features(
         ) from error
     if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
         raise InvalidArgumentError(
-            f"features must have one row per prompt, shape ({n_arms}, d); got shape {matrix.shape}."
+            f"features must have one row per prompt, shape ({n_arms}, d), got shape {matrix.shape}."
         )
     if not (np.abs(matrix) <= LARGEST).all():
         raise InvalidArgumentError(
@@ -122,7 +122,7 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
     for trial in trials:
         if isinstance(trial, bool) or not isinstance(trial, (int, np.integer)):
             raise InvalidArgumentError(
-                f"{what} must hold ids of trials, whole numbers; got {short(trial)}."
+                f"{what} must hold ids of trials, whole numbers, got {short(trial)}."
             )
     return frozenset(trials)
 
@@ -139,7 +139,7 @@ def finite(what: str, number: object) -> float:
         ) from error
     if not -LARGEST <= value <= LARGEST:
         raise InvalidArgumentError(
-            f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}."
+            f"{what} needs a finite number, at most {LARGEST} in size, got {short(value)}."
         )
     return value
 
@@ -157,7 +157,7 @@ def check_max_cost(name: str, cost: object) -> float:
     value = check_number(name, cost, 0.0, LARGEST, above=True)
     if value < SMALLEST_COST:
         raise InvalidArgumentError(
-            f"{name} must be at least {SMALLEST_COST:g}, got {short(cost)}: less counts as free."
+            f"{name} must be at least {SMALLEST_COST:g}, because less counts as free. Got {short(cost)}."
         )
     return value
 
@@ -167,7 +167,7 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
     if cost is None and max_cost is not None:
         raise InvalidArgumentError(
             f"tell() needs the trial's cost, since the budget is a cost of {max_cost:g}: "
-            "tell(trial, scores, cost=...); 0 if it was free. The trial is still out."
+            "tell(trial, scores, cost=...), with a cost of 0 if it was free. The trial is still pending."
         )
     return None if cost is None else check_cost(cost)
 
@@ -240,7 +240,7 @@ def check_part(name: str, number: object) -> None:
         or not 0 < number < 1
     ):
         raise InvalidArgumentError(
-            f"{name} must be a number above 0 and below 1, as 0.95 is; got {short(number)}."
+            f"{name} must be a number above 0 and below 1, such as 0.95, got {short(number)}."
         )
 
 

@@ -19,13 +19,13 @@ class Examples:
     def __init__(self, ids: Sequence[str]) -> None:
         if isinstance(ids, str | bytes):
             raise InvalidArgumentError(
-                f"The ids of examples are a list of texts; got a single one, {short(ids)}."
+                f"The ids of examples must be a list of texts, got a single text, {short(ids)}."
             )
         self.ids = tuple(ids)
         for position, id_ in enumerate(self.ids):
             if not isinstance(id_, str) or not id_:
                 raise InvalidArgumentError(
-                    f"examples must be a number, or a list of ids: texts that are not empty; got {short(id_)} at "
+                    f"examples must be a number, or a list of ids, texts that are not empty, got {short(id_)} at "
                     f"position {position}. Give len(dataset), or [str(id), ...]."
                 )
         if not 1 <= len(self.ids) <= MOST_EXAMPLES:
@@ -41,7 +41,7 @@ class Examples:
                 for i in again[:_SHOWN]
             )
             raise InvalidArgumentError(
-                f"The ids of examples must be distinct, but some come again: {listed}."
+                f"The ids of examples must be distinct, but some occur twice: {listed}."
             )
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
         return len(ids), ids
     if not isinstance(examples, int | np.integer) or isinstance(examples, bool):
         raise InvalidArgumentError(
-            f"examples must be a number, or a list of distinct ids (texts); got {short(examples)}."
+            f"examples must be a number, or a list of distinct ids (texts), got {short(examples)}."
             + (" A single id is a list of one." if isinstance(examples, str) else "")
         )
     return whole("examples", examples, 1, MOST_EXAMPLES), None
@@ -96,7 +96,7 @@ def check_examples(
         changed = "" if n == n_given else f"{n} then, {n_given} now"
     if changed:
         raise InvalidArgumentError(
-            f"{what} was made with other examples: {changed}. Give the same in the same order."
+            f"{what} was made with other examples: {changed}. Give the same examples in the same order."
         )
 
 

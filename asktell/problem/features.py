@@ -1,4 +1,4 @@
-"""Features of prompts: reduction of embeddings to few dimensions, rank, and an offline default made from the text."""
+"""Features of prompts: reduction of embeddings to few dimensions, rank, and features of texts without a model."""
 
 import re
 import zlib
@@ -14,9 +14,10 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Floats
 
 _BUCKETS = 1 << 15
-# Of columns of length 1: with what is smaller, nothing can be computed well
+# Smallest singular value of columns of length 1 that can be computed with
 _SMALLEST_DIRECTION = 1e-9
-# Up to here the spectrum comes from the full (K, K) matrix of inner products
+# Number of prompts up to which the spectrum comes from the full (K, K) matrix of inner
+# products
 _DENSE_ARMS = 256
 # A standard deviation below this is rounding: the texts do not differ
 _CONSTANT = 1e-12
@@ -30,14 +31,15 @@ class PCA(NamedTuple):
 
 
 def pca(embedding: npt.ArrayLike, d: int) -> PCA:
-    """Reduce a (K, p) embedding to its first d principal components (K, d); zero columns beyond its rank.
+    """Reduce a (K, p) embedding to its first d principal components (K, d). Columns beyond its rank are zero.
 
-    The signs are fixed: in every column the entry of the largest magnitude is positive.
+    The signs are fixed. In every column, the entry of the largest magnitude is
+    positive.
     """
     x = _matrix(embedding)
     if d < 1:
         raise InvalidArgumentError(
-            f"pca() got d={d}; the number of dimensions is at least 1."
+            f"pca() got d={d}. The number of dimensions must be at least 1."
         )
     centred = x - x.mean(axis=0) if len(x) else x
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
@@ -52,12 +54,12 @@ def pca(embedding: npt.ArrayLike, d: int) -> PCA:
 
 
 def rank(features: npt.ArrayLike) -> int:
-    """Dimension of the span of the rows; columns are scaled first, so units do not matter."""
+    """Dimension of the span of the rows. Columns are scaled first, so units do not matter."""
     return int(span(features).shape[1])
 
 
 def span(features: npt.ArrayLike) -> Float[Floats, "arms rank"]:
-    """Rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
+    """Coordinates of the rows in their span, such that sum x x^T is the identity. Columns get unit length first.
 
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value
     of GEGE's authors.
@@ -69,16 +71,16 @@ def span(features: npt.ArrayLike) -> Float[Floats, "arms rank"]:
 
 
 def lost_directions(features: Float[Floats, "arms features"], intercept: bool) -> int:
-    """How many directions least squares leaves out though the rows differ there by more than rounding.
+    """The number of directions that least squares leaves out, although the rows differ there by more than rounding.
 
-    Columns that depend on others exactly lose nothing and do not count.
+    Columns that are exact combinations of other columns lose nothing and do not count.
     """
     centred = with_intercept(features)[:, :-1] if intercept else features
     size, spread = (
         np.abs(columns).max(axis=0, initial=0.0) for columns in (features, centred)
     )
-    # The rounding of a column that is far from zero is large beside what is left of it
-    # when it is centred.
+    # The rounding of a column that is far from zero is large, relative to the centred
+    # column.
     cancelled = float((size / np.where(spread > 0, spread, np.inf)).max(initial=1.0))
     x = _of_unit_length(centred)
     s = np.linalg.svd(x, compute_uv=False)
@@ -90,7 +92,7 @@ def lost_directions(features: Float[Floats, "arms features"], intercept: bool) -
 def _of_unit_length(
     columns: Float[Floats, "arms features"],
 ) -> Float[Floats, "arms features"]:
-    """The columns scaled to length 1, but for those that are zero."""
+    """The columns scaled to length 1. Zero columns stay zero."""
     # Scaling by the largest entry first keeps the squares of tiny and of huge entries
     # finite.
     top = np.abs(columns).max(axis=0, initial=0.0)
@@ -102,7 +104,7 @@ def _of_unit_length(
 def _rounding_of(
     singular: npt.NDArray[Any], x: Float[Floats, "arms features"]
 ) -> float:
-    """A bound of what rounding alone makes of singular values that are zero."""
+    """An upper bound of singular values that would be zero without rounding."""
     eps, size = float(np.finfo(float).eps), int(max(x.shape))
     return float(singular.max(initial=0.0)) * size * eps * 100
 
@@ -110,7 +112,7 @@ def _rounding_of(
 def with_intercept(
     features: Float[Floats, "arms features"],
 ) -> Float[Floats, "arms features+1"]:
-    """Centred columns with a constant column behind them, (K, d + 1): the same span as (features, 1), better scaled.
+    """Centred columns, followed by a constant column. They have the span of (features, 1), and are better scaled.
 
     A column that is constant up to rounding becomes exactly zero.
     """
@@ -124,7 +126,7 @@ def with_intercept(
 def fix_signs(
     columns: Float[Floats, "arms features"],
 ) -> Float[Floats, "arms features"]:
-    """The columns, each times 1 or -1 such that its entry of the largest magnitude is positive."""
+    """The columns, each with the sign that makes its entry of the largest magnitude positive."""
     if not columns.size:
         return columns
     largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
@@ -135,17 +137,17 @@ def fix_signs(
 def text_features(
     prompts: Sequence[str], d: int = 10, seed: int = 0
 ) -> Float[Floats, "arms features"]:
-    """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
+    """Features (K, d) of the prompts' texts, without a model or a network. They are the same in every process.
 
     Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed,
     weighted by (1 + log tf) * idf, normalized and reduced to d - 1 principal
-    components; the last column is the standardized logarithm of the length. The first
-    component has unit variance, the others their natural share. `seed` chooses the
-    hash.
+    components. The first component has unit variance, and the others have their natural
+    share of it. The last column is the standardized logarithm of the length. `seed`
+    chooses the hash.
     """
     if d < 1:
         raise InvalidArgumentError(
-            f"text_features() got d={d}; the number of dimensions is at least 1."
+            f"text_features() got d={d}. The number of dimensions must be at least 1."
         )
     features = np.zeros((len(prompts), d))
     if not len(prompts):
@@ -171,7 +173,7 @@ def _rows(prompts: Sequence[str], seed: int) -> Any:
     ]
     n, lengths = len(found), [len(buckets) for buckets, _ in found]
     column = np.concatenate([buckets for buckets, _ in found])
-    # Inverse document frequency: what few texts have weighs more.
+    # Inverse document frequency: an n-gram that few texts have weighs more.
     n_texts = np.bincount(column, minlength=_BUCKETS)
     weights = np.log((1.0 + n) / (1.0 + n_texts)) + 1.0
     times = np.concatenate([counts for _, counts in found])
@@ -184,7 +186,7 @@ def _rows(prompts: Sequence[str], seed: int) -> Any:
 
 
 def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
-    """Buckets of the n-grams of a text: of its bytes between spaces at the ends, and of its words."""
+    """Buckets of the n-grams of a text: n-grams of its bytes, with a space at each end, and n-grams of its words."""
     raw = np.frombuffer(
         f" {text} ".encode("utf-8", "surrogatepass"), dtype=np.uint8
     ).astype(np.uint64)
@@ -208,7 +210,7 @@ def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _principal_components(x: Any, d: int) -> Float[Floats, "arms features"]:
-    """The first min(d, K) principal components of the sparse rows, (K, .), which are never made dense together."""
+    """The first min(d, K) principal components of the sparse rows. The rows are never made dense together."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     n = x.shape[0]
@@ -224,7 +226,7 @@ def _principal_components(x: Any, d: int) -> Float[Floats, "arms features"]:
             product: Float[Floats, " arms"] = x @ right - mean_row @ right
             return product
 
-        # A start that is fixed makes the Lanczos iterations the same in every process.
+        # A fixed start makes the Lanczos iterations the same in every process.
         start = (
             counters.bits(0, "Lanczos start", np.arange(n)) >> np.uint64(11)
         ).astype(float) / 2**53 - 0.5
@@ -245,7 +247,7 @@ def _matrix(values: npt.ArrayLike) -> Float[Floats, "arms features"]:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
         raise InvalidArgumentError(
-            f"Features have shape {x.shape} and {int((~np.isfinite(x)).sum())} values that are not finite; "
-            "expected a finite matrix with one row per prompt."
+            f"Features have shape {x.shape} and {int((~np.isfinite(x)).sum())} values that are not finite. "
+            "Expected a finite matrix with one row per prompt."
         )
     return x

@@ -864,7 +864,7 @@ def _constraints(
     ):
         return tuple(subject_to)
     raise InvalidArgumentError(
-        f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}; got {short(subject_to)}.'
+        f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}, got {short(subject_to)}.'
     )
 
 
@@ -991,9 +991,9 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
             others = [name for name in scores if name not in metrics]
             got = ""
             if others:
-                got = f"; got [{some(others)}]{nearest(others[0], missing)}"
+                got = f", got [{some(others)}]{nearest(others[0], missing)}"
             raise InvalidScoresError(
-                f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}."
+                f"Scores must have the metrics {list(metrics)}, missing: {missing}{got}."
             )
         return [scores[name] for name in metrics]
     if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
@@ -1007,7 +1007,7 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
         return [scores]
     bare = ", or a number" if len(metrics) == 1 else ""
     raise InvalidScoresError(
-        f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}; "
+        f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}, "
         f"got {short(scores)} ({type(scores).__name__})."
     )
 

@@ -216,7 +216,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
         (("mine",), "Got 'mine' twice (b is the baseline by default"),
         (
             ("b", "c", 1.0),
-            "The confidence must be a number above 0 and below 1, as 0.95 is; got 1.0.",
+            "The confidence must be a number above 0 and below 1, such as 0.95, got 1.0.",
         ),
         (("b", "c", 0.9, -1), "The tolerance must be a number from 0 to 1e+100"),
         (
