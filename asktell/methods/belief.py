@@ -54,7 +54,7 @@ class Belief(NamedTuple):
     - `expected` (K,): the expected quality as the best feasible prompt. None for Pareto
       sets.
     - `informative`: how informative a score on each example is, also for each prompt
-      if the goal judges segments. None if all examples are equally informative.
+      if the goal counts the worst of several columns. None if all examples are equally informative.
     - `noise`: the noise of scores within a cell, averaged over the metrics. None if
       scores are not noisy.
     - `explained`: the share of the variance between prompts that factors explain,
@@ -275,28 +275,29 @@ def _by_kind(
     informative: design.Informative | None,
     columns: Float[Floats, "columns draws arms"],
 ) -> design.Informative | None:
-    """Examples are more informative for a prompt in segments where its mean is in doubt, if the goal judges segments.
+    """Examples are more informative for a prompt if they belong to a column that is in doubt.
 
-    The doubt about a column of which the goal counts the worst is the probability that
-    the column is the worst one, times the standard deviation of its mean.
+    This holds for columns over a kind of examples, of which the goal counts the worst.
+    The doubt about such a column is the probability that it is the worst one, times the
+    standard deviation of its mean.
     """
-    goal, segments = problem.goal, problem.segments
-    first = len(goal.columns)
-    if segments is None or len(columns) == first:
+    goal, first = problem.goal, len(problem.goal.columns)
+    if len(columns) == first:
         return informative
-    n_segments = len(segments.names)
-    doubt = np.zeros((problem.n_arms, n_segments))
-    for place, column in enumerate(goal.by_segment):
-        start = first + place * n_segments
-        own = columns[start : start + n_segments]  # (segments, draws, arms)
-        less_is_better = goal.columns[column] in goal.minimized
+    n_kinds = 1 + max(subset.kind for subset in goal.subsets)
+    doubt = np.zeros((problem.n_arms, n_kinds))
+    for counted in dict.fromkeys(goal.worst_of):
+        if counted[0] < first:
+            continue  # a column over all examples
+        own = columns[list(counted)]
+        subsets = [goal.subsets[column - first] for column in counted]
+        less_is_better = goal.columns[subsets[0].column] in goal.minimized
         worst = own.argmax(axis=0) if less_is_better else own.argmin(axis=0)
-        for segment in range(n_segments):
-            is_worst = (worst == segment).mean(axis=0)
-            doubt[:, segment] += is_worst * own[segment].std(axis=0)
+        for place, subset in enumerate(subsets):
+            is_worst = (worst == place).mean(axis=0)
+            doubt[:, subset.kind] += is_worst * own[place].std(axis=0)
     kinds = design.Kinds(
-        segments.of_examples[problem.telling_order],
-        doubt / max(float(doubt.max()), 1e-300),
+        problem.kinds_in_order, doubt / max(float(doubt.max()), 1e-300)
     )
     if informative is None:
         informative = design.Informative(np.zeros(0, np.int64), np.zeros(0))

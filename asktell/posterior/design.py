@@ -94,7 +94,7 @@ class CellNoise(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """The kinds of the examples, such as their segments, where a prompt may be in doubt on one kind only."""
+    """The kinds of the examples, where a prompt may be in doubt on one kind only."""
 
     # The kind of the example at each place of the order
     of_places: Int[Ints, " examples"]

@@ -88,6 +88,27 @@ def pairs(
     )
 
 
+class InSegments(NamedTuple):
+    """The means of every column in every segment, for results."""
+
+    means: Float[Floats, "arms columns segments"]
+    errors: Float[Floats, "arms columns segments"]
+
+
+def in_segments(
+    cells: Cells, n_arms: int, segments: Segments | None, n_examples: int | None
+) -> InSegments | None:
+    """The means of every column in every segment. None without segments, or if no score belongs to one."""
+    if segments is None or n_examples is None or (cells.examples < 0).all():
+        return None
+    means, errors = [], []
+    for column in range(cells.scores.shape[1]):
+        fit = pairs(cells, column, n_arms, segments, n_examples, averaged=True)
+        means.append(fit.mean.reshape(n_arms, -1))
+        errors.append(fit.sd.reshape(n_arms, -1))
+    return InSegments(np.stack(means, axis=1), np.stack(errors, axis=1))
+
+
 def _basis(n_arms: int, n: int) -> Basis:
     """A column for each prompt and each segment. With many prompts, only segments have columns."""
     of_segments = np.tile(np.eye(n), (n_arms, 1))

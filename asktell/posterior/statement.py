@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior.draws import ENDLESS, Joint, Model, joint
 from asktell.posterior.rasch import Rasch
-from asktell.posterior.segments import pairs
+from asktell.posterior.segments import InSegments, in_segments
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import Goal
 
@@ -62,14 +62,7 @@ class Statement(NamedTuple):
     # True after a single evaluation, which supports no error and no probability
     is_guess: bool
     fits: list[Posterior]  # (c,) posteriors of the two-way model
-    # Means in segments, and their errors
-    in_segments: (
-        tuple[
-            Float[Floats, "arms columns segments"],
-            Float[Floats, "arms columns segments"],
-        ]
-        | None
-    ) = None
+    in_segments: InSegments | None = None  # for every column
 
 
 def statement(model: Model) -> Statement:
@@ -116,7 +109,7 @@ def statement(model: Model) -> Statement:
         n_seen=cells.n_examples_seen,
         is_guess=len(cells.of_column(0).arms) < 2,
         fits=found.fits,
-        in_segments=_of_segments(model),
+        in_segments=in_segments(cells, model.n_arms, model.segments, model.n_examples),
     )
 
 
@@ -158,33 +151,6 @@ def _log_odds(
     )
     abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
     return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
-
-
-def _of_segments(
-    model: Model,
-) -> (
-    tuple[
-        Float[Floats, "arms columns segments"], Float[Floats, "arms columns segments"]
-    ]
-    | None
-):
-    """Means of every column in every segment, and their errors."""
-    if (
-        model.segments is None
-        or model.n_examples is None
-        or not (model.cells.examples >= 0).any()
-    ):
-        return None
-    found = []
-    for j in range(len(model.goal.columns)):
-        fit = pairs(
-            model.cells, j, model.n_arms, model.segments, model.n_examples, True
-        )
-        found.append(
-            (fit.mean.reshape(model.n_arms, -1), fit.sd.reshape(model.n_arms, -1))
-        )
-    means, errors = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-    return means, errors
 
 
 def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:

@@ -420,10 +420,13 @@ class Bound(NamedTuple):
 
 
 class Subset(NamedTuple):
-    """A column over a subset of the examples: the mean of `column` in one segment."""
+    """A column over a subset of the examples: the mean of `column` on one kind of examples.
+
+    The kinds are the segments, by their numbers.
+    """
 
     column: int
-    segment: int
+    kind: int
 
 
 class _Share(NamedTuple):

@@ -39,8 +39,8 @@ def means_of(
     labels, names = np.asarray(segments), sorted(set(segments))
     goal = goal.with_segments(len(names))
     parts = [
-        _mean(every[:, labels == names[segment]][:, :, [column]])
-        for column, segment in goal.subsets
+        _mean(every[:, labels == names[kind]][:, :, [column]])
+        for column, kind in goal.subsets
     ]
     return goal, np.concatenate((means, *parts), axis=1)
 

@@ -107,12 +107,12 @@ class Problem:
         """Whether each example belongs to the subset. -1, an example that is none of the N, belongs to none."""
         assert self.segments is not None, "a goal with segments requires them"
         of_examples = self.segments.of_examples[examples]
-        return np.asarray((examples >= 0) & (of_examples == subset.segment))
+        return np.asarray((examples >= 0) & (of_examples == subset.kind))
 
     def size_of(self, subset: Subset) -> int:
         """The number of examples in the subset."""
         assert self.segments is not None, "a goal with segments requires them"
-        return int(self.segments.sizes[subset.segment])
+        return int(self.segments.sizes[subset.kind])
 
     @cached_property
     def order(self) -> Int[Ints, " examples"]:
@@ -247,6 +247,12 @@ class Problem:
         place = np.empty_like(self.order)
         place[self.telling_order] = np.arange(len(place))
         return place
+
+    @property
+    def kinds_in_order(self) -> Int[Ints, " examples"]:
+        """The kind, that is the segment, of the example at each place of the order of informativeness."""
+        assert self.segments is not None, "a goal with segments requires them"
+        return self.segments.of_examples[self.telling_order]
 
     @cached_property
     def feature_rank(self) -> int | None:
