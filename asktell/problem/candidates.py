@@ -175,6 +175,7 @@ class Candidates(Sequence[dict[str, Value]]):
         factors: Mapping[str, Mapping[str, Value]],
         levels: Iterable[Sequence[str]],
     ) -> "Candidates":
+        """Check the parts of the candidates, set them, and return the candidates."""
         self.levels = [tuple(names) for names in levels]
         """The names of each candidate's levels, in the order of the factors."""
         if not self.levels or not factors:
@@ -348,6 +349,7 @@ def _named_level(levels: dict[str, Value], factor: str, value: Any) -> str:
 
 
 def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -> None:
+    """Add a level to the levels of a factor. A name must not stand for two values."""
     known = levels.setdefault(name, value)
     if (type(known), known) != (type(value), value):
         raise InvalidArgumentError(
@@ -357,6 +359,7 @@ def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -
 
 
 def _check_factor(factor: object, levels: Mapping[str, Value]) -> None:
+    """Check the name of a factor and all its levels."""
     if not isinstance(factor, str) or not factor:
         raise InvalidArgumentError(
             f"The name of a factor must be text, got {short(factor)}."
@@ -366,6 +369,7 @@ def _check_factor(factor: object, levels: Mapping[str, Value]) -> None:
 
 
 def _check_level(factor: str, level: object, value: object) -> None:
+    """Check the name and the value of a level."""
     if not isinstance(level, str) or not level:
         raise InvalidArgumentError(
             f"The name of a level of {factor!r} must be text, got {short(level)}."

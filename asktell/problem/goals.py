@@ -37,71 +37,18 @@ from asktell.problem.checks import (
 )
 
 # Words in the names of metrics where less is usually better, such as `cost`,
-# `latency_ms` or `outputTokens`
+# `latency_ms` or `outputTokens`: money, time, size, errors, harm and failures
 LESS_IS_BETTER = frozenset(
-    [
-        *[
-            "cost",
-            "costs",
-            "price",
-            "prices",
-            "money",
-            "spend",
-            "spending",
-            "usd",
-            "eur",
-            "dollars",
-            "cents",
-        ],
-        *[
-            "latency",
-            "delay",
-            "duration",
-            "time",
-            "runtime",
-            "seconds",
-            "ms",
-            "milliseconds",
-            "minutes",
-        ],
-        *[
-            "tokens",
-            "length",
-            "size",
-            "words",
-            "characters",
-            "chars",
-            "bytes",
-            "calls",
-            "requests",
-            "steps",
-            "turns",
-        ],
-        *[
-            "error",
-            "errors",
-            "loss",
-            "perplexity",
-            "distance",
-            "mse",
-            "rmse",
-            "mae",
-            "wer",
-            "cer",
-            "memory",
-        ],
-        *[
-            "toxicity",
-            "harm",
-            "bias",
-            "risk",
-            "hallucination",
-            "hallucinations",
-            "violations",
-            "penalty",
-        ],
-        *["failure", "failures"],
-    ]
+    (
+        "cost costs price prices money spend spending usd eur dollars cents "
+        "latency delay duration time runtime seconds ms milliseconds minutes "
+        "tokens length size words characters chars bytes calls requests steps "
+        "turns "
+        "error errors loss perplexity distance mse rmse mae wer cer memory "
+        "toxicity harm bias risk hallucination hallucinations violations "
+        "penalty "
+        "failure failures "
+    ).split()
 )
 
 
@@ -362,6 +309,7 @@ class Constraint:
         vars(self).update(bound=bound, scale=scale, range=like.range)
 
     def _check_relative(self) -> None:
+        """Check that a relative constraint applies to a mean over all examples."""
         if self.metric == FAILURE_RATE:
             raise InvalidArgumentError(
                 f"{FAILURE_RATE!r} cannot be constrained by within(). Give the highest share of failed evaluations, "
@@ -380,6 +328,7 @@ class Constraint:
 
     @property
     def _bounded(self) -> str:
+        """The metric and its bound, such as "accuracy >= best - 0.02"."""
         number = exact(self.bound)
         if self.of is not None:
             number = (
@@ -437,6 +386,7 @@ class _Share(NamedTuple):
     at_most: bool
 
     def of(self, scores: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
+        """1 for each score that satisfies the bound, up to rounding, else 0."""
         off = (scores - self.bound) * (1.0 if self.at_most else -1.0)
         return np.asarray(
             off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64
@@ -510,6 +460,7 @@ class Goal(ABC):
         weights: tuple[float, ...],
         subject_to: object,
     ) -> None:
+        """Set all attributes. `weights` turn the means of the objectives into values, where larger is better."""
         constraints = _constraints(subject_to, objectives)
         parts: tuple[Objective | Constraint, ...] = (*objectives, *constraints)
         metrics, columns = _names(objectives, constraints)
@@ -831,6 +782,7 @@ class ParetoSet(Goal):
 
 
 def _objective(objective: str | Objective) -> Objective:
+    """The objective of an argument. A bare name is a metric to maximize."""
     if isinstance(objective, Objective):
         return objective
     if isinstance(objective, str):
@@ -843,6 +795,7 @@ def _objective(objective: str | Objective) -> Objective:
 def _constraints(
     subject_to: object, objectives: tuple[Objective, ...]
 ) -> tuple[Constraint, ...]:
+    """The constraints of `subject_to`. A name of an objective has the direction and the range of the objective."""
     if isinstance(subject_to, Mapping):
         known = {o.metric: o for o in objectives}
         named = [
@@ -872,6 +825,11 @@ def _constraints(
 
 
 def _constraint(metric: str | Objective, bound: object) -> Constraint:
+    """The constraint of one entry of `subject_to`.
+
+    A number is a bound in the direction of the metric. It is refused where the
+    direction would be a guess.
+    """
     objective = _objective(metric)
     if isinstance(bound, Within):
         return _relative(metric, objective, bound)
@@ -905,6 +863,7 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
 def _relative(
     metric: str | Objective, objective: Objective, bound: Within
 ) -> Constraint:
+    """The constraint of an entry with `within`, in the direction of its key."""
     name = objective.metric
     if (
         not isinstance(metric, Objective)
@@ -926,6 +885,11 @@ def _relative(
 
 
 def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
+    """The bound of a constraint on a column.
+
+    A bound x on the quantile q is a bound on a share: a share of q of the examples is at
+    most x, or a share of 1 - q is at least x.
+    """
     at = columns.index(c.column)
     if c.of is not None:
         return Bound(at, c.bound if c.at_most else -c.bound, c.at_most, c.scale, c.of)
@@ -981,6 +945,7 @@ def _by_segment(*parts: Objective | Constraint) -> list[bool]:
 
 
 def _truth(name: str, value: object) -> None:
+    """Check that a value is True or False."""
     if not isinstance(value, bool):
         raise InvalidArgumentError(f"{name} must be True or False, got {short(value)}.")
 
@@ -1016,6 +981,8 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
 
 
 def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
+    """Check one score, and return it as a float."""
+    # Nearly all scores are floats already.
     if type(item) is not float:
         if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
             raise InvalidScoresError(
@@ -1103,6 +1070,7 @@ def parse_goal(
 def _pareto_set(
     wanted: Sequence[Objective], subject_to: SubjectTo, sure: float | None
 ) -> ParetoSet:
+    """The goal of type "pareto-set"."""
     if sure is not None:
         raise InvalidArgumentError(
             "sure requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
@@ -1117,6 +1085,7 @@ def _pareto_set(
 def _best_feasible(
     wanted: Sequence[Objective], subject_to: SubjectTo, sure: float | None
 ) -> BestFeasible:
+    """The goal of type "best-feasible"."""
     if len(wanted) != 1:
         raise InvalidArgumentError(
             "A goal of type 'best-feasible' needs exactly one metric in maximize or minimize, got "
@@ -1173,6 +1142,7 @@ def parse_within(metric: str, text: str) -> Within:
 
 
 def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold | Within:
+    """The bound of an entry of a file. The constraint checks its number."""
     if isinstance(bound, str):
         return parse_within(metric, bound)
     if not isinstance(bound, Mapping):

@@ -56,6 +56,8 @@ def check(state: State, event: events.Event) -> None:
 
 
 def _check_asked(state: State, event: events.Asked) -> None:
+    """Check that the log assigned the evaluation that comes next."""
+    # A planned evaluation has no trial yet, and gets the next number.
     pull = state.next_pull()
     if pull is not None and pull.trial is None:
         pull = pull._replace(trial=state.asked)
@@ -66,22 +68,26 @@ def _check_asked(state: State, event: events.Asked) -> None:
 
 
 def _check_told(state: State, event: events.Told) -> None:
+    """Check that the trial waits for scores, and that these have the right form."""
     _check_out(state, event)
     _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
 
 
 def _check_failed(state: State, event: events.Failed) -> None:
+    """Check that the trial waits for scores, and that its cost has the right form."""
     _check_out(state, event)
     _check_cost(event.cost)
 
 
 def _check_released(state: State, event: events.Released) -> None:
+    """Check that the trial is pending. A trial that was returned already cannot be released again."""
     if event.trial not in state.pending:
         raise InvalidStateError(f"The log has {event}, but this trial was not pending.")
 
 
 def _check_observed(state: State, event: events.Observed) -> None:
+    """Check the arm, the example and the numbers of an observation. Any arm may be observed, also an eliminated one."""
     whole("an arm", event.arm, 0, state.problem.n_arms - 1)
     if event.example is not None:
         whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
@@ -103,6 +109,7 @@ def _check_out(state: State, event: events.Told | events.Failed) -> None:
 
 
 def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
+    """Check the number of scores. Their sizes are checked when the event is decoded."""
     n_metrics = len(problem.goal.columns)
     if len(scores) != n_metrics:
         raise InvalidStateError(
@@ -111,6 +118,7 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
 
 
 def _check_cost(cost: float | None) -> None:
+    """Check that a cost is not among the costs that count as free, for which tell() records 0."""
     if cost is not None and 0.0 < cost < SMALLEST_COST:
         raise InvalidStateError(
             f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}."
@@ -118,6 +126,7 @@ def _check_cost(cost: float | None) -> None:
 
 
 def _check_decided(state: State, decided: events.Decided) -> None:
+    """Check that a decision is due, and that the budget covers its plan."""
     check_decision(state.problem, decided)
     if not state.may_decide or decided.round != len(state.decisions):
         raise InvalidStateError(
@@ -176,6 +185,7 @@ _CHECK: dict[type, Callable[[State, Any], None]] = {
 
 
 def _asked(state: State, event: events.Asked) -> State:
+    """Make an evaluation pending: the first that was returned, or else the next of the plan."""
     pull = Pull(event.trial, event.arm, event.example)
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
@@ -196,6 +206,7 @@ def _asked(state: State, event: events.Asked) -> State:
 
 
 def _told(state: State, event: events.Told) -> State:
+    """Record the scores of a trial, even if its arm was eliminated meanwhile."""
     pull, rest = _close(state, event.trial)
     return state._replace(
         **rest,
@@ -207,6 +218,7 @@ def _told(state: State, event: events.Told) -> State:
 
 
 def _released(state: State, event: events.Released) -> State:
+    """Return a trial, which is assigned again unless its arm was eliminated."""
     pull, rest = _close(state, event.trial)
     state = state._replace(**rest)
     if pull.arm in state.left:
@@ -215,6 +227,10 @@ def _released(state: State, event: events.Released) -> State:
 
 
 def _failed(state: State, event: events.Failed) -> State:
+    """Record a failure. The arm is eliminated if it fails too often, and otherwise takes another example.
+
+    With `failure_scores`, a failure counts as these scores instead.
+    """
     pull, rest = _close(state, event.trial)
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
@@ -230,8 +246,10 @@ def _failed(state: State, event: events.Failed) -> State:
         return state._replace(history=history, spent=state.spent + 1)
     if arm in state.left:
         return state
+    # Missing scores: the failure rate decides whether the arm stays.
     if state.fails_too_often(arm):
         return _leave(state, (state.given_up(arm),), len(state.decisions))
+    # A method that plans its own cells also plans the replacement.
     if state.is_explicit:
         return state
     replacement = _next_example(state, arm)
@@ -242,6 +260,11 @@ def _failed(state: State, event: events.Failed) -> State:
 
 
 def _observed(state: State, event: events.Observed) -> State:
+    """Record scores or a cost from elsewhere. They use no budget of evaluations.
+
+    A planned evaluation of an observed cell moves to another example, since it would
+    repeat the cell.
+    """
     arm, example = event.arm, event.example
     if event.cost is not None:
         state = state._replace(
@@ -256,8 +279,7 @@ def _observed(state: State, event: events.Observed) -> State:
     )
     if example is None or state.problem.population is None or arm in state.left:
         return state
-    # A planned evaluation of this cell moves to another example. An evaluation in
-    # progress stays.
+    # An evaluation of the cell that is in progress stays.
     planned = zip(
         state.plan_arms[state.position :],
         state.plan_examples[state.position :],
@@ -286,6 +308,12 @@ def _observed(state: State, event: events.Observed) -> State:
 
 
 def _decided(state: State, event: events.Decided) -> State:
+    """Eliminate the departing arms, and replace the plan by the decision's plan.
+
+    A decision has its plan in one of two forms: pairs of arm and example (`plan`), or
+    the number of evaluations of each active arm (`pulls`), whose examples follow from
+    the order.
+    """
     rows = len(state.history)
     state = state._replace(
         tally=state.next_tally(),
@@ -304,7 +332,7 @@ def _decided(state: State, event: events.Decided) -> State:
             plan_arms=tuple(arms.tolist()),
             plan_examples=tuple(example for _, example in event.plan),
             position=0,
-            # What does not fit into the cost any more is not handed out again.
+            # Returned evaluations that the cost no longer covers are not assigned again.
             returned=state.returned.where(lambda pull: state.fits(pull.arm)),
             draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
         )
@@ -323,7 +351,10 @@ def _decided(state: State, event: events.Decided) -> State:
 
 
 def _grown(state: State, event: events.Growth) -> State:
-    """A selection that was done goes on: who left with its last decision, by what was known then, is back."""
+    """Grow the problem. A finished selection continues, and the departures of its last decision are undone.
+
+    These departures rested on the scores at that time.
+    """
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
     before = Grown(len(state.decisions), state.spent, state.cost, event)
     n_more = len(event.texts) if isinstance(event, events.Added) else 0
@@ -337,7 +368,7 @@ def _grown(state: State, event: events.Growth) -> State:
     )
     if isinstance(event, events.Retired):
         return _without(state, {event.arm})
-    # Who is back may have failed meanwhile.
+    # An arm that is back may have failed too often meanwhile.
     failed = [
         arm
         for arm in state.failures.arms()
@@ -367,9 +398,13 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
 def plan(
     state: State, active: Int[Ints, " active"], pulls: Int[Ints, " active"]
 ) -> tuple[Int[Ints, " pulls"], Int[Ints, " pulls"]]:
-    """Arms and examples of a round's pulls, in the order of asking: round robin, so that any cut is balanced."""
+    """Arms and examples of a round's pulls, in the order of asking.
+
+    The order is round robin. So the arms have about equally many scores wherever the
+    round is interrupted.
+    """
     arms = np.repeat(active, pulls)
-    # 0, 1, ... within each arm
+    # The pulls of each arm are numbered 0, 1, ...
     nth = np.arange(len(arms)) - np.repeat(np.cumsum(pulls) - pulls, pulls)
     examples = np.empty(len(arms), dtype=np.int64)
     observed = observed_examples(state)
@@ -379,6 +414,7 @@ def plan(
     examples[usual] = state.problem.draw(
         arms[usual], (state.drawn()[arms] + nth)[usual]
     )
+    # Arms with observed examples skip these examples.
     for arm, seen in observed.items():
         mine = arms == arm
         n_mine = int(mine.sum())
@@ -390,6 +426,7 @@ def plan(
 def _leave(
     state: State, departures: tuple[events.Departure, ...], round_: int
 ) -> State:
+    """The state without the departing arms, whose planned evaluations are dropped."""
     if not departures:
         return state
     left = state.left

@@ -107,6 +107,7 @@ def check_growth(state: State, event: Growth) -> None:
 
 
 def _check_retired(state: State, event: Retired) -> None:
+    """Check that an arm is not the baseline, and was not retired before. An eliminated arm may be retired."""
     if (
         whole("an arm", event.arm, 0, state.problem.n_arms - 1)
         == state.problem.baseline

@@ -29,14 +29,16 @@ class _Columns:
     """The rows of a history and of all histories that it was appended to."""
 
     n_metrics: int
-    # -1: observed elsewhere
+    # The trial of each row, -1 for scores that were observed elsewhere
     trials: "array[int]" = field(default_factory=lambda: array("q"))
     arms: "array[int]" = field(default_factory=lambda: array("q"))
-    examples: "array[int]" = field(default_factory=lambda: array("q"))  # -1: none
-    # n_metrics per row
+    # The example of each row, -1 for none
+    examples: "array[int]" = field(default_factory=lambda: array("q"))
+    # `n_metrics` scores of each row, one row after the other
     scores: "array[float]" = field(default_factory=lambda: array("d"))
-    row_of: "array[int]" = field(default_factory=lambda: array("q"))  # by trial
-    # By arm, those of trials; ascending
+    # By trial, the row of its scores, -1 for a trial without scores
+    row_of: "array[int]" = field(default_factory=lambda: array("q"))
+    # By arm, its rows that belong to trials, ascending
     rows_of: dict[int, "array[int]"] = field(default_factory=dict)
 
     def head(self, n: int) -> "_Columns":

@@ -402,6 +402,7 @@ def checked_problem(
 def _labels(
     segments: Any, n_examples: int | None, goal: Goal
 ) -> tuple[str, ...] | None:
+    """Check the labels of the segments, one per example. None without segments, which a goal may require."""
     if segments is None:
         if goal.by_segment:
             raise InvalidArgumentError(
@@ -446,6 +447,7 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
 def _profile(
     profile: object, goal: Goal, ids: Examples | None
 ) -> ExampleProfile | None:
+    """Check that a profile shares examples and metrics with the problem. A mapping is its JSON data."""
     if profile is None:
         return None
     if isinstance(profile, Mapping):
@@ -476,6 +478,7 @@ def _profile(
 def _features(
     features: npt.ArrayLike | None, texts: Sequence[str]
 ) -> Float[Floats, "arms features"] | None:
+    """Check the features, or compute them from the texts of the prompts."""
     if features is None:
         return None
     if isinstance(features, str):

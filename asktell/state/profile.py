@@ -60,7 +60,7 @@ class OfMetric(NamedTuple):
         n_examples: int,
         weight: float,
     ) -> "OfMetric":
-        """The sums of both. The examples of `other` are at these `places` (E,), and its prompts have this weight."""
+        """The sums of both. The examples of `other` are at these `places`, and its prompts have this weight."""
         return OfMetric(
             self.binary and other.binary,
             self.sums.plus(other.sums.into(places, n_examples).times(weight)),
@@ -376,7 +376,7 @@ def _tells(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
 
 
 def _mean_loading(found: Learned, at: Int[Ints, " some"] | None = None) -> float:
-    """The mean loading of all examples, or of those `at` some places. 0 if it is too small to measure anything."""
+    """The mean loading of all examples, or of the examples `at` some places. 0 if it is too small to be estimated."""
     mean = float((found.loading[:-1] if at is None else found.loading[at]).mean())
     return mean if mean > _LEAST_LOADING * float(found.loading[-1]) else 0.0
 

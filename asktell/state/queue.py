@@ -73,6 +73,7 @@ class Queue:
         return self if len(kept) == len(self) else Queue(kept)
 
     def _without(self, place: int) -> "Queue":
+        """The queue without the evaluation at a place."""
         trial = self._pulls[place].trial
         pulls, first = self._pulls.delete(place), self._first
         # Skip places in the middle that were removed earlier.
@@ -85,6 +86,7 @@ class Queue:
     def _with(
         pulls: IntMap[Pull], places: IntMap[int], first: int, end: int
     ) -> "Queue":
+        """A queue of these parts, which are not checked."""
         queue = Queue.__new__(Queue)
         queue._pulls, queue._places, queue._first, queue._end = (
             pulls,

@@ -170,7 +170,7 @@ def test_ids_are_positions_or_names_as_before() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["one"], "there already, with the id 0"),
+        (["one"], "exists already, with the id 0"),
         (["two", "two"], "more than once"),
         ([], "empty"),
         ("two", "sequence"),
