@@ -88,16 +88,16 @@ def pairs(
     )
 
 
-class InSegments(NamedTuple):
+class SegmentMeans(NamedTuple):
     """The means of every column in every segment, for results."""
 
     means: Float[Floats, "arms columns segments"]
     errors: Float[Floats, "arms columns segments"]
 
 
-def in_segments(
+def segment_means(
     cells: Cells, n_arms: int, segments: Segments | None, n_examples: int | None
-) -> InSegments | None:
+) -> SegmentMeans | None:
     """The means of every column in every segment. None without segments, or if no score belongs to one."""
     if segments is None or n_examples is None or (cells.examples < 0).all():
         return None
@@ -106,7 +106,7 @@ def in_segments(
         fit = pairs(cells, column, n_arms, segments, n_examples, averaged=True)
         means.append(fit.mean.reshape(n_arms, -1))
         errors.append(fit.sd.reshape(n_arms, -1))
-    return InSegments(np.stack(means, axis=1), np.stack(errors, axis=1))
+    return SegmentMeans(np.stack(means, axis=1), np.stack(errors, axis=1))
 
 
 def _basis(n_arms: int, n: int) -> Basis:

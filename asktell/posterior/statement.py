@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior.draws import ENDLESS, Joint, Model, joint
 from asktell.posterior.rasch import Rasch
-from asktell.posterior.segments import InSegments, in_segments
+from asktell.posterior.segments import SegmentMeans, segment_means
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import Goal
 
@@ -62,7 +62,7 @@ class Statement(NamedTuple):
     # True after a single evaluation, which supports no error and no probability
     is_guess: bool
     fits: list[Posterior]  # (c,) posteriors of the two-way model
-    in_segments: InSegments | None = None  # for every column
+    in_segments: SegmentMeans | None = None  # for every column
 
 
 def statement(model: Model) -> Statement:
@@ -109,7 +109,9 @@ def statement(model: Model) -> Statement:
         n_seen=cells.n_examples_seen,
         is_guess=len(cells.of_column(0).arms) < 2,
         fits=found.fits,
-        in_segments=in_segments(cells, model.n_arms, model.segments, model.n_examples),
+        in_segments=segment_means(
+            cells, model.n_arms, model.segments, model.n_examples
+        ),
     )
 
 
