@@ -23,11 +23,11 @@ class Sample:
     """The scores for an estimator, and their context.
 
     Attributes:
-        tally: the scores of all K arms, of all rounds or of the current round.
-        active: the arms to estimate.
-        features: the features of all arms. None if the problem has none.
-        population: the number of examples. None if they are drawn with replacement.
-        seed: the seed of this decision.
+        tally: The scores of all K arms, of all rounds or of the current round.
+        active: The arms to estimate.
+        features: The features of all arms. None if the problem has none.
+        population: The number of examples. None if they are drawn with replacement.
+        seed: The seed of this decision.
     """
 
     tally: Tally

@@ -52,15 +52,15 @@ class Flips(NamedTuple):
     """The examples that both prompts were evaluated on, ascending.
 
     Attributes:
-        examples: the examples.
-        a: the mean score of prompt a on each example.
-        b: the same of prompt b.
-        times_a: the number of evaluations of prompt a on each example.
-        times_b: the same of prompt b.
-        not_less: the probability that a's expected score is not below b's.
-        not_more: the probability that a's expected score is not above b's.
-        differ: the number of examples on which the first evaluations of the two differ.
-        noise: the share of examples on which two evaluations of prompt a would differ.
+        examples: The examples.
+        a: The mean score of prompt a on each example.
+        b: The same of prompt b.
+        times_a: The number of evaluations of prompt a on each example.
+        times_b: The same of prompt b.
+        not_less: The probability that a's expected score is not below b's.
+        not_more: The probability that a's expected score is not above b's.
+        differ: The number of examples on which the first evaluations of the two differ.
+        noise: The share of examples on which two evaluations of prompt a would differ.
             None if no repeat or no model supports a number.
     """
 
@@ -82,9 +82,9 @@ class _Model(NamedTuple):
     a difference.
 
     Attributes:
-        likelihood: the likelihood of each group's evidence for each column.
-        group: the group of each example.
-        flips: the probability that two evaluations of prompt a differ. Zero for
+        likelihood: The likelihood of each group's evidence for each column.
+        group: The group of each example.
+        flips: The probability that two evaluations of prompt a differ. Zero for
             scores other than 0 and 1.
     """
 

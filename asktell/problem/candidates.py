@@ -389,9 +389,9 @@ class Prompts:
     """The K prompts of a selection, by arm.
 
     Args:
-        ids: the ids of the prompts. None: their positions.
-        texts: their texts.
-        candidates: the candidates, if the selection is among candidates with factors.
+        ids: The ids of the prompts. None: their positions.
+        texts: Their texts.
+        candidates: The candidates, if the selection is among candidates with factors.
     """
 
     def __init__(

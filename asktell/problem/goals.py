@@ -36,11 +36,18 @@ from asktell.problem.checks import (
     some,
 )
 
+_COSTLY = """
+cost costs price prices money spend spending usd eur dollars cents
+latency delay duration time runtime seconds ms milliseconds minutes
+tokens length size words characters chars bytes calls requests steps turns
+error errors loss perplexity distance mse rmse mae wer cer memory
+toxicity harm bias risk hallucination hallucinations violations penalty
+failure failures
+"""
+
 # Words in the names of metrics where less is usually better, such as `cost`,
-# `latency_ms` or `outputTokens`: money, time, size, errors, harm and failures
-LESS_IS_BETTER = frozenset(
-    ["cost", "costs", "price", "prices", "money", "spend", "spending", "usd", "eur", "dollars", "cents", "latency", "delay", "duration", "time", "runtime", "seconds", "ms", "milliseconds", "minutes", "tokens", "length", "size", "words", "characters", "chars", "bytes", "calls", "requests", "steps", "turns", "error", "errors", "loss", "perplexity", "distance", "mse", "rmse", "mae", "wer", "cer", "memory", "toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "violations", "penalty", "failure", "failures"]
-)
+# `latency_ms` or `outputTokens`
+LESS_IS_BETTER = frozenset(_COSTLY.split())
 
 
 def less_may_be_better(metric: str) -> bool:
