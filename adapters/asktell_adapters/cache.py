@@ -596,8 +596,8 @@ class AnsweredOnce:
         with self._lock:
             if key in self._found:
                 return _Claim(key, self._found[key], False)
-            # A request that is not among the keys gets a future, too, so that callers
-            # need not tell both kinds apart. Nobody else waits for it.
+            # A request that is not among the keys gets a future, too, so that complete()
+            # handles both kinds alike. No other caller waits for it.
             future: Future[Completion] = Future()
             if key in self.keys:
                 self._found[key] = future

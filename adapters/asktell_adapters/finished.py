@@ -219,7 +219,8 @@ class Finished:
 
     ```python
     finished = Finished.read(["baseline.csv", "candidate.csv"])
-    result = asktell.analyze(finished.table(goal), goal)
+    selector = asktell.extend.finished_selector(finished.table(goal), goal)
+    print(selector.result())
     ```
 
     Attributes:
@@ -763,7 +764,7 @@ def _numbers(table: Table, name: str) -> Float[Floats, " rows"] | None:
 
 
 def _number(value: object) -> float | None:
-    """A score; NaN for an empty cell; None for a text, or whatever else is no number."""
+    """A cell as a score. NaN if it is empty, None if it is not a number."""
     if value is None:
         return math.nan
     if isinstance(value, str):

@@ -61,7 +61,7 @@ class Table:
     Attributes:
         path: the file or folder.
         rows: the rows.
-        place: what a row's number counts, "line" or "row".
+        place: the unit of a row's number, "line" or "row".
 
     Raises:
         InvalidArgumentError: the file does not exist, cannot be read, is of an unknown kind
@@ -562,7 +562,7 @@ class _Kind(NamedTuple):
 
     Attributes:
         read: yields the number and the values of each row.
-        place: what a row's number counts.
+        place: the unit of a row's number.
         options: names of the options that apply.
     """
 

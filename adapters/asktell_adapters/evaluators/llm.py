@@ -71,7 +71,7 @@ def _plain(asked: Asked | None) -> Any:
 
 @dataclass(frozen=True)
 class _Sorted:
-    """A candidate, with its factors sorted by what they determine.
+    """A candidate, with its factors sorted by their purpose.
 
     Attributes:
         prompt: the text, or an empty text if the candidates have no prompt.
@@ -265,7 +265,7 @@ class _Scoring(Generic[_LLM]):
         ]
 
     def _sort(self, asked: Asked) -> _Sorted:
-        """Sort a candidate's factors by what they determine. A factor that is None leaves its setting as it is.
+        """Sort a candidate's factors by their purpose. A factor that is None leaves its setting as it is.
 
         Args:
             asked: a prompt's text, or a candidate (factor -> value).

@@ -1,1 +1,1 @@
-"""Adapters to evaluation harnesses, imported one by one; importing this package imports none."""
+"""Adapters to evaluation harnesses, imported one by one. Importing this package imports none."""

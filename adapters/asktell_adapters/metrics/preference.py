@@ -38,7 +38,9 @@ class Preference:
     ```python
     preference = Preference(OpenAIChat("gpt-4o"))
     evaluator = LLMEvaluator(llm, examples, [preference])
-    selector = asktell.Selector(prompts, asktell.BestFeasible("preference"), budget=500, baseline=0)
+    selector = asktell.Selector(
+        prompts, asktell.BestFeasible("preference"), budget=500, examples=len(examples), baseline=0
+    )
     ```
 
     The baseline responds to each example once. Its response is read from the

@@ -1,4 +1,4 @@
 """The server of `asktell serve`: studies over HTTP, for `RemoteStudy` and other clients, and pages for browsers.
 
-`process` needs `asktell[server]`; `watching`, a live page's data, needs nothing.
+`process` needs `asktell[server]`. `watching`, the data of a live page, needs no package.
 """

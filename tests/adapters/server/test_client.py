@@ -130,7 +130,7 @@ def test_names_making_opening_and_removal(server: Any) -> None:
         RemoteStudy.delete(server.url, name)
         with pytest.raises(StudyNotFoundError):
             RemoteStudy.delete(server.url, name)
-        with pytest.raises(StudyNotFoundError, match="no study"):
+        with pytest.raises(StudyNotFoundError, match="does not exist"):
             RemoteStudy.open(server.url, name)
     for name in ("", ".", "..", "a\n", "x" * 201):
         with pytest.raises(InvalidArgumentError):

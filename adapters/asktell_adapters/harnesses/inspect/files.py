@@ -1,4 +1,4 @@
-"""Inspect's log files, read without Inspect. There are two formats: `.json`, and `.eval`, a zip archive of JSON."""
+"""Inspect's log files, read without Inspect. Their formats are `.json`, and `.eval`, a zip archive of JSON."""
 
 import json
 import struct
