@@ -33,15 +33,15 @@ _WHAT = (
 HABITS: dict[str, tuple[str, tuple[float, float, float, float]]] = {
     "objects that speak": (
         r"\b(says|knows|names|tells|speaks|states|proves|claims|sees)\b",
-        (1.8, 2.7, 2.2, 2.4),
+        (1.1, 2.7, 2.2, 2.4),
     ),
-    "headless pronouns": (_HEADLESS, (0.9, 5.0, 2.1, 2.4)),
-    "what-clauses as nouns": (_WHAT, (1.0, 0.3, 1.2, 1.5)),
-    "semicolons": (";", (4.3, 8.7, 3.5, 4.6)),
-    "colon and lower case": (r"[\w`)]: [a-z`]", (5.8, 24.6, 10.0, 10.9)),
+    "headless pronouns": (_HEADLESS, (0.8, 5.0, 2.1, 2.4)),
+    "what-clauses as nouns": (_WHAT, (0.6, 0.3, 1.2, 1.5)),
+    "semicolons": (";", (1.5, 8.7, 3.5, 4.6)),
+    "colon and lower case": (r"[\w`)]: [a-z`]", (3.2, 24.6, 10.0, 10.9)),
     "persons for things": (
         r"\b([Ww]hoever|[Nn]obody|[Ss]omebody|[Ee]verybody|[Ww]hom)\b",
-        (0.2, 0.1, 0.3, 0.7),
+        (0.1, 0.1, 0.3, 0.7),
     ),
 }
 
