@@ -554,21 +554,17 @@ class Selector(Selection):
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:
+            prompts = self._prompts
             if n == 1:  # most asks: a sixth faster
                 one = self._ask_next()
-                return (
-                    []
-                    if one is None
-                    else [self._prompts.trial(one.trial, one.arm, one.example)]
-                )
+                if one is None:
+                    return []
+                return [prompts.trial(one.trial, one.arm, one.example)]
             asked = list(islice(iter(self._ask_next, None), n))
             # Grouped by prompt, for prefix caches; stable, so that a prompt's examples
             # keep their order.
             asked.sort(key=operator.attrgetter("arm"))
-            return [
-                self._prompts.trial(each.trial, each.arm, each.example)
-                for each in asked
-            ]
+            return [prompts.trial(each.trial, each.arm, each.example) for each in asked]
 
     def _ask_next(self) -> events.Asked | None:
         pull = self._next_pull()
@@ -630,7 +626,8 @@ class Selector(Selection):
             check_same(self._state, id_, vector)
             return False
         self._take(events.Told(id_, vector, cost))
-        self._decide_when_nothing_is_pending()
+        if self._sink is None:  # not of a study, which decides in `ask`
+            self._decide_when_nothing_is_pending()
         return True
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:

@@ -186,6 +186,7 @@ def run(
         )
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
+    here_at_once = at_once if how.in_batches else 1  # without an executor
     with open_board(
         selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
     ) as board:
@@ -197,18 +198,15 @@ def run(
             begin(board.selector.result)
         _remark(evaluator, board)
         if how.is_async:
-            import asyncio
-
-            outside_of_loops(lambda: asyncio.run(_run_async(board, how, at_once, size)))
+            outside_of_loops(lambda: _run_loop(board, how, at_once, size))
         elif executor is not None:
             _run_executor(board, how, executor, at_once, size)
         elif how.can_stop:
+            # In a thread, so that this one can call `cancel`
             with ThreadPoolExecutor(1) as thread:
-                _run_executor(
-                    board, how, thread, at_once if how.in_batches else 1, size
-                )
+                _run_executor(board, how, thread, here_at_once, size)
         else:
-            _run_here(board, how, at_once if how.in_batches else 1, size)
+            _run_here(board, how, here_at_once, size)
         _remark(evaluator, board)
         return board.selector.result()
 
@@ -387,6 +385,13 @@ def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> N
         if each.done() and not each.cancelled():
             outcome = each.exception() or each.result()
             board.rescue(group, outcome if how.in_batches else [outcome])
+
+
+def _run_loop(board: Board, how: Calling, at_once: int, size: int) -> None:
+    """Evaluate in a new event loop."""
+    import asyncio
+
+    asyncio.run(_run_async(board, how, at_once, size))
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:

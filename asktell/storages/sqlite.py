@@ -191,11 +191,13 @@ class SQLiteStorage(SQLStorage):
                     )
                 return
             # There are no tables yet
-            with self._translated(patience), suppress(StudyNotFoundError):
+            with suppress(StudyNotFoundError):
                 connection = self._connection()
                 self._compare_files()
                 self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
                 connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise self._translated(error, patience) from error
         finally:
             self._lock.release()
 
@@ -207,29 +209,38 @@ class SQLiteStorage(SQLStorage):
     # Reading and writing
 
     def _query(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, self._translated():
-            rows = self._patiently(self._connection(), sql, values).fetchall()
-            self._compare_files()
-            return rows
+        with self._lock:
+            try:
+                rows = self._patiently(self._connection(), sql, values).fetchall()
+                self._compare_files()
+                return rows
+            except sqlite3.Error as error:
+                raise self._translated(error, self._patience) from error
 
     @contextmanager
     def _writing(
         self, durable: bool, create: bool = False
     ) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translated():
-            connection = self._connection(create)
-            self._compare_files()
-            connection.execute(
-                f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
-            )
-            with self._committed(connection):
-                before = connection.total_changes
-                yield connection
-                if durable and connection.total_changes == before:
-                    # COMMIT syncs nothing if nothing is written, and what was found may
-                    # not be on the disk yet.
-                    connection.execute("PRAGMA user_version = 0")
-            self._compare_files()
+        """Give a connection for one transaction, which is committed at the end of the `with` block.
+
+        A durable transaction is on the disk when the block ends.
+        """
+        with self._lock:
+            try:
+                connection = self._connection(create)
+                self._compare_files()
+                synchronous = "FULL" if durable else "NORMAL"
+                connection.execute(f"PRAGMA synchronous = {synchronous}")
+                with self._committed(connection):
+                    before = connection.total_changes
+                    yield connection
+                    if durable and connection.total_changes == before:
+                        # COMMIT syncs nothing if nothing is written. But data that this
+                        # process has read may not be on the disk yet.
+                        connection.execute("PRAGMA user_version = 0")
+                self._compare_files()
+            except sqlite3.Error as error:
+                raise self._translated(error, self._patience) from error
 
     @contextmanager
     def _committed(
@@ -276,14 +287,26 @@ class SQLiteStorage(SQLStorage):
     # The connection
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
+        """Return the open connection, or open one."""
         if (
             self._open is not None
             and self._still
             and os.path.exists(f"{os.path.realpath(self.path)}-wal")
         ):
-            self._disconnect()  # somebody writes, and what was read once may be old
-        if self._open is not None:
-            return self._open
+            # Another process writes, and what this one has read may be old
+            self._disconnect()
+        if self._open is None:
+            self._open = self._connect(create)
+        return self._open
+
+    def _connect(self, create: bool) -> sqlite3.Connection:
+        """Open the file, and remember which files it consists of.
+
+        Raises:
+            StudyNotFoundError: there is no file, or it has no studies.
+            StorageError: the path leads to another file than the one that was open
+                before.
+        """
         before = _identity(self.path)
         if self._files.get(self.path, before) != before:
             raise self._moved()
@@ -329,11 +352,10 @@ class SQLiteStorage(SQLStorage):
             self._files = {
                 path: found for path in paths if (found := _identity(path)) is not None
             }
-            self._open = connection
-            return connection
-        finally:
-            if self._open is None:
-                connection.close()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _disconnect(self) -> None:
         if self._open is not None:
@@ -382,23 +404,22 @@ class SQLiteStorage(SQLStorage):
 
     # Errors
 
-    @contextmanager
-    def _translated(self, patience: float | None = None) -> Iterator[None]:
+    def _translated(self, error: sqlite3.Error, patience: float) -> StorageError:
+        """Return the error to raise in the place of SQLite's, after closing the connection.
+
+        Raises:
+            StorageError: the file was replaced. This is the cause, whatever SQLite
+                reports.
+        """
         try:
-            yield
-        except sqlite3.Error as error:
-            try:
-                self._compare_files()  # of another file no other error says much
-            finally:
-                self._disconnect()  # whatever state it is in: the next call begins anew
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise self._busy(
-                    self._patience if patience is None else patience
-                ) from error
-            raise StorageError(
-                f"{self.path!r} cannot be used: {error}. {_CURES.get(code, '')}".rstrip()
-            ) from error
+            self._compare_files()
+        finally:
+            self._disconnect()  # its state is unknown, so the next call connects again
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return self._busy(patience)
+        cure = _CURES.get(code, "")
+        return StorageError(f"{self.path!r} cannot be used: {error}. {cure}".rstrip())
 
     def _busy(self, patience: float) -> StorageBusyError:
         return StorageBusyError(

@@ -30,7 +30,6 @@ an entry that is impossible in the present state.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from typing import TypeAlias
 
@@ -119,17 +118,6 @@ class LoggedSelector:
                 _count(self.told, self.leases, entry)
             self.leases = follow(self.leases, entry)
         self.new.append(entry)
-
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Undo all changes of a `with` block that raises an exception."""
-        before, n_entries = self.mark(), len(self.new)
-        try:
-            yield
-        except BaseException:
-            self.go_back(before)
-            del self.new[n_entries:]
-            raise
 
     # Following others
 
@@ -220,16 +208,15 @@ class LoggedSelector:
 
     def find(self, trial: AnyTrial, worker: str | None = None) -> int:
         """Return a trial's id. For a prompt, it is a trial that the worker holds, or otherwise the oldest."""
+        prompts, state = self.selector._prompts, self.selector._state
         if isinstance(trial, str) and worker is not None:
-            arm = self.selector.prompts.find(trial)
+            arm = prompts.find(trial)
             own = [
-                id_
-                for id_ in self.leases.held(worker)
-                if self.state.pending[id_].arm == arm
+                id_ for id_ in self.leases.held(worker) if state.pending[id_].arm == arm
             ]
             if own:
                 return min(own)
-        return trial_id(self.state, self.selector.prompts, trial)
+        return trial_id(state, prompts, trial)
 
     # Leases
 
@@ -261,11 +248,10 @@ class LoggedSelector:
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
     """Count recorded scores for the worker that holds the trial."""
-    if (
-        isinstance(entry, events.Told)
-        and (worker := leases.holder(entry.trial)) is not None
-    ):
-        told[worker] += 1
+    if isinstance(entry, events.Told):
+        lease = leases.by_trial.get(entry.trial)
+        if lease is not None:
+            told[lease.worker] += 1
 
 
 def evaluations(

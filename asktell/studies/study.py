@@ -345,9 +345,7 @@ class Study(AbstractStudy):
     # Telling. When these methods return, the scores are stored durably.
 
     def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
-        if not tells:
-            return []
-        return self._replica.together([partial(self._take, tell) for tell in tells])
+        return self._replica.together(self._take, tells) if tells else []
 
     def _take(self, item: object, logged: LoggedSelector, clock: Clock) -> bool:
         """Record one tell. The only place where its scores are checked."""
@@ -355,7 +353,7 @@ class Study(AbstractStudy):
         text = None if tell.details is None else encode(tell.details)
         selector = logged.selector
         vector = vector_of(selector.goal, tell.scores)
-        worker = self.worker_name
+        worker = None if self._worker is None else self._worker.name
         id_ = logged.find(tell.trial, worker)
         # A trial that was handed out once needs no more checks: the selector compares
         # its scores with recorded ones.
