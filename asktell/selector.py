@@ -568,7 +568,8 @@ class Selector(Selection):
 
     def _ask_next(self) -> events.Asked | None:
         pull = self._next_pull()
-        if pull is None:  # the plan is used up
+        # The plan is used up: the method decides, and usually plans more evaluations
+        if pull is None:
             self._make_due_decisions()
             pull = self._next_pull()
             if pull is None:
@@ -642,7 +643,7 @@ class Selector(Selection):
                         )
                     outcomes.append(self.tell(tell.trial, tell.scores, tell.cost))
                 except Exception as error:
-                    # Of any kind: the scores of the next trial were paid for, too
+                    # Errors of any kind: the scores of the next trial were paid for, too
                     outcomes.append(error)
         return all_taken(outcomes)
 

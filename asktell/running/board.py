@@ -191,6 +191,7 @@ class Board:
             if self._is_busy:
                 return []
             raise self._failures.stop()
+        # Repeats come first, because most of them are due soon after the first evaluation
         while not (trials := self._repeat(n) or self._ask(n)) and not self._is_busy:
             if self._is_enough or not self._waits or not self.selector.wait():
                 return self._repeat(n, late=True)
@@ -201,6 +202,8 @@ class Board:
         return bool(self._repeats_out or self.selector.pending)
 
     def _ask(self, n: int) -> list[Trial]:
+        # Once it is enough, it stays enough: the running evaluations may change what
+        # `until` sees.
         self._is_enough = self._is_enough or (
             self._until is not None and self._until(self.selector)
         )
@@ -346,6 +349,7 @@ class Board:
             for tell, outcome in zip(tells, error.outcomes, strict=True):
                 if isinstance(outcome, Exception):
                     refused[tell.trial.id] = outcome
+        # An item leaves the list last, so that an interrupt loses no score
         while self._taken:
             trial, found = self._taken[0]
             self._conclude(

@@ -261,6 +261,7 @@ class Finding(NamedTuple):
     @classmethod
     def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
         """Check an outcome. Scores or a cost that the selector would refuse become an error."""
+        # A failure has details as well: a response may show why there are no scores
         details = details_of(selector, outcome) if with_details else None
         # Adapters set its `cost` to the price of a request that failed
         if isinstance(outcome, BaseException):
@@ -271,6 +272,8 @@ class Finding(NamedTuple):
                 details,
             )
         scores, cost = goal_scores(selector, outcome)
+        # Checked before it is recorded, because invalid scores are a failure of the
+        # evaluation, which counts towards `max_failures_in_a_row`.
         try:
             vector = selector.goal.vector(scores)
             needed_cost(cost, selector.max_cost)

@@ -190,13 +190,7 @@ def run(
     with open_board(
         selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
     ) as board:
-        _check_prompts(evaluator, board)
-        # Read only after check_prompts: candidates may have a temperature as a factor
-        if repeatable is None:
-            board.repeatable = bool(getattr(evaluator, "repeatable", False))
-        if callable(begin := getattr(evaluator, "begin", None)):
-            begin(board.selector.result)
-        _remark(evaluator, board)
+        _begin(evaluator, board, repeatable)
         if how.is_async:
             outside_of_loops(lambda: _run_loop(board, how, at_once, size))
         elif executor is not None:
@@ -219,10 +213,12 @@ def _remark(evaluator: Evaluator, board: Board) -> None:
                 board.selector.remark(text, topic=topic, doubtful=doubtful)
 
 
-def _check_prompts(evaluator: Evaluator, board: Board) -> None:
-    """Call the evaluator's `check_prompts`, if it has one, before anything is spent, and always for candidates."""
+def _begin(evaluator: Evaluator, board: Board, repeatable: bool | None) -> None:
+    """Call the methods of an evaluator that come before the first evaluation, if it has them."""
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
+        # The prompts of a continued selection were checked before. Candidates are checked
+        # again, because an evaluator may read from them whether it is repeatable.
         if not result.spent or result.prompts[0].candidate is not None:
             check(
                 {
@@ -230,6 +226,12 @@ def _check_prompts(evaluator: Evaluator, board: Board) -> None:
                     for entry in result.prompts
                 }
             )
+    # Read only after check_prompts: candidates may have a temperature as a factor
+    if repeatable is None:
+        board.repeatable = bool(getattr(evaluator, "repeatable", False))
+    if callable(begin := getattr(evaluator, "begin", None)):
+        begin(board.selector.result)
+    _remark(evaluator, board)
 
 
 def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:

@@ -23,12 +23,14 @@ _shared: dict[str, "MemoryStorage"] = {}
 
 
 def shared(name: str) -> "MemoryStorage":
-    """The storage `memory://name` of this process."""
+    """Return the storage `memory://name` of this process, which is made when it is first needed."""
     return _shared.setdefault(name, MemoryStorage(f"memory://{name}"))
 
 
 @dataclass
 class _Log:
+    """A study. `lock` is held during a transaction."""
+
     name: str
     document: bytes
     lines: list[str]
@@ -38,6 +40,8 @@ class _Log:
 
 
 class _Transaction:
+    """Collects changes, which the storage applies at the end of the transaction."""
+
     def __init__(self, log: _Log, storage: "MemoryStorage") -> None:
         self._log = log
         self._url = storage.url
@@ -137,6 +141,7 @@ class MemoryStorage(AbstractStorage):
         with log.lock:
             transaction = _Transaction(log, self)
             yield transaction
+            # Raises an error if the study was deleted meanwhile
             self._log(key).lines.extend(transaction.new)
             log.details.update(transaction.details)
             log.snapshot = transaction.snapshot

@@ -1,12 +1,12 @@
 """Studies in a SQLite file: several processes on one machine. Not for network file systems.
 
-In WAL mode readers wait for nobody, and writers for each other. `PRAGMA synchronous` is
-set for each transaction: with FULL, COMMIT returns once it is on the disk, with
-everything that was committed before; with NORMAL it does not wait.
+In WAL mode readers do not wait, and writers wait for each other. `PRAGMA synchronous`
+is set for each transaction. With FULL, COMMIT returns once the transaction and all
+earlier ones are on the disk. With NORMAL, it does not wait.
 
-SQLite goes on writing to a file that has lost its name, and to a write-ahead log that
-nobody else will read. So every operation compares the files at the path with those that
-are open, before it begins and before anything is confirmed.
+SQLite continues to write to a file that has lost its name, and to a write-ahead log
+that no other process will read. So every operation compares the files at the path with
+the open ones, before it begins and before it confirms anything.
 """
 
 import json
@@ -46,7 +46,7 @@ _TABLES = tables(
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 
 _Identity: TypeAlias = tuple[int, int] | None
-"""Device and inode; None where there is no file."""
+"""Device and inode of a file. None if there is no file."""
 
 _CURES = {
     sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
@@ -114,9 +114,13 @@ class _Transaction(SQLTransaction):
 class SQLiteStorage(SQLStorage):
     """Studies in one file, made when the first study is.
 
-    It is opened when it is first needed; its folder must exist. For several threads,
-    and goes on in a forked process. `patience` is the number of seconds to wait for
-    other processes before StorageBusyError.
+    The file is opened when it is first needed. Its folder must exist. May be used from
+    several threads, and also in a forked process.
+
+    Args:
+        path: the path of the file.
+        clock: returns seconds since 1970.
+        patience: seconds to wait for other processes, before a StorageBusyError.
     """
 
     _open: sqlite3.Connection | None = None
@@ -262,11 +266,11 @@ class SQLiteStorage(SQLStorage):
         values: Sequence[object] = (),
         patience: float | None = None,
     ) -> sqlite3.Cursor:
-        """Execute what may have to wait for another process.
+        """Execute a statement that may have to wait for another process.
 
-        SQLite itself waits longer and longer between its attempts, so that among many
-        processes some starve for seconds. With short waits of random length everybody
-        has the same chance.
+        SQLite itself waits longer and longer between its attempts, so that some of many
+        processes starve for seconds. With short waits of random length, all processes
+        have the same chance.
         """
         deadline = math.inf
         while True:
@@ -364,7 +368,13 @@ class SQLiteStorage(SQLStorage):
             self._open = None
 
     def _compare_files(self) -> None:
-        """Refuse to go on with files that nobody else will find."""
+        """Check that the open files are still the ones at their paths.
+
+        Otherwise this process would continue with files that no other process finds.
+
+        Raises:
+            StorageError: a file was removed, renamed or replaced.
+        """
         for path, opened in self._files.items():
             try:
                 found = os.stat(path)
@@ -374,7 +384,7 @@ class SQLiteStorage(SQLStorage):
                 raise self._moved()
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
-        """Check the tables, or make them for whoever creates a study; nobody else writes here."""
+        """Check the tables. If there are none, and a study is being created, make them."""
         if self._has_tables(connection):
             return
         if not create:
