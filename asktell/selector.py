@@ -535,6 +535,7 @@ class Selector(Selection):
         self._set(named, method, initial(problem))
 
     def _set(self, prompts: Prompts, method: Method, state: State) -> None:
+        """Set all attributes. `__init__`, `from_json` and `_at` begin here."""
         self._first = prompts  # without prompts that were added later
         self._known: tuple[tuple[Grown, ...], Prompts] = state.growth[:0], prompts
         self._method = method
@@ -548,6 +549,7 @@ class Selector(Selection):
         fresh_after_fork(self, Selector._renew_lock)
 
     def _renew_lock(self) -> None:
+        """Make a new lock, at first and in a forked process, where a thread of the parent may hold the old one."""
         self._lock = RLock()
 
     # Asking
@@ -567,6 +569,7 @@ class Selector(Selection):
             return [prompts.trial(each.trial, each.arm, each.example) for each in asked]
 
     def _ask_next(self) -> events.Asked | None:
+        """Assign the next evaluation, and return it. None if there is none now."""
         pull = self._next_pull()
         # The plan is used up: the method decides, and usually plans more evaluations
         if pull is None:
@@ -590,10 +593,12 @@ class Selector(Selection):
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
     def _make_due_decisions(self) -> None:
+        """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         while self._state.may_decide and (decided := self._decided()) is not None:
             self._take(decided)
 
     def _decided(self) -> Decided | None:
+        """Return the next decision, None if the method needs more scores first."""
         with one_thread:
             return self._decide(self._method, self._state)
 

@@ -199,9 +199,11 @@ class Board:
 
     @property
     def _is_busy(self) -> bool:
+        """True while evaluations of this run are running, repeated ones included."""
         return bool(self._repeats_out or self.selector.pending)
 
     def _ask(self, n: int) -> list[Trial]:
+        """Ask the selection for up to n trials, unless `until` ends the run."""
         # Once it is enough, it stays enough: the running evaluations may change what
         # `until` sees.
         self._is_enough = self._is_enough or (
@@ -269,6 +271,7 @@ class Board:
         self._announce()
 
     def _found(self, outcome: Outcome) -> Finding:
+        """Check an outcome."""
         # Only a study stores details
         return Finding.of(self.selector, outcome, with_details=self._study is not None)
 
@@ -382,6 +385,7 @@ class Board:
             self.selector.observe(trial, None, trial.example, found.cost)
 
     def _announce(self) -> None:
+        """Show the trials that were recorded since the last call in the bar, and call `on_tell` for each."""
         while self._told:
             trial = self._told.popleft()
             self._bar.show()
@@ -390,6 +394,7 @@ class Board:
 
 
 def _log_failure(trial: Trial, found: Finding) -> None:
+    """Log the failure of a trial with its prompt and its example."""
     assert found.error is not None
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
     _log.warning(

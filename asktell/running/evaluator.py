@@ -173,6 +173,12 @@ def _check_signature(
     signature: inspect.Signature,
     names: tuple[str, ...],
 ) -> None:
+    """Check that an evaluator can be called with the arguments of these names.
+
+    Raises:
+        InvalidArgumentError: it takes other arguments. A class in the place of an object
+            is the usual mistake.
+    """
     try:
         signature.bind(
             *(
@@ -298,6 +304,7 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
 
 
 def _as_cost(value: Any) -> float | None:
+    """Return a cost as a float, None if it is not a finite number of at least 0."""
     usable = isinstance(value, Real) and not isinstance(value, bool)
     return float(value) if usable and 0 <= value < math.inf else None
 
@@ -323,6 +330,7 @@ def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _finite(score: Any) -> float | None:
+    """Return a score as a finite float, None if it is not one."""
     try:
         value = float(score)
     except (TypeError, ValueError, OverflowError):
@@ -331,6 +339,7 @@ def _finite(score: Any) -> float | None:
 
 
 def _is_json(value: object) -> bool:
+    """True if JSON can represent a value."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

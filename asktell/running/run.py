@@ -313,6 +313,7 @@ class _Crew:
             _rescue(self._board, self._how, started)
 
     def _broken(self, error: BaseException) -> EvaluatorError:
+        """Return the error that ends the run. Its evaluations are not waited for."""
         self._is_broken = True
         return EvaluatorError(
             f"The executor broke down: {error!r}. Its trials were released."
@@ -362,6 +363,7 @@ def _newly_unwanted(
 
 
 def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
+    """Call the evaluator's `cancel` for each trial. An error is logged, and the evaluation continues."""
     for trial in group:
         try:
             cancel(trial)
@@ -374,6 +376,7 @@ def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
+    """Log how many evaluations the end of the run waits for."""
     if n := sum(not each.done() for each in running):
         _log.warning(
             "The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.",
@@ -442,6 +445,7 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
 
 
 def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
+    """Yield the trials in groups of `size`. The last group may be smaller."""
     for start in range(0, len(trials), size):
         yield trials[start : start + size]
 

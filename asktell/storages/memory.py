@@ -87,6 +87,7 @@ class MemoryStorage(AbstractStorage):
         fresh_after_fork(self, MemoryStorage._renew_locks)
 
     def _renew_locks(self) -> None:
+        """Make new locks in a forked process, where a thread of the parent may hold the old ones."""
         self._lock = RLock()
         for log in self._logs.values():
             log.lock = RLock()
@@ -156,6 +157,7 @@ class MemoryStorage(AbstractStorage):
         pass
 
     def _log(self, key: int) -> _Log:
+        """Return a study. Raises a StudyNotFoundError if it was deleted."""
         log = self._logs.get(key)
         if log is None:
             raise study_gone(self.url)
@@ -163,6 +165,7 @@ class MemoryStorage(AbstractStorage):
 
 
 def _lines(log: _Log, after: int, most: int = MOST) -> list[Line]:
+    """Return up to `most` lines after a position."""
     return [
         Line(position, text)
         for position, text in enumerate(

@@ -147,6 +147,11 @@ class SQLStorage(AbstractStorage):
         return Snapshot(position, head, [part for (part,) in parts])
 
     def _check_schema(self, version: object) -> None:
+        """Check the version of the tables.
+
+        Raises:
+            StorageError: another version of asktell made them.
+        """
         if version != SCHEMA_VERSION:
             raise StorageError(
                 f"{self.where} has schema version {version!r}, and this asktell reads version {SCHEMA_VERSION}. "

@@ -63,6 +63,7 @@ _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial
 
 
 def _identity(path: str) -> _Identity:
+    """Return the device and the inode of the file at a path, None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -71,6 +72,8 @@ def _identity(path: str) -> _Identity:
 
 
 class _Transaction(SQLTransaction):
+    """Reads and writes with the connection of the storage, which is inside a transaction."""
+
     def __init__(
         self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage"
     ) -> None:
@@ -106,6 +109,7 @@ class _Transaction(SQLTransaction):
     def _refused(
         self, error: sqlite3.IntegrityError, taken: StorageError
     ) -> AsktellError:
+        """Return the error for a row that the tables refuse: it exists already, or its study was deleted."""
         is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
         # Its foreign key leads nowhere
         return taken if is_key else study_gone(self._where)
@@ -250,6 +254,7 @@ class SQLiteStorage(SQLStorage):
     def _committed(
         self, connection: sqlite3.Connection
     ) -> Iterator[sqlite3.Connection]:
+        """Commit a transaction at the end of the `with` block, or roll it back after an exception."""
         try:
             self._patiently(connection, "BEGIN IMMEDIATE")
             yield connection
@@ -362,6 +367,7 @@ class SQLiteStorage(SQLStorage):
         return connection
 
     def _disconnect(self) -> None:
+        """Close the connection. The next call opens a new one."""
         if self._open is not None:
             with suppress(sqlite3.Error):
                 self._open.close()
@@ -403,6 +409,11 @@ class SQLiteStorage(SQLStorage):
                     connection.execute(statement)
 
     def _has_tables(self, connection: sqlite3.Connection) -> bool:
+        """True if the file has tables of this version.
+
+        Raises:
+            StorageError: the tables have another version.
+        """
         if not connection.execute(
             "SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'"
         ).fetchone():
@@ -432,11 +443,13 @@ class SQLiteStorage(SQLStorage):
         return StorageError(f"{self.path!r} cannot be used: {error}. {cure}".rstrip())
 
     def _busy(self, patience: float) -> StorageBusyError:
+        """Return the error for a file that other processes have locked for too long."""
         return StorageBusyError(
             f"{self.path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
         )
 
     def _moved(self) -> StorageError:
+        """Return the error for files that are not at their paths any more."""
         return StorageError(
             f"{self.path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was "
             "just done is not confirmed. Put the files back where they were, and try again; or close this, and open "
@@ -468,12 +481,14 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
+    """Let the threads of the parent use SQLite again."""
     while _held:
         _held.pop()._lock.release()
     _forking.release()
 
 
 def _after_fork_in_child() -> None:
+    """Begin without connections. An inherited one that is inside a transaction is kept, but not used."""
     global _forking
     _forking = RLock()
     _held.clear()

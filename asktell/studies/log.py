@@ -183,6 +183,7 @@ class LoggedSelector:
             self._prepared = state, decide(self.selector.method, state)
 
     def _decide(self, method: Method, state: State) -> events.Decided | None:
+        """Return the decision that `prepare` computed for this state, or compute it."""
         prepared = self._prepared
         return (
             prepared[1]
@@ -288,6 +289,7 @@ def evaluations(
 def _evaluations(
     base: State, lines: Iterable[str], prompts: Prompts
 ) -> Iterator[Evaluation]:
+    """Yield the evaluations without details."""
     problem = base.problem
     counted = problem.on_failure if isinstance(problem.on_failure, dict) else None
     yield from evaluations_of(base, prompts.ids)

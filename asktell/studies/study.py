@@ -236,6 +236,7 @@ class Study(AbstractStudy):
         owned: bool,
         method: Method | None,
     ) -> Self:
+        """Return the study with this key in a storage. `owned`: close the storage with the study."""
         document = documents.from_bytes(storage.document(key))
         return cls(
             Replica(storage, key, document.logged(method)),

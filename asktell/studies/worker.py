@@ -187,6 +187,7 @@ class Worker:
         return patiently(lambda: operation(*args))
 
     def _beat(self, beat: Callable[[], None]) -> None:
+        """Call `beat` three times per lease, while this worker has trials."""
         while not self._stop.wait(self.lease / 3):
             if self.out or self.at_hand:
                 beat()
