@@ -535,6 +535,7 @@ class Selector(Selection):
         self._set(named, method, initial(problem))
 
     def _set(self, prompts: Prompts, method: Method, state: State) -> None:
+        """Set all attributes. `__init__`, `from_json` and `_at` begin here."""
         self._first = prompts  # without prompts that were added later
         self._known: tuple[tuple[Grown, ...], Prompts] = state.growth[:0], prompts
         self._method = method
@@ -548,31 +549,30 @@ class Selector(Selection):
         fresh_after_fork(self, Selector._renew_lock)
 
     def _renew_lock(self) -> None:
+        """Make a new lock, at first and in a forked process, where a thread of the parent may hold the old one."""
         self._lock = RLock()
 
     # Asking
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:
+            prompts = self._prompts
             if n == 1:  # most asks: a sixth faster
                 one = self._ask_next()
-                return (
-                    []
-                    if one is None
-                    else [self._prompts.trial(one.trial, one.arm, one.example)]
-                )
+                if one is None:
+                    return []
+                return [prompts.trial(one.trial, one.arm, one.example)]
             asked = list(islice(iter(self._ask_next, None), n))
             # Grouped by prompt, for prefix caches; stable, so that a prompt's examples
             # keep their order.
             asked.sort(key=operator.attrgetter("arm"))
-            return [
-                self._prompts.trial(each.trial, each.arm, each.example)
-                for each in asked
-            ]
+            return [prompts.trial(each.trial, each.arm, each.example) for each in asked]
 
     def _ask_next(self) -> events.Asked | None:
+        """Assign the next evaluation, and return it. None if there is none now."""
         pull = self._next_pull()
-        if pull is None:  # the plan is used up
+        # The plan is used up: the method decides, and usually plans more evaluations
+        if pull is None:
             self._make_due_decisions()
             pull = self._next_pull()
             if pull is None:
@@ -593,10 +593,12 @@ class Selector(Selection):
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
     def _make_due_decisions(self) -> None:
+        """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         while self._state.may_decide and (decided := self._decided()) is not None:
             self._take(decided)
 
     def _decided(self) -> Decided | None:
+        """Return the next decision, None if the method needs more scores first."""
         with one_thread:
             return self._decide(self._method, self._state)
 
@@ -630,7 +632,8 @@ class Selector(Selection):
             check_same(self._state, id_, vector)
             return False
         self._take(events.Told(id_, vector, cost))
-        self._decide_when_nothing_is_pending()
+        if self._sink is None:  # not of a study, which decides in `ask`
+            self._decide_when_nothing_is_pending()
         return True
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
@@ -645,7 +648,7 @@ class Selector(Selection):
                         )
                     outcomes.append(self.tell(tell.trial, tell.scores, tell.cost))
                 except Exception as error:
-                    # Of any kind: the scores of the next trial were paid for, too
+                    # Errors of any kind: the scores of the next trial were paid for, too
                     outcomes.append(error)
         return all_taken(outcomes)
 

@@ -191,6 +191,7 @@ class Board:
             if self._is_busy:
                 return []
             raise self._failures.stop()
+        # Repeats come first, because most of them are due soon after the first evaluation
         while not (trials := self._repeat(n) or self._ask(n)) and not self._is_busy:
             if self._is_enough or not self._waits or not self.selector.wait():
                 return self._repeat(n, late=True)
@@ -198,9 +199,13 @@ class Board:
 
     @property
     def _is_busy(self) -> bool:
+        """True while evaluations of this run are running, repeated ones included."""
         return bool(self._repeats_out or self.selector.pending)
 
     def _ask(self, n: int) -> list[Trial]:
+        """Ask the selection for up to n trials, unless `until` ends the run."""
+        # Once it is enough, it stays enough: the running evaluations may change what
+        # `until` sees.
         self._is_enough = self._is_enough or (
             self._until is not None and self._until(self.selector)
         )
@@ -266,6 +271,7 @@ class Board:
         self._announce()
 
     def _found(self, outcome: Outcome) -> Finding:
+        """Check an outcome."""
         # Only a study stores details
         return Finding.of(self.selector, outcome, with_details=self._study is not None)
 
@@ -346,6 +352,7 @@ class Board:
             for tell, outcome in zip(tells, error.outcomes, strict=True):
                 if isinstance(outcome, Exception):
                     refused[tell.trial.id] = outcome
+        # An item leaves the list last, so that an interrupt loses no score
         while self._taken:
             trial, found = self._taken[0]
             self._conclude(
@@ -378,6 +385,7 @@ class Board:
             self.selector.observe(trial, None, trial.example, found.cost)
 
     def _announce(self) -> None:
+        """Show the trials that were recorded since the last call in the bar, and call `on_tell` for each."""
         while self._told:
             trial = self._told.popleft()
             self._bar.show()
@@ -386,6 +394,7 @@ class Board:
 
 
 def _log_failure(trial: Trial, found: Finding) -> None:
+    """Log the failure of a trial with its prompt and its example."""
     assert found.error is not None
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
     _log.warning(

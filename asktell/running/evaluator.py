@@ -173,6 +173,12 @@ def _check_signature(
     signature: inspect.Signature,
     names: tuple[str, ...],
 ) -> None:
+    """Check that an evaluator can be called with the arguments of these names.
+
+    Raises:
+        InvalidArgumentError: it takes other arguments. A class in the place of an object
+            is the usual mistake.
+    """
     try:
         signature.bind(
             *(
@@ -261,6 +267,7 @@ class Finding(NamedTuple):
     @classmethod
     def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
         """Check an outcome. Scores or a cost that the selector would refuse become an error."""
+        # A failure has details as well: a response may show why there are no scores
         details = details_of(selector, outcome) if with_details else None
         # Adapters set its `cost` to the price of a request that failed
         if isinstance(outcome, BaseException):
@@ -271,6 +278,8 @@ class Finding(NamedTuple):
                 details,
             )
         scores, cost = goal_scores(selector, outcome)
+        # Checked before it is recorded, because invalid scores are a failure of the
+        # evaluation, which counts towards `max_failures_in_a_row`.
         try:
             vector = selector.goal.vector(scores)
             needed_cost(cost, selector.max_cost)
@@ -295,6 +304,7 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
 
 
 def _as_cost(value: Any) -> float | None:
+    """Return a cost as a float, None if it is not a finite number of at least 0."""
     usable = isinstance(value, Real) and not isinstance(value, bool)
     return float(value) if usable and 0 <= value < math.inf else None
 
@@ -320,6 +330,7 @@ def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _finite(score: Any) -> float | None:
+    """Return a score as a finite float, None if it is not one."""
     try:
         value = float(score)
     except (TypeError, ValueError, OverflowError):
@@ -328,6 +339,7 @@ def _finite(score: Any) -> float | None:
 
 
 def _is_json(value: object) -> bool:
+    """True if JSON can represent a value."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -58,6 +58,7 @@ class Bar:
 
     @property
     def _done(self) -> float:
+        """The evaluations made or, if the budget is a cost, the money spent, at most the budget."""
         max_cost = self._selector.max_cost
         return (
             self._selector.spent
@@ -66,6 +67,7 @@ class Bar:
         )
 
     def _look(self) -> None:
+        """Compute the result so far, and show it behind the bar."""
         started = time.monotonic()
         result = self._selector.result()
         looked = time.monotonic()

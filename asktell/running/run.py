@@ -186,29 +186,21 @@ def run(
         )
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
+    here_at_once = at_once if how.in_batches else 1  # without an executor
     with open_board(
         selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
     ) as board:
-        _check_prompts(evaluator, board)
-        # Read only after check_prompts: candidates may have a temperature as a factor
-        if repeatable is None:
-            board.repeatable = bool(getattr(evaluator, "repeatable", False))
-        if callable(begin := getattr(evaluator, "begin", None)):
-            begin(board.selector.result)
-        _remark(evaluator, board)
+        _begin(evaluator, board, repeatable)
         if how.is_async:
-            import asyncio
-
-            outside_of_loops(lambda: asyncio.run(_run_async(board, how, at_once, size)))
+            outside_of_loops(lambda: _run_loop(board, how, at_once, size))
         elif executor is not None:
             _run_executor(board, how, executor, at_once, size)
         elif how.can_stop:
+            # In a thread, so that this one can call `cancel`
             with ThreadPoolExecutor(1) as thread:
-                _run_executor(
-                    board, how, thread, at_once if how.in_batches else 1, size
-                )
+                _run_executor(board, how, thread, here_at_once, size)
         else:
-            _run_here(board, how, at_once if how.in_batches else 1, size)
+            _run_here(board, how, here_at_once, size)
         _remark(evaluator, board)
         return board.selector.result()
 
@@ -221,10 +213,12 @@ def _remark(evaluator: Evaluator, board: Board) -> None:
                 board.selector.remark(text, topic=topic, doubtful=doubtful)
 
 
-def _check_prompts(evaluator: Evaluator, board: Board) -> None:
-    """Call the evaluator's `check_prompts`, if it has one, before anything is spent, and always for candidates."""
+def _begin(evaluator: Evaluator, board: Board, repeatable: bool | None) -> None:
+    """Call the methods of an evaluator that come before the first evaluation, if it has them."""
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
+        # The prompts of a continued selection were checked before. Candidates are checked
+        # again, because an evaluator may read from them whether it is repeatable.
         if not result.spent or result.prompts[0].candidate is not None:
             check(
                 {
@@ -232,6 +226,12 @@ def _check_prompts(evaluator: Evaluator, board: Board) -> None:
                     for entry in result.prompts
                 }
             )
+    # Read only after check_prompts: candidates may have a temperature as a factor
+    if repeatable is None:
+        board.repeatable = bool(getattr(evaluator, "repeatable", False))
+    if callable(begin := getattr(evaluator, "begin", None)):
+        begin(board.selector.result)
+    _remark(evaluator, board)
 
 
 def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
@@ -313,6 +313,7 @@ class _Crew:
             _rescue(self._board, self._how, started)
 
     def _broken(self, error: BaseException) -> EvaluatorError:
+        """Return the error that ends the run. Its evaluations are not waited for."""
         self._is_broken = True
         return EvaluatorError(
             f"The executor broke down: {error!r}. Its trials were released."
@@ -362,6 +363,7 @@ def _newly_unwanted(
 
 
 def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
+    """Call the evaluator's `cancel` for each trial. An error is logged, and the evaluation continues."""
     for trial in group:
         try:
             cancel(trial)
@@ -374,6 +376,7 @@ def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
+    """Log how many evaluations the end of the run waits for."""
     if n := sum(not each.done() for each in running):
         _log.warning(
             "The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.",
@@ -387,6 +390,13 @@ def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> N
         if each.done() and not each.cancelled():
             outcome = each.exception() or each.result()
             board.rescue(group, outcome if how.in_batches else [outcome])
+
+
+def _run_loop(board: Board, how: Calling, at_once: int, size: int) -> None:
+    """Evaluate in a new event loop."""
+    import asyncio
+
+    asyncio.run(_run_async(board, how, at_once, size))
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
@@ -435,6 +445,7 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
 
 
 def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
+    """Yield the trials in groups of `size`. The last group may be smaller."""
     for start in range(0, len(trials), size):
         yield trials[start : start + size]
 

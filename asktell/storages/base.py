@@ -30,13 +30,25 @@ class Transaction(Protocol):
     """A transaction, which is committed as a whole or not at all. Transactions of the same study exclude each other."""
 
     def read(self, after: int) -> Sequence[Line]:
-        """Return the lines after a position, in order, with the last ones that other processes have committed."""
+        """Return the lines after a position, in order.
+
+        They include all lines that other processes have committed: no other
+        transaction of the study can append a line until this one ends.
+        """
 
     def append(self, line: Line) -> None:
-        """Append the next line, in ASCII. Raises a StorageError if its position is taken."""
+        """Append the next line, in ASCII.
+
+        Raises:
+            StorageError: the position is taken.
+        """
 
     def attach(self, trial: int, details: str) -> None:
-        """Store details of a trial, in ASCII. Raises a StorageError if the trial has details already."""
+        """Store details of a trial, in ASCII.
+
+        Raises:
+            StorageError: the trial has details already.
+        """
 
     def now(self) -> float:
         """Return the time by the storage's clock, in seconds since 1970, at the transaction's start or later."""
@@ -47,7 +59,11 @@ class Transaction(Protocol):
     def save(
         self, position: int, head: bytes, part: bytes, replace: bool = False
     ) -> None:
-        """Replace the position and the head of the snapshot, and add a part. With `replace`, remove the other parts."""
+        """Save a snapshot: replace its position and its head, and add a part.
+
+        The parts before stay, so that a snapshot of a long study writes only its new
+        rows. With `replace`, they are removed.
+        """
 
 
 class AbstractStorage(ABC):
@@ -69,9 +85,13 @@ class AbstractStorage(ABC):
         lines: Iterable[str] = (),
         details: Iterable[tuple[int, str]] = (),
     ) -> int:
-        """Create a study with the first lines of its log, durably, and return its key, which is never used again.
+        """Create a study durably, and return its key. Keys of deleted studies are not used again.
 
-        `details` are (trial, text). They are read after the lines.
+        Args:
+            name: the study's name.
+            document: the fixed settings of the study.
+            lines: the first lines of its log.
+            details: (trial, text). They are read after the lines.
 
         Raises:
             StudyExistsError: a study with this name exists.
@@ -95,7 +115,10 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
-        """Return up to `most` lines of a log after a position, in order. Does not wait for transactions."""
+        """Return up to `most` lines of a log after a position, in order.
+
+        Does not wait for transactions: it returns the lines that are committed now.
+        """
 
     @abstractmethod
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:

@@ -23,12 +23,14 @@ _shared: dict[str, "MemoryStorage"] = {}
 
 
 def shared(name: str) -> "MemoryStorage":
-    """The storage `memory://name` of this process."""
+    """Return the storage `memory://name` of this process, which is made when it is first needed."""
     return _shared.setdefault(name, MemoryStorage(f"memory://{name}"))
 
 
 @dataclass
 class _Log:
+    """A study. `lock` is held during a transaction."""
+
     name: str
     document: bytes
     lines: list[str]
@@ -38,6 +40,8 @@ class _Log:
 
 
 class _Transaction:
+    """Collects changes, which the storage applies at the end of the transaction."""
+
     def __init__(self, log: _Log, storage: "MemoryStorage") -> None:
         self._log = log
         self._url = storage.url
@@ -83,6 +87,7 @@ class MemoryStorage(AbstractStorage):
         fresh_after_fork(self, MemoryStorage._renew_locks)
 
     def _renew_locks(self) -> None:
+        """Make new locks in a forked process, where a thread of the parent may hold the old ones."""
         self._lock = RLock()
         for log in self._logs.values():
             log.lock = RLock()
@@ -137,6 +142,7 @@ class MemoryStorage(AbstractStorage):
         with log.lock:
             transaction = _Transaction(log, self)
             yield transaction
+            # Raises an error if the study was deleted meanwhile
             self._log(key).lines.extend(transaction.new)
             log.details.update(transaction.details)
             log.snapshot = transaction.snapshot
@@ -151,6 +157,7 @@ class MemoryStorage(AbstractStorage):
         pass
 
     def _log(self, key: int) -> _Log:
+        """Return a study. Raises a StudyNotFoundError if it was deleted."""
         log = self._logs.get(key)
         if log is None:
             raise study_gone(self.url)
@@ -158,6 +165,7 @@ class MemoryStorage(AbstractStorage):
 
 
 def _lines(log: _Log, after: int, most: int = MOST) -> list[Line]:
+    """Return up to `most` lines after a position."""
     return [
         Line(position, text)
         for position, text in enumerate(

@@ -1,16 +1,18 @@
-"""Studies in a PostgreSQL database: several machines. By psycopg 3.
+"""Studies in a PostgreSQL database, for workers on several machines. Uses psycopg 3.
 
-A transaction locks its study's row. Locking and reading are one round trip, appending
-and committing another. `synchronous_commit` is off, so that nobody waits for the disk
-(or a standby server) while he keeps the others out: the server's log keeps the order,
-so that a crash takes at most the last of it, and never what came before a synchronous
-commit. What must be durable is followed by one, of a transaction that holds no lock;
-the server writes those of many processes at once. It is sent together with the commit
-before it.
+A transaction locks the row of its study. Locking and reading take one round trip,
+appending and committing another one.
 
-A storage has a pool of connections, which is made when it first needs one. A server
-that is gone is noticed by TCP (`tcp_user_timeout`, keepalives), and one that takes too
-long ends the statement itself (`statement_timeout`).
+`synchronous_commit` is off, so that no worker waits for the disk or for a standby
+server while it holds the lock. The server's log keeps the order of commits. So a crash
+loses at most the last commits, and never one that came before a synchronous commit. A
+durable transaction is therefore followed by a synchronous commit of a transaction that
+holds no lock. Both are sent together, and the server syncs those of many processes at
+once.
+
+A storage has a pool of connections, which is made when it is first needed. TCP notices
+a server that has vanished (`tcp_user_timeout`, keepalives). The server itself ends a
+statement that takes too long (`statement_timeout`).
 """
 
 import math
@@ -36,7 +38,7 @@ with needs_extra("postgresql"):
 Connection: TypeAlias = psycopg.Connection[Any]
 
 CONNECTIONS = 8
-"""The most that a storage opens."""
+"""The largest number of connections that a storage opens."""
 _SECONDS_TO_CONNECT = 10
 _SECONDS_OF_GRACE = 5.0  # for a server's answer, beyond the patience with others
 _SECONDS_UNUSED = 60.0  # after which a connection is closed
@@ -68,7 +70,7 @@ _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
 class _Transaction(SQLTransaction):
-    """Begins when it first reads, to save a round trip; what it writes is sent with the commit, for the same reason."""
+    """A transaction, in two round trips: it begins with its first read, and sends its writes with the commit."""
 
     def __init__(
         self,

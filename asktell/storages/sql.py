@@ -1,6 +1,16 @@
-"""What SQLite and PostgreSQL have in common: the tables, and the statements that both understand.
+"""The tables of SQLite and PostgreSQL, and the statements that both understand.
 
-A value's place is marked by ?, as SQLite has it.
+Statements mark the place of a value by `?`, as SQLite does. `postgresql` translates
+them.
+
+| table              | a row is                                                       |
+|--------------------|----------------------------------------------------------------|
+| asktell_schema     | the version of the tables                                      |
+| asktell_studies    | a study: its name and its document                             |
+| asktell_log        | a line of a study's log, at its position                       |
+| asktell_snapshots  | a study's snapshot: its position, its head, the number of parts |
+| asktell_parts      | a part of a snapshot                                           |
+| asktell_details    | the details of a trial                                         |
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +28,7 @@ from asktell.storages.base import (
 )
 
 SCHEMA_VERSION = 1
-"""Of the tables. `create` makes them; nothing else changes them."""
+"""The version of the tables. `create` makes them, and no other method changes them."""
 
 READ: LiteralString = (
     "SELECT position, entries FROM asktell_log "
@@ -40,7 +50,14 @@ def tables(
     blob: LiteralString,
     by_key: LiteralString,
 ) -> LiteralString:
-    """The statements that make the tables, given the types of columns and the options of tables kept by their key."""
+    """Return the statements that make the tables.
+
+    Args:
+        key: the type of a column of new keys.
+        integer: the type of whole numbers of 64 bits.
+        blob: the type of bytes.
+        by_key: the option of a table whose rows are stored in the order of their key.
+    """
     study: LiteralString = (
         f"study {integer} NOT NULL REFERENCES asktell_studies ON DELETE CASCADE"
     )
@@ -65,7 +82,7 @@ class SQLTransaction(ABC):
 
     @abstractmethod
     def _execute(self, sql: LiteralString, *values: object) -> list[Any]:
-        """The rows that a statement gives."""
+        """Execute a statement, and return its rows."""
 
     def head(self) -> Snapshot | None:
         rows = self._execute(_HEAD, self._key)
@@ -77,6 +94,8 @@ class SQLTransaction(ABC):
         if replace:
             self._execute("DELETE FROM asktell_parts WHERE study = ?", self._key)
         rows = self._execute(_HEAD, self._key)
+        # The snapshot has the number of its parts, so that readers ignore a part that
+        # was added after they read the head.
         number = 1 + rows[0][1] if rows and not replace else 1
         self._execute(
             "INSERT INTO asktell_parts VALUES (?, ?, ?)", self._key, number, part
@@ -89,14 +108,14 @@ class SQLTransaction(ABC):
 
 
 class SQLStorage(AbstractStorage):
-    """Reads the tables."""
+    """The methods of a storage that only read the tables."""
 
     where: str
-    """The place, in messages."""
+    """The place of the storage, as messages show it."""
 
     @abstractmethod
     def _query(self, sql: LiteralString, *values: object) -> list[Any]:
-        """The rows that a statement gives."""
+        """Execute a statement that reads, and return its rows."""
 
     def find(self, name: str) -> int:
         rows = self._query("SELECT key FROM asktell_studies WHERE name = ?", name)
@@ -128,6 +147,11 @@ class SQLStorage(AbstractStorage):
         return Snapshot(position, head, [part for (part,) in parts])
 
     def _check_schema(self, version: object) -> None:
+        """Check the version of the tables.
+
+        Raises:
+            StorageError: another version of asktell made them.
+        """
         if version != SCHEMA_VERSION:
             raise StorageError(
                 f"{self.where} has schema version {version!r}, and this asktell reads version {SCHEMA_VERSION}. "

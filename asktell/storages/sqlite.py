@@ -1,12 +1,12 @@
 """Studies in a SQLite file: several processes on one machine. Not for network file systems.
 
-In WAL mode readers wait for nobody, and writers for each other. `PRAGMA synchronous` is
-set for each transaction: with FULL, COMMIT returns once it is on the disk, with
-everything that was committed before; with NORMAL it does not wait.
+In WAL mode readers do not wait, and writers wait for each other. `PRAGMA synchronous`
+is set for each transaction. With FULL, COMMIT returns once the transaction and all
+earlier ones are on the disk. With NORMAL, it does not wait.
 
-SQLite goes on writing to a file that has lost its name, and to a write-ahead log that
-nobody else will read. So every operation compares the files at the path with those that
-are open, before it begins and before anything is confirmed.
+SQLite continues to write to a file that has lost its name, and to a write-ahead log
+that no other process will read. So every operation compares the files at the path with
+the open ones, before it begins and before it confirms anything.
 """
 
 import json
@@ -46,7 +46,7 @@ _TABLES = tables(
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 
 _Identity: TypeAlias = tuple[int, int] | None
-"""Device and inode; None where there is no file."""
+"""Device and inode of a file. None if there is no file."""
 
 _CURES = {
     sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
@@ -63,6 +63,7 @@ _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial
 
 
 def _identity(path: str) -> _Identity:
+    """Return the device and the inode of the file at a path, None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -71,6 +72,8 @@ def _identity(path: str) -> _Identity:
 
 
 class _Transaction(SQLTransaction):
+    """Reads and writes with the connection of the storage, which is inside a transaction."""
+
     def __init__(
         self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage"
     ) -> None:
@@ -106,6 +109,7 @@ class _Transaction(SQLTransaction):
     def _refused(
         self, error: sqlite3.IntegrityError, taken: StorageError
     ) -> AsktellError:
+        """Return the error for a row that the tables refuse: it exists already, or its study was deleted."""
         is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
         # Its foreign key leads nowhere
         return taken if is_key else study_gone(self._where)
@@ -114,9 +118,13 @@ class _Transaction(SQLTransaction):
 class SQLiteStorage(SQLStorage):
     """Studies in one file, made when the first study is.
 
-    It is opened when it is first needed; its folder must exist. For several threads,
-    and goes on in a forked process. `patience` is the number of seconds to wait for
-    other processes before StorageBusyError.
+    The file is opened when it is first needed. Its folder must exist. May be used from
+    several threads, and also in a forked process.
+
+    Args:
+        path: the path of the file.
+        clock: returns seconds since 1970.
+        patience: seconds to wait for other processes, before a StorageBusyError.
     """
 
     _open: sqlite3.Connection | None = None
@@ -191,11 +199,13 @@ class SQLiteStorage(SQLStorage):
                     )
                 return
             # There are no tables yet
-            with self._translated(patience), suppress(StudyNotFoundError):
+            with suppress(StudyNotFoundError):
                 connection = self._connection()
                 self._compare_files()
                 self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
                 connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise self._translated(error, patience) from error
         finally:
             self._lock.release()
 
@@ -207,34 +217,44 @@ class SQLiteStorage(SQLStorage):
     # Reading and writing
 
     def _query(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, self._translated():
-            rows = self._patiently(self._connection(), sql, values).fetchall()
-            self._compare_files()
-            return rows
+        with self._lock:
+            try:
+                rows = self._patiently(self._connection(), sql, values).fetchall()
+                self._compare_files()
+                return rows
+            except sqlite3.Error as error:
+                raise self._translated(error, self._patience) from error
 
     @contextmanager
     def _writing(
         self, durable: bool, create: bool = False
     ) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translated():
-            connection = self._connection(create)
-            self._compare_files()
-            connection.execute(
-                f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
-            )
-            with self._committed(connection):
-                before = connection.total_changes
-                yield connection
-                if durable and connection.total_changes == before:
-                    # COMMIT syncs nothing if nothing is written, and what was found may
-                    # not be on the disk yet.
-                    connection.execute("PRAGMA user_version = 0")
-            self._compare_files()
+        """Give a connection for one transaction, which is committed at the end of the `with` block.
+
+        A durable transaction is on the disk when the block ends.
+        """
+        with self._lock:
+            try:
+                connection = self._connection(create)
+                self._compare_files()
+                synchronous = "FULL" if durable else "NORMAL"
+                connection.execute(f"PRAGMA synchronous = {synchronous}")
+                with self._committed(connection):
+                    before = connection.total_changes
+                    yield connection
+                    if durable and connection.total_changes == before:
+                        # COMMIT syncs nothing if nothing is written. But data that this
+                        # process has read may not be on the disk yet.
+                        connection.execute("PRAGMA user_version = 0")
+                self._compare_files()
+            except sqlite3.Error as error:
+                raise self._translated(error, self._patience) from error
 
     @contextmanager
     def _committed(
         self, connection: sqlite3.Connection
     ) -> Iterator[sqlite3.Connection]:
+        """Commit a transaction at the end of the `with` block, or roll it back after an exception."""
         try:
             self._patiently(connection, "BEGIN IMMEDIATE")
             yield connection
@@ -251,11 +271,11 @@ class SQLiteStorage(SQLStorage):
         values: Sequence[object] = (),
         patience: float | None = None,
     ) -> sqlite3.Cursor:
-        """Execute what may have to wait for another process.
+        """Execute a statement that may have to wait for another process.
 
-        SQLite itself waits longer and longer between its attempts, so that among many
-        processes some starve for seconds. With short waits of random length everybody
-        has the same chance.
+        SQLite itself waits longer and longer between its attempts, so that some of many
+        processes starve for seconds. With short waits of random length, all processes
+        have the same chance.
         """
         deadline = math.inf
         while True:
@@ -276,14 +296,26 @@ class SQLiteStorage(SQLStorage):
     # The connection
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
+        """Return the open connection, or open one."""
         if (
             self._open is not None
             and self._still
             and os.path.exists(f"{os.path.realpath(self.path)}-wal")
         ):
-            self._disconnect()  # somebody writes, and what was read once may be old
-        if self._open is not None:
-            return self._open
+            # Another process writes, and what this one has read may be old
+            self._disconnect()
+        if self._open is None:
+            self._open = self._connect(create)
+        return self._open
+
+    def _connect(self, create: bool) -> sqlite3.Connection:
+        """Open the file, and remember which files it consists of.
+
+        Raises:
+            StudyNotFoundError: there is no file, or it has no studies.
+            StorageError: the path leads to another file than the one that was open
+                before.
+        """
         before = _identity(self.path)
         if self._files.get(self.path, before) != before:
             raise self._moved()
@@ -329,20 +361,26 @@ class SQLiteStorage(SQLStorage):
             self._files = {
                 path: found for path in paths if (found := _identity(path)) is not None
             }
-            self._open = connection
-            return connection
-        finally:
-            if self._open is None:
-                connection.close()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _disconnect(self) -> None:
+        """Close the connection. The next call opens a new one."""
         if self._open is not None:
             with suppress(sqlite3.Error):
                 self._open.close()
             self._open = None
 
     def _compare_files(self) -> None:
-        """Refuse to go on with files that nobody else will find."""
+        """Check that the open files are still the ones at their paths.
+
+        Otherwise this process would continue with files that no other process finds.
+
+        Raises:
+            StorageError: a file was removed, renamed or replaced.
+        """
         for path, opened in self._files.items():
             try:
                 found = os.stat(path)
@@ -352,7 +390,7 @@ class SQLiteStorage(SQLStorage):
                 raise self._moved()
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
-        """Check the tables, or make them for whoever creates a study; nobody else writes here."""
+        """Check the tables. If there are none, and a study is being created, make them."""
         if self._has_tables(connection):
             return
         if not create:
@@ -371,6 +409,11 @@ class SQLiteStorage(SQLStorage):
                     connection.execute(statement)
 
     def _has_tables(self, connection: sqlite3.Connection) -> bool:
+        """True if the file has tables of this version.
+
+        Raises:
+            StorageError: the tables have another version.
+        """
         if not connection.execute(
             "SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'"
         ).fetchone():
@@ -382,30 +425,31 @@ class SQLiteStorage(SQLStorage):
 
     # Errors
 
-    @contextmanager
-    def _translated(self, patience: float | None = None) -> Iterator[None]:
+    def _translated(self, error: sqlite3.Error, patience: float) -> StorageError:
+        """Return the error to raise in the place of SQLite's, after closing the connection.
+
+        Raises:
+            StorageError: the file was replaced. This is the cause, whatever SQLite
+                reports.
+        """
         try:
-            yield
-        except sqlite3.Error as error:
-            try:
-                self._compare_files()  # of another file no other error says much
-            finally:
-                self._disconnect()  # whatever state it is in: the next call begins anew
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise self._busy(
-                    self._patience if patience is None else patience
-                ) from error
-            raise StorageError(
-                f"{self.path!r} cannot be used: {error}. {_CURES.get(code, '')}".rstrip()
-            ) from error
+            self._compare_files()
+        finally:
+            self._disconnect()  # its state is unknown, so the next call connects again
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return self._busy(patience)
+        cure = _CURES.get(code, "")
+        return StorageError(f"{self.path!r} cannot be used: {error}. {cure}".rstrip())
 
     def _busy(self, patience: float) -> StorageBusyError:
+        """Return the error for a file that other processes have locked for too long."""
         return StorageBusyError(
             f"{self.path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
         )
 
     def _moved(self) -> StorageError:
+        """Return the error for files that are not at their paths any more."""
         return StorageError(
             f"{self.path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was "
             "just done is not confirmed. Put the files back where they were, and try again; or close this, and open "
@@ -437,12 +481,14 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
+    """Let the threads of the parent use SQLite again."""
     while _held:
         _held.pop()._lock.release()
     _forking.release()
 
 
 def _after_fork_in_child() -> None:
+    """Begin without connections. An inherited one that is inside a transaction is kept, but not used."""
     global _forking
     _forking = RLock()
     _held.clear()

@@ -16,7 +16,7 @@ from asktell.problem.goals import Scores
 from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
-from asktell.studies.worker import Worker, patiently
+from asktell.studies.worker import Worker
 
 _T = TypeVar("_T")
 _log = logging.getLogger("asktell")
@@ -68,15 +68,7 @@ class AbstractStudy(Selection):
         worker = self._worker
         if worker is None:
             return self._hand_out(n, ())
-        if len(worker.at_hand) < n:
-            more, busy = n - len(worker.at_hand) + worker.ahead, worker.busy
-            worker.is_asking = True
-            try:
-                worker.at_hand += self._patiently(lambda: self._hand_out(more, busy))
-            except AsktellError:
-                worker.is_asking = False
-                raise
-        return worker.take(n)
+        return worker.ask(n, self._hand_out)
 
     @abstractmethod
     def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
@@ -113,7 +105,7 @@ class AbstractStudy(Selection):
         if worker is None:
             return self._tell_one(Tell(trial, scores, cost, details))
         tell = Tell(worker.own(trial), scores, cost, details)
-        taken = self._patiently(lambda: self._tell_one(tell))
+        taken = worker.repeated(self._tell_one, tell)
         worker.ended(tell.trial)
         return taken
 
@@ -133,7 +125,7 @@ class AbstractStudy(Selection):
                 the error of each.
         """
         batch, worker = list(tells), self._worker
-        outcomes = self._patiently(lambda: self._tell(batch))
+        outcomes = self._patiently(self._tell, batch)
         if worker is not None:
             for item, outcome in zip(batch, outcomes, strict=True):
                 if not isinstance(outcome, Exception):
@@ -167,7 +159,7 @@ class AbstractStudy(Selection):
         if worker is None:
             return self._fail(trial, why, cost, text)
         own = worker.own(trial)
-        taken = self._patiently(lambda: self._fail(own, why, cost, text))
+        taken = worker.repeated(self._fail, own, why, cost, text)
         worker.ended(own)
         return taken
 
@@ -384,12 +376,11 @@ class AbstractStudy(Selection):
             # The next heartbeat may succeed, and so may a late tell
             _log.warning("The heartbeat of %s failed: %s", worker.name, error)
 
-    def _patiently(self, operation: Callable[[], _T]) -> _T:
+    def _patiently(self, operation: Callable[..., _T], *args: object) -> _T:
         """Call an operation. Inside the `with` block of a bound study, repeat it while the storage is unreachable."""
-        worker = self._worker
-        if worker is None or not worker.has_heartbeats:
-            return operation()
-        return patiently(operation)
+        if self._worker is None:
+            return operation(*args)
+        return self._worker.repeated(operation, *args)
 
     def _key(self, key: str | None) -> str | None:
         """Return the key of a request. One that may be repeated gets a new key, so that the change is made once."""

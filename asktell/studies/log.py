@@ -30,7 +30,6 @@ an entry that is impossible in the present state.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from typing import TypeAlias
 
@@ -120,17 +119,6 @@ class LoggedSelector:
             self.leases = follow(self.leases, entry)
         self.new.append(entry)
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Undo all changes of a `with` block that raises an exception."""
-        before, n_entries = self.mark(), len(self.new)
-        try:
-            yield
-        except BaseException:
-            self.go_back(before)
-            del self.new[n_entries:]
-            raise
-
     # Following others
 
     def mark(self) -> Mark:
@@ -195,6 +183,7 @@ class LoggedSelector:
             self._prepared = state, decide(self.selector.method, state)
 
     def _decide(self, method: Method, state: State) -> events.Decided | None:
+        """Return the decision that `prepare` computed for this state, or compute it."""
         prepared = self._prepared
         return (
             prepared[1]
@@ -220,16 +209,15 @@ class LoggedSelector:
 
     def find(self, trial: AnyTrial, worker: str | None = None) -> int:
         """Return a trial's id. For a prompt, it is a trial that the worker holds, or otherwise the oldest."""
+        prompts, state = self.selector._prompts, self.selector._state
         if isinstance(trial, str) and worker is not None:
-            arm = self.selector.prompts.find(trial)
+            arm = prompts.find(trial)
             own = [
-                id_
-                for id_ in self.leases.held(worker)
-                if self.state.pending[id_].arm == arm
+                id_ for id_ in self.leases.held(worker) if state.pending[id_].arm == arm
             ]
             if own:
                 return min(own)
-        return trial_id(self.state, self.selector.prompts, trial)
+        return trial_id(state, prompts, trial)
 
     # Leases
 
@@ -261,11 +249,10 @@ class LoggedSelector:
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
     """Count recorded scores for the worker that holds the trial."""
-    if (
-        isinstance(entry, events.Told)
-        and (worker := leases.holder(entry.trial)) is not None
-    ):
-        told[worker] += 1
+    if isinstance(entry, events.Told):
+        lease = leases.by_trial.get(entry.trial)
+        if lease is not None:
+            told[lease.worker] += 1
 
 
 def evaluations(
@@ -302,6 +289,7 @@ def evaluations(
 def _evaluations(
     base: State, lines: Iterable[str], prompts: Prompts
 ) -> Iterator[Evaluation]:
+    """Yield the evaluations without details."""
     problem = base.problem
     counted = problem.on_failure if isinstance(problem.on_failure, dict) else None
     yield from evaluations_of(base, prompts.ids)

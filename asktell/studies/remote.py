@@ -274,6 +274,7 @@ class RemoteStudy(AbstractStudy):
         return [next(found) if outcome is None else outcome for outcome in outcomes]
 
     def _told(self, tell: Tell) -> dict[str, Any]:
+        """Return the fields of a request for one tell, after checking them."""
         vector = self._vector(tell.scores)
         cost = None if tell.cost is None else checks.check_cost(tell.cost)
         return {
@@ -284,6 +285,7 @@ class RemoteStudy(AbstractStudy):
         }
 
     def _vector(self, scores: object) -> tuple[float, ...]:
+        """Return checked scores by the goal's metrics. The service computes further columns of the goal itself."""
         return vector_of(self._goal, scores)[: len(self._goal.metrics)]
 
     def observe(
@@ -467,9 +469,11 @@ class RemoteStudy(AbstractStudy):
     def _compare_places(
         self, a: Place, b: Place, confidence: float, tolerance: float
     ) -> Comparison:
+        """Compare two prompts of a result, by their ids."""
         return self.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
 
     def _examples(self, metric: str | None, fdr: float) -> list[ExampleResult]:
+        """Analyze the examples of a result."""
         return self.selector.result().examples(metric, fdr)
 
     def compare(
@@ -494,6 +498,7 @@ class RemoteStudy(AbstractStudy):
         return Evaluations(self._evaluations(whole("after", after, 0)), self.metrics)
 
     def _evaluations(self, after: int) -> Iterator[Evaluation]:
+        """Yield the evaluations, of which each request gets up to 1,000."""
         while True:
             query = urlencode({"after": after, "n": _EVALUATIONS_AT_ONCE})
             found = _record(self._get(f"evaluations?{query}"), "evaluations")[
@@ -520,17 +525,21 @@ class RemoteStudy(AbstractStudy):
     # Requests
 
     def _get(self, what: str) -> dict[str, Any]:
+        """Read something about the study."""
         path = f"{self._path}/{what}"
         return _record(self._patiently(lambda: self._connection.send("GET", path)))
 
     def _info(self) -> dict[str, Any]:
+        """Read the service's description of the study."""
         info = self._patiently(lambda: self._connection.send("GET", self._path))
         return _record(info, "definition", "budget", "max_cost")
 
     def _post(self, what: str, **data: object) -> Any:
+        """Send a request that may change the study."""
         return self._connection.send("POST", f"{self._path}/{what}", data)
 
     def _taken(self, what: str, **data: object) -> bool:
+        """Send a request, and return whether it recorded something."""
         return bool(_record(self._post(what, **data), "taken")["taken"])
 
 
@@ -561,10 +570,12 @@ def _record(data: object, *names: str) -> dict[str, Any]:
 
 
 def _trials(data: object) -> list[Trial]:
+    """Return the trials in a response."""
     return [Trial(**trial) for trial in _record(data, "trials")["trials"]]
 
 
 def _kept(details: str | None) -> dict[str, Any]:
+    """Return the field of a request for details, which are JSON text."""
     return {} if details is None else {"details": json.loads(details)}
 
 

@@ -22,6 +22,7 @@ from asktell.studies import log, snapshots
 from asktell.studies.log import LoggedSelector
 from asktell.studies.snapshots import Covered
 
+_I = TypeVar("_I")
 _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]
 Operation: TypeAlias = Callable[[LoggedSelector, Clock], _T]
@@ -155,43 +156,57 @@ class Replica:
         if details is not None:
             self._details.append((trial, details))
 
-    def together(self, operations: Sequence[Operation[_T]]) -> list[_T | Exception]:
-        """Do operations durably, in one transaction with the operations that other threads wait for at the same time.
+    def together(
+        self,
+        operation: Callable[[_I, LoggedSelector, Clock], _T],
+        items: Sequence[_I],
+    ) -> list[_T | Exception]:
+        """Do an operation for each item, durably, in one transaction with those of other threads.
 
-        So many threads wait for the disk once. Returns the result of each operation, or
-        the error that it raised. An operation that raised an error has changed nothing,
-        and does not affect the others.
+        The transaction has all operations that threads wait for at the same time, so
+        that they wait for the disk once. Returns the result of each operation, or the
+        error that it raised. An operation that raised an error has changed nothing, and
+        does not affect the others.
 
         Raises:
             StorageError: the transaction failed, and with it all operations.
         """
-        tickets = [
-            SimpleNamespace(operation=each, outcome=None, error=None, done=False)
-            for each in operations
-        ]
+        tickets = []
+        for item in items:
+            ticket = SimpleNamespace(operation=operation, item=item)
+            ticket.outcome = ticket.error = None
+            ticket.is_done = False
+            tickets.append(ticket)
         self._waiting.extend(tickets)
         with self.lock:
-            if not all(ticket.done for ticket in tickets):
-                self._commit(
-                    [self._waiting.popleft() for _ in range(len(self._waiting))]
-                )
+            # Tickets are done in their order, so the last one tells of all
+            if not tickets[-1].is_done:
+                waiting = []
+                for _ in range(len(self._waiting)):
+                    waiting.append(self._waiting.popleft())
+                self._commit(waiting)
+        outcomes: list[Any] = []
         for ticket in tickets:
             if ticket.error is not None:
                 raise ticket.error
-        return [ticket.outcome for ticket in tickets]
+            outcomes.append(ticket.outcome)
+        return outcomes
 
     def _commit(self, tickets: list[Any]) -> None:
+        """Do the operations of tickets in one transaction. Never raises an error, but leaves it in the tickets."""
         try:
             with self.writing(durable=True) as (logged, clock):
                 for ticket in tickets:
+                    before, n_entries = logged.mark(), len(logged.new)
                     try:
-                        with logged.attempt():
-                            ticket.outcome = ticket.operation(logged, clock)
+                        ticket.outcome = ticket.operation(ticket.item, logged, clock)
                     except StorageError:
                         # The clock failed, so nothing can be committed
                         raise
                     except Exception as error:
                         ticket.outcome = error
+                        logged.go_back(before)
+                        del logged.new[n_entries:]
         except BaseException as error:
             # Each thread raises its own copy, because threads must not share a
             # traceback
@@ -203,7 +218,7 @@ class Replica:
                 )
         finally:
             for ticket in tickets:
-                ticket.done = True
+                ticket.is_done = True
 
     # Following the log
 

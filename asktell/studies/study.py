@@ -87,8 +87,7 @@ class Study(AbstractStudy):
     """A selector whose every step is stored: for long runs, crashes, and many workers.
 
     Make one with `Study.create` or `Study.open`, in any number of processes at once. A
-    study has the methods of `Selector`, and adds workers and leases: see
-    `AbstractStudy`. Close it, or use it in a `with` block.
+    study has the methods of `Selector`. Close it, or use it in a `with` block.
 
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
@@ -101,6 +100,20 @@ class Study(AbstractStudy):
     Use the path of a SQLite file, such as "studies.db", in the place of
     "memory://docs". Then the study survives the process, and `Study.open("studies.db",
     "my study")` continues it.
+
+    In a loop of your own, bind the study to the name of a worker. Each process needs a
+    different name.
+
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=10)
+        >>> with asktell.Study.create("memory://docs", "by hand", selector) as study:
+        ...     with study.worker("gpu-1") as mine:
+        ...         while trials := mine.ask(4):
+        ...             told = mine.tell_many([(trial, float("one" in trial.prompt)) for trial in trials])
+        ...     study.result().best.id
+        'short'
+
+    The name gives the worker a lease on its trials. When the worker dies, its leases
+    expire, and other workers get the trials. `AbstractStudy` has the rules.
 
     A trial whose lease expires `max_attempts` times counts as a failed evaluation.
 
@@ -223,6 +236,7 @@ class Study(AbstractStudy):
         owned: bool,
         method: Method | None,
     ) -> Self:
+        """Return the study with this key in a storage. `owned`: close the storage with the study."""
         document = documents.from_bytes(storage.document(key))
         return cls(
             Replica(storage, key, document.logged(method)),
@@ -325,12 +339,15 @@ class Study(AbstractStudy):
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
+            # 1. Take back the trials of workers that died.
             if now >= logged.leases.earliest:
                 logged.expire(now, self._max_attempts)
+            # 2. Return what this worker holds, for example from before a restart.
             if worker is not None and worker.name in logged.leases.by_worker:
                 held = logged.leases.held(worker.name)
                 ids = [id_ for id_ in held if id_ not in besides][:n]
                 trials = [logged.trial(id_) for id_ in ids]
+            # 3. Fill up with new trials, and extend all leases.
             n_held = len(trials)
             trials += logged.selector._ask(n - n_held)
             if worker is not None and trials:
@@ -339,15 +356,14 @@ class Study(AbstractStudy):
                 logged.note(Leased(worker.name, deadline, tuple(ids)))
             if not n_held:
                 return trials
-            # Grouped by prompt, like the new trials alone
+            # The new trials are grouped by prompt already. Stable, so that a prompt's
+            # examples keep their order.
             return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm)
 
     # Telling. When these methods return, the scores are stored durably.
 
     def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
-        if not tells:
-            return []
-        return self._replica.together([partial(self._take, tell) for tell in tells])
+        return self._replica.together(self._take, tells) if tells else []
 
     def _take(self, item: object, logged: LoggedSelector, clock: Clock) -> bool:
         """Record one tell. The only place where its scores are checked."""
@@ -355,7 +371,7 @@ class Study(AbstractStudy):
         text = None if tell.details is None else encode(tell.details)
         selector = logged.selector
         vector = vector_of(selector.goal, tell.scores)
-        worker = self.worker_name
+        worker = None if self._worker is None else self._worker.name
         id_ = logged.find(tell.trial, worker)
         # A trial that was handed out once needs no more checks: the selector compares
         # its scores with recorded ones.

@@ -14,7 +14,7 @@ from datetime import datetime
 from threading import Event, Thread
 from typing import TypeVar
 
-from asktell.errors import StorageError
+from asktell.errors import AsktellError, StorageError
 from asktell.problem.candidates import AnyTrial, Trial, from_json
 from asktell.problem.checks import check_name, check_seconds, check_trials, whole
 from asktell.studies.leases import Holding
@@ -61,11 +61,13 @@ class Worker:
 
     Attributes:
         name: the worker's name.
+        lease: seconds until a lease expires.
         ahead: number of trials to request in advance.
         out: trials that `ask` returned and that are still pending, by id.
         at_hand: trials that were requested in advance, and not returned by `ask` yet.
         is_asking: True from a request for trials until they are in `out` or `at_hand`.
             A signal may lose them meanwhile.
+        has_heartbeats: True inside a `with` block.
         unwanted: ids of pending trials whose prompts were eliminated or retired, as of
             the last heartbeat.
     """
@@ -79,12 +81,14 @@ class Worker:
     ) -> None:
         self.name = default_name() if name is None else check_name("A worker", name)
         self._lease = None if lease is None else check_seconds("lease", lease)
+        self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
         self.ahead = whole("ahead", ahead, 0)
         self._besides = check_trials("besides", besides)
         self.out: dict[int, Trial] = {}
         self.at_hand: list[Trial] = []
         self.is_asking = False
         self.unwanted: frozenset[int] = frozenset()
+        self.has_heartbeats = False
         self._blocks = 0  # nested `with` blocks
         self._stop = Event()
         self._thread: Thread | None = None
@@ -94,30 +98,38 @@ class Worker:
         # pause
         self._waits_for_resume = False
 
-    @property
-    def lease(self) -> float:
-        """Seconds until a lease expires."""
-        if self._lease is not None:
-            return self._lease
-        return _LEASE if self.has_heartbeats else _LEASE_WITHOUT_HEARTBEATS
-
     # Trials
 
-    @property
     def busy(self) -> list[int]:
         """Ids of trials that the study must not return to this worker again."""
-        return [*self._besides, *self.out, *(trial.id for trial in self.at_hand)]
+        busy = [*self._besides, *self.out]
+        for trial in self.at_hand:
+            busy.append(trial.id)
+        return busy
 
-    def take(self, n: int) -> list[Trial]:
-        """Return the first n trials at hand, which are out from now on."""
+    def ask(
+        self, n: int, hand_out: Callable[[int, list[int]], list[Trial]]
+    ) -> list[Trial]:
+        """Return up to n trials at hand, which are out from now on. Calls `hand_out` if there are too few."""
+        if len(self.at_hand) < n:
+            more, busy = n - len(self.at_hand) + self.ahead, self.busy()
+            self.is_asking = True
+            try:
+                self.at_hand += self.repeated(hand_out, more, busy)
+            except AsktellError:
+                self.is_asking = False
+                raise
         trials, self.at_hand = self.at_hand[:n], self.at_hand[n:]
-        self.out.update({trial.id: trial for trial in trials})
+        for trial in trials:
+            self.out[trial.id] = trial
         self.is_asking = False
         self._waits_for_resume = self._waits_for_resume and not trials
         return trials
 
     def own(self, trial: AnyTrial) -> Trial | int | str:
         """Return the trial or, for a prompt, the id of the oldest trial of it that is out."""
+        if isinstance(trial, Trial):
+            return trial
         found = from_json(trial)
         if not isinstance(found, str):
             return found
@@ -138,14 +150,11 @@ class Worker:
 
     # Heartbeats
 
-    @property
-    def has_heartbeats(self) -> bool:
-        """True inside a `with` block."""
-        return self._blocks > 0
-
     def begin(self, beat: Callable[[], None]) -> None:
         """Enter a `with` block. The outermost one calls `beat` three times per lease, in a thread."""
         self._blocks += 1
+        self.has_heartbeats = True
+        self.lease = self._lease or _LEASE
         if self._blocks == 1:
             self._stop.clear()
             self._thread = Thread(
@@ -163,13 +172,22 @@ class Worker:
         self._blocks -= 1
         if self._blocks or self._thread is None:
             return False
+        self.has_heartbeats = False
+        self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
         self._stop.set()
         self._thread.join()
         has_unseen = self.is_asking or bool(self.at_hand)
         self.is_asking, self.at_hand = False, []
         return has_unseen
 
+    def repeated(self, operation: Callable[..., _T], *args: object) -> _T:
+        """Call an operation. Inside a `with` block, repeat it while the storage is unreachable. See `patiently`."""
+        if not self.has_heartbeats:
+            return operation(*args)
+        return patiently(lambda: operation(*args))
+
     def _beat(self, beat: Callable[[], None]) -> None:
+        """Call `beat` three times per lease, while this worker has trials."""
         while not self._stop.wait(self.lease / 3):
             if self.out or self.at_hand:
                 beat()

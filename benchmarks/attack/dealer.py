@@ -55,16 +55,6 @@ BAD_PROMPTS: list[Any] = [
     {1: "x"},
     {"x": 1},
 ]
-BAD_FEATURES: list[Any] = [
-    None,
-    "text",
-    "no",
-    [[1.0]],
-    [[NAN, 1.0]],
-    [[1, 2], [3, 4]],
-    5,
-    [["x", "y"]],
-]
 BAD_MORE: list[Any] = [0, -1, NAN, INF, True, "1", [], 10**400, ""]
 REASONS = ["text", ValueError("no"), "\ud800\n\0", "", "x" * 5000]
 WORKERS = [None, "v", "w", "x"]
@@ -255,15 +245,12 @@ class Dealer:
         prompts = {id_: PROMPTS[id_] for id_ in there} | {
             name: f"prompt {name}" for name in new
         }
-        given: list[Any] = [prompts, [[rng.random(), rng.random()] for _ in prompts]]
-        if bad:
-            which = rng.randrange(2)
-            given[which] = rng.choice([BAD_PROMPTS, BAD_FEATURES][which])
+        given: Any = rng.choice(BAD_PROMPTS) if bad else prompts
         options = {"key": f"key {new[0]}"} if rng.random() < 0.5 else {}
         return Action(
             self._handle(),
             "add",
-            tuple(given),
+            (given,),
             options,
             good=not bad and self._world.setup.takes_more,
         )

@@ -417,14 +417,7 @@ class World:
         money = "evaluations" if self.setup.budget == "evaluations" else "cost"
         for number in range(2 if self.setup.takes_more else 0):
             name = f"late {number}"
-            self.perform(
-                Action(
-                    0,
-                    "add",
-                    ({name: f"prompt {name}"}, [[rng.random(), rng.random()]]),
-                    {"key": name},
-                )
-            )
+            self.perform(Action(0, "add", ({name: f"prompt {name}"},), {"key": name}))
             self.perform(Action(0, "extend", (), {money: 5}))
             self._to_the_end(rng)
 

@@ -125,8 +125,8 @@ from asktell import StorageError, Study
 study = Study.open(sys.argv[1], "s")
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
-    while trial := study.ask(worker="w"):
-        study.tell(trial, [trial.id], worker="w")
+    while trial := study.worker("w").ask():
+        study.worker("w").tell(trial, [trial.id])
         print(trial.id, flush=True)
 except StorageError as error:
     print(error, file=sys.stderr)
@@ -167,8 +167,8 @@ for ballast_gone in (False, True):
     study = Study.open(path, "s")
     assert study.selector.state.history.trials().tolist() == confirmed
     try:
-        while trial := study.ask(worker="w"):
-            study.tell(trial, [trial.id], worker="w")
+        while trial := study.worker("w").ask():
+            study.worker("w").tell(trial, [trial.id])
             confirmed.append(trial.id)
     except StorageError as error:
         print(error)

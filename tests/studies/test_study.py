@@ -370,10 +370,11 @@ def test_asking_takes_few_steps(tmp_path: Path) -> None:
 
     selector = Selector(["x", "y"], BestFeasible("a"), 40, "uniform", examples=50)
     with Study.create(tmp_path / "s.db", "s", selector) as study:
-        study.worker("w").tell(study.worker("w").ask(), 0.5)
+        mine = study.worker("w")
+        mine.tell(mine.ask(), 0.5)
         sys.setprofile(note)
         try:
-            study.worker("w").ask()
+            mine.ask()
         finally:
             sys.setprofile(None)
     changes = sum(before != after for before, after in pairwise(calls))

@@ -292,3 +292,67 @@ def test_who_waits_says_for_whom(
     assert worker_module.held_by(other.workers(), 0.0).startswith(
         "1 trial asked without a worker's name"
     )
+
+
+# A study bound to a worker's name
+
+
+def test_a_bound_study_shares_the_study(study: Study) -> None:
+    mine = study.worker("w")
+    assert (study.worker_name, mine.worker_name, mine.name) == (None, "w", "s")
+    assert "worker 'w'" in repr(mine)
+    first, second = mine.ask(2)
+    other = study.ask()
+    assert sorted(study.pending) == sorted([first, second, other])
+    assert mine.pending == sorted([first, second])
+    assert mine.ask() not in (None, first, second)  # no trial twice
+    assert study.worker("w", besides=[first.id]).ask() == second
+    mine.close()
+    assert study.spent == mine.spent == 0
+    with study.worker("v"):
+        pass
+    assert study.release(other)
+
+
+def test_what_is_for_a_worker_needs_its_name(study: Study) -> None:
+    with pytest.raises(asktell.InvalidArgumentError, match=r"study\.worker"):
+        study.heartbeat()
+
+
+def test_waiting_ends_with_the_study(
+    study: Study, selector: Selector, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = list[float]()
+    monkeypatch.setattr(time, "sleep", waited.append)
+    mine = study.worker("w")
+    assert [study.wait(), study.wait(0.5), mine.wait(), mine.wait()] == [True] * 4
+    assert waited == [1.0, 0.5, 0.02, 0.04]
+    assert not selector.wait()
+    monkeypatch.undo()
+    asktell.run(study, table, progress=False)
+    assert not study.wait()
+    assert not mine.wait()
+
+
+def test_the_scores_of_a_run_are_checked_once(
+    study: Study, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, checked = type(study.goal), list[object]()
+    vector = kind.vector
+
+    def counted(goal: Any, scores: object, *options: Any) -> Any:
+        checked.append(scores)
+        return vector(goal, scores, *options)
+
+    monkeypatch.setattr(kind, "vector", counted)
+    assert asktell.run(study, table, progress=False).spent == len(checked)
+
+
+def test_prompts_that_were_retired_are_not_wanted(study: Study) -> None:
+    local = study.selector
+    for selection in (local, study):
+        trials = selection.ask(3)
+        assert selection.unwanted == []
+        selection.retire(trials[0].prompt_id, "too long")
+        gone = [t for t in trials if t.prompt_id == trials[0].prompt_id]
+        assert selection.unwanted == sorted(gone)

@@ -214,8 +214,10 @@ def test_workers(remote: RemoteStudy) -> None:
     assert not remote.worker("w").release(third)
     assert remote.worker("v").release(third)
     assert remote.worker("w").tell(first, scores(first))
+    with pytest.raises(InvalidArgumentError, match="bound to a worker's name"):
+        remote.heartbeat()
     with pytest.raises(InvalidArgumentError, match="lease"):
-        remote.ask(1, lease=3)
+        remote._post("ask", n=1, lease=3)
     with pytest.raises(InvalidArgumentError):
         remote.worker("").heartbeat()
 
@@ -266,8 +268,8 @@ def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
     first, second = remote.worker("w").ask(2)
     (third,) = remote.worker("w", besides=[first.id, second.id]).ask(1)
     assert remote.worker("w", besides=[second.id]).ask(2) == sorted([first, third])
-    with pytest.raises(InvalidArgumentError, match="besides needs worker"):
-        remote.ask(1, besides=[0])
+    with pytest.raises(InvalidArgumentError, match="besides: only a worker"):
+        remote._post("ask", n=1, besides=[0])
 
 
 def evaluate(prompt: str, example: int) -> dict[str, float]:
