@@ -131,8 +131,8 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
         ]
         if len(free) != 1 or less_may_be_better(free[0]):
             raise InvalidArgumentError(
-                f"Which metric is to be good? There are {some(metrics)}. Say it by --maximize METRIC or --minimize "
-                "METRIC; bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
+                f"The metric to optimize is not given. There are {some(metrics)}. Give it by --maximize METRIC or "
+                "--minimize METRIC. Bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
                 f"{_suggested(metrics)}."
             )
         maximize = free
@@ -140,7 +140,7 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
     for name in (*maximize, *minimize, *at_least, *at_most):
         if name not in metrics:
             raise InvalidArgumentError(
-                f"There is no metric {name!r}{nearest(name, metrics)}; there are {some(metrics)}."
+                f"There is no metric {name!r}{nearest(name, metrics)}. There are {some(metrics)}."
             )
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
     return parse_goal(kind, maximize, minimize, at_least, at_most), why
@@ -164,11 +164,11 @@ def _add_relative(
         if not equals or not name:
             raise InvalidArgumentError(
                 f"--within needs a metric and a margin, such as --within accuracy=0.02 or --within 'accuracy=0.02 of "
-                f"baseline'; got {each!r}."
+                f"baseline', got {each!r}."
             )
         if name in at_least or name in at_most:
             raise InvalidArgumentError(
-                f"The flags bound {name!r} twice; give one bound."
+                f"The flags bound {name!r} twice. Give one bound."
             )
         if (
             name not in arguments.maximize
@@ -196,10 +196,10 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
             bound = math.nan
         if not equals or not name or not math.isfinite(bound):
             raise InvalidArgumentError(
-                f"{flag} needs a metric and a number, such as {flag} cost=2; got {each!r}."
+                f"{flag} needs a metric and a number, such as {flag} cost=2, got {each!r}."
             )
         if name in bounds:
-            raise InvalidArgumentError(f"{flag} bounds {name!r} twice; give one bound.")
+            raise InvalidArgumentError(f"{flag} bounds {name!r} twice. Give one bound.")
         bounds[name] = bound
     return bounds
 
@@ -213,7 +213,7 @@ def candidate(found: Finished, name: str, flag: str) -> str:
     names = list(found.made)
     if name not in names:
         raise InvalidArgumentError(
-            f"{flag}: there is no candidate {name!r}{nearest(name, names)}; there are {some(names)}."
+            f"{flag}: there is no candidate {name!r}{nearest(name, names)}. There are {some(names)}."
         )
     return name
 
@@ -222,7 +222,7 @@ def check_written(path: Path) -> None:
     """Refuse a path at which no file can be written."""
     if path.is_dir() or not path.resolve().parent.is_dir():
         raise InvalidArgumentError(
-            f"{str(path)!r} cannot be written: give a file in a folder that exists."
+            f"{str(path)!r} cannot be written. Give a file in a folder that exists."
         )
 
 

@@ -139,7 +139,7 @@ def pause(arguments: argparse.Namespace) -> int:
     with Place(arguments.run, arguments.name).open() as study:
         study.pause()
         show(
-            f"{study.name} is paused; {len(study.pending)} pending trials may still be told."
+            f"{study.name} is paused. {len(study.pending)} pending trials can still be recorded."
         )
     return 0
 

@@ -96,7 +96,7 @@ class Place:
         self._run = _folder(where)
         if self._run is None and name is None:
             raise InvalidArgumentError(
-                "Which study? Give its name after the URL; `asktell studies URL` lists them."
+                "The study's name is missing. Give it after the URL. `asktell studies URL` lists all studies."
             )
 
     @property
@@ -116,7 +116,7 @@ class Place:
         """The study, for what a service cannot do."""
         if is_service(self._where):
             raise InvalidArgumentError(
-                f"{what} needs the storage itself, and no service: sqlite:///PATH, postgresql://..."
+                f"{what} needs a storage, not a service. Give sqlite:///PATH or postgresql://..."
             )
         study = self.open()
         assert isinstance(study, Study)

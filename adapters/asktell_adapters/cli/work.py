@@ -68,8 +68,8 @@ def _run_config(
     if arguments.study is not None:
         if arguments.fresh or arguments.join:
             raise InvalidArgumentError(
-                "--fresh and --join go with an output folder. A study has a name: give another --name to start over; "
-                "to join it, the same command is enough."
+                "--fresh and --join are for output folders. A study has a name. To start over, give another --name. "
+                "To join it, repeat the command without --join."
             )
         with _at_url(
             config, arguments.study, arguments.name or config.path.stem
@@ -136,7 +136,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
         saved = folder.read_setup()
         if saved is None and folder.used:
             raise asktell.InvalidStateError(
-                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so that it cannot be told whether "
+                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so it is unknown whether it is "
                 "it is this one. Choose another `output`, or start over with --fresh."
             )
         if saved is not None:
@@ -444,8 +444,8 @@ def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> 
     words = f"This run may cost up to {most:.4g}, more than confirm_above = {config.confirm_above:g}"
     if not sys.stdin.isatty():
         raise InvalidArgumentError(
-            f"{words}. Look at it with --estimate, and start it with --yes."
+            f"{words}. See --estimate for details, and start the run with --yes."
         )
-    print(f"{words}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{words}. Continue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InvalidArgumentError("Not started; nothing was spent.")
+        raise InvalidArgumentError("The run was not started. Nothing was spent.")

@@ -124,7 +124,7 @@ class CandidatesTable(Table, table="candidates"):
                     raise self.error(
                         factor,
                         f"names a file. To have its text as the value: files = [{json.dumps(factor)}] in "
-                        "[candidates]; to have the name itself: files = []",
+                        "[candidates]. To use the name itself: files = []",
                         text,
                     )
 
@@ -135,14 +135,14 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
     if "where" in factors:
         raise table.error(
             "where",
-            "is no factor; to leave combinations out: exclude = [{ factor = value }]",
+            "is not a factor. To leave combinations out, use exclude = [{ factor = value }]",
         )
     with table.named():
         if "prompt" in factors:
             if prompts is not None:
                 raise table.error(
                     "prompt",
-                    "does not go with the prompts of [prompts]; give one of them",
+                    "cannot be combined with the prompts of [prompts]. Give one of the two",
                 )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}
@@ -178,7 +178,7 @@ def _rule(
             known = list(found.factors)
             raise table.error(
                 "exclude",
-                f"names {factor!r}{nearest(factor, known)}; factors are {listed(known)}",
+                f"names {factor!r}{nearest(factor, known)}. The factors are {listed(known)}",
             )
         levels = found.factors[factor]
         chosen: set[str] = set()
@@ -297,7 +297,7 @@ def _check_names(
         )
     if "model" in given and names:
         raise top.mistake(
-            "'model' is in [model] and in [candidates]; leave it out of [model]."
+            "'model' is in [model] and in [candidates]. Remove it from [model]."
         )
     for name, table in own.items():
         if not isinstance(table, dict):

@@ -68,13 +68,15 @@ def read_prompts(table: PromptsTable) -> Prompts:
                 table.beside(table.file), encoding=table.encoding
             )
         elif table.encoding is not None:
-            raise table.error("encoding", "goes with file, not with texts")
+            raise table.error(
+                "encoding", "needs file, and cannot be combined with texts"
+            )
         else:
             prompts = datasets.prompts_of(table.texts or [])
     for name, _ in items(prompts):
         if not str(name).isprintable() or not str(name).strip():
             raise table.mistake(
-                f"[prompts]: the id {name!r} cannot be shown; use printable characters."
+                f"[prompts]: the id {name!r} cannot be shown. Use printable characters."
             )
     return prompts
 
@@ -202,7 +204,9 @@ def read_examples(table: DataTable) -> DataSet:
     columns = table.input, table.reference or None, table.id
     if table.file is not None:
         if table.arguments is not None:
-            raise table.error("arguments", "goes with loader, not with file")
+            raise table.error(
+                "arguments", "needs loader, and cannot be combined with file"
+            )
         options = {name: getattr(table, name) for name in _OF_FILES if table.has(name)}
         with table.named():
             file = table.beside(table.file)
@@ -212,7 +216,7 @@ def read_examples(table: DataTable) -> DataSet:
         named = table.id is not None
     else:
         for name in filter(table.has, _OF_FILES):
-            raise table.error(name, "goes with file, not with loader")
+            raise table.error(name, "needs file, and cannot be combined with loader")
         loader = table.loader or ""
         found = call_named(table, loader, table.arguments or {})
         examples, named = _as_examples(table, loader, found, columns)
@@ -246,13 +250,13 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
             if getattr(table, name) not in (None, False):
                 raise table.error(
                     name,
-                    "does not go with sample, which draws rows at random; give one of them",
+                    "cannot be combined with sample, which draws rows at random. Give one of the two",
                 )
         return datasets.draw(examples, table.sample, table.seed or 0)
     if table.seed is not None:
         raise table.error(
             "seed",
-            "is that of sample, which is missing here; shuffle has a seed of its own",
+            "is the seed of sample, which is missing. The seed of shuffle is its value",
         )
     if table.shuffle is not False:
         random.Random(table.shuffle).shuffle(examples)

@@ -141,7 +141,9 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
         raise table.error("type", f"must be one of {listed(list(_TYPES))}", table.type)
     for name in TUNING:
         if table.has(name) and table.command is None:
-            raise table.error(name, f"goes with a command, not with {given[0]}")
+            raise table.error(
+                name, f"needs a command, and cannot be combined with {given[0]}"
+            )
     if table.command is not None:
         return _command(table, data)
     with table.named():
@@ -213,7 +215,7 @@ def _inspect(table: EvaluatorTable) -> Harness:
     from asktell_adapters.harnesses.inspect.task import InspectTask
 
     if table.task is None:
-        raise table.error("task", "is missing; it is a text")
+        raise table.error("task", "is missing. It is a text")
     task = call_named(table, table.task, table.arguments)
     logs = None if table.log_dir is None else table.beside(table.log_dir)
     evaluator = InspectTask(task, table.model, log_dir=logs, max_retries=2)
@@ -251,7 +253,7 @@ def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
     if not rows:
         raise table.error(
             "loader" if table.type is None else "type",
-            "must name what has examples; there are none",
+            "must name something with examples, and there are none",
         )
     found = tuple(
         each if isinstance(each, Example) else _example(number, each)

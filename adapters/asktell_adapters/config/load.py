@@ -164,12 +164,12 @@ class GoalTable(Table, table="goal"):
             if computed is not None and name not in computed:
                 if name == "cost":
                     raise self.mistake(
-                        "[goal] names the metric 'cost', which is not computed: add cost = true to [metrics], and a "
+                        "[goal] names the metric 'cost', which is not computed. Add cost = true to [metrics], and a "
                         f"price to [model], {EXAMPLE_OF_A_PRICE}."
                     )
                 near = nearest(name, list(computed))
                 raise self.mistake(
-                    f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
+                    f"[goal] names the metric {name!r}, which is not computed{near}. [metrics] has "
                     f"{listed(list(computed))}."
                 )
         return goal
@@ -184,7 +184,7 @@ class BudgetTable(Table, table="budget"):
     evaluations: int | None = key(None, "Number of evaluations.", said="unlimited")
     cost: float | None = key(
         None,
-        "Money. With `price` in `[model]`, or the metric `cost`, it is known what an evaluation costs. Money is kept "
+        "Money. With `price` in `[model]`, or the metric `cost`, the cost of an evaluation is known. Money is kept "
         "back for evaluations under way: the most that their prompts have cost.",
         said="unlimited",
     )
@@ -328,7 +328,7 @@ class Config:
         """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`."""
         if self.models is None:
             raise ConfigError(
-                f"{self.path.name}: this goes with [model], and not with [evaluator]."
+                f"{self.path.name}: this needs [model], and cannot be combined with [evaluator]."
             )
         # Before the model, which takes longer to load: a package that a metric lacks is
         # missed now.
@@ -611,7 +611,8 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
     """The harness of `[evaluator]`. Tables that it has itself are refused."""
     if top.has("concurrency") and table.has("workers"):
         raise top.error(
-            "concurrency", "and workers in [evaluator] are the same; give one of them"
+            "concurrency",
+            "and workers in [evaluator] are the same setting. Give one of the two",
         )
     for name in (
         *_NOT_WITH_EVALUATOR,
@@ -661,7 +662,7 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
     """
     if top.budget is None:
         raise top.error(
-            "budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}"
+            "budget", f"is missing. It is {expected(TopTable.model_fields['budget'])}"
         )
     if isinstance(top.budget, int):
         return top.budget
@@ -681,7 +682,9 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
 
 def _needs_price(place: str) -> str:
     """The advice to add a price."""
-    return f"needs to know what an evaluation costs: give {place} a price, {EXAMPLE_OF_A_PRICE}"
+    return (
+        f"needs the cost of an evaluation. Give {place} a price, {EXAMPLE_OF_A_PRICE}"
+    )
 
 
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -693,7 +696,7 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings["method"] == "race" and "confidence_kind" in stop:
         raise top.error(
             "confidence_kind",
-            "is for method = 'auto' only: a race ends with a proof",
+            "is for method = 'auto' only. A race always ends at the confidence",
             "race",
         )
     if settings["method"] not in ("auto", "race"):
@@ -722,7 +725,7 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"There is no file {str(path)!r}.") from None
     except IsADirectoryError:
         raise ConfigError(
-            f"{str(path)!r} is a folder; give the path of a TOML file."
+            f"{str(path)!r} is a folder. Give the path of a TOML file."
         ) from None
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error

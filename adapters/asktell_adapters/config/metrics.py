@@ -171,7 +171,7 @@ def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
             where = "is not for judges"
             if name in JudgeTable.model_fields:
                 where = f"belongs in [{table.title}]"
-            raise table.error(name, f"of its model {where}; see instructions")
+            raise table.error(name, f"of its model {where}. See instructions")
         models.append(read_model(table.config_file, f"{table.title}.model", each))
     return tuple(models)
 
@@ -317,13 +317,13 @@ def _metric(
     kind = entry.pop("metric", None) or entry.pop("type", name)
     if not isinstance(kind, str) or kind not in METRICS:
         raise top.mistake(
-            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}; there are {listed(list(METRICS))}. "
+            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}. There are {listed(list(METRICS))}. "
             f"For one of your own: {name} = {{ loader = 'package.module:function' }}."
         )
     row = METRICS[kind]
     if row.needs_references and any(example.reference is None for example in examples):
         raise top.mistake(
-            f"the metric {kind!r} needs references; name their column in [data]."
+            f"the metric {kind!r} needs references. Name the column of references in [data]."
         )
     if kind == "cost" and (place := models.unpriced(loaded=False)):
         raise top.mistake(

@@ -113,7 +113,7 @@ def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         )
     found_by_digest = changed_digests(distinct(before["rows"]), distinct(after["rows"]))
     if found_by_digest and before.get("ids"):
-        found_by_digest += "; they had distinct ids then, and do not now"
+        found_by_digest += ". They had distinct ids then, and do not now"
     return found_by_digest
 
 

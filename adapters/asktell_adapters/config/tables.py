@@ -193,7 +193,7 @@ def _explained(
     field = _field(table, at)
     assert field is not None, "pydantic finds mistakes in known keys only"
     if found["type"] == "missing":
-        return f"{at!r} is missing {where}; it is {expected(field)}."
+        return f"{at!r} is missing {where}. It is {expected(field)}."
     limits = found.get("ctx", {})
     wanted = {
         "greater_than_equal": f"at least {limits.get('ge', 0):g}",

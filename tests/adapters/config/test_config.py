@@ -153,7 +153,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "{ cost = 1 }",
             {},
-            "'cost' in [budget] needs to know what an evaluation costs: give [model] a price",
+            "'cost' in [budget] needs the cost of an evaluation. Give [model] a price",
         ),
         ("{ cost = 0 }", PRICED, "cost of Budget must be a number above 0"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
@@ -176,7 +176,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "30\nmethod = 'race'\nconfidence_kind = 'posterior'",
             {},
-            "is for method = 'auto' only: a race ends with a proof",
+            "is for method = 'auto' only. A race always ends at the confidence",
         ),
         (
             "30\nmethod = 'csr'\nconfidence = 0.9",
@@ -436,7 +436,7 @@ MISTAKES = [
     ),
     (
         {"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"},
-        "'limit' in [data] does not go with sample",
+        "'limit' in [data] cannot be combined with sample",
     ),
     (
         {"data": "file = 'data.jsonl'\ndelimiter = ';'"},
@@ -449,12 +449,12 @@ MISTAKES = [
     ),
     ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
-    ({"model": ""}, "'type' in [model] is missing; it is one of 'openai', 'litellm',"),
+    ({"model": ""}, "'type' in [model] is missing. It is one of 'openai', 'litellm',"),
     (
         {"model": "type = 'openal'\nmodel = 'x'"},
         "(did you mean 'openai'?), got 'openal'",
     ),
-    ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
+    ({"model": "type = 'openai'"}, "'model' is missing in [model]. It is a text"),
     (
         {"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"},
         "'output' is missing in [model.price]",
@@ -466,7 +466,7 @@ MISTAKES = [
     ),
     (
         {"metrics": "brevity = true"},
-        "'low' is missing in [metrics.brevity]; it is a finite number",
+        "'low' is missing in [metrics.brevity]. It is a finite number",
     ),
     (
         {"metrics": "brevity = { low = 9, high = 3 }"},
@@ -488,7 +488,7 @@ MISTAKES = [
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or use type 'pareto-set'"),
     (
         {"goal": "maximize = 'brevity'\nat_most = { cost = 1 }"},
-        "add cost = true to [metrics], and a price to [model], price = {",
+        "Add cost = true to [metrics], and a price to [model], price = {",
     ),
     (
         {"goal": "maximize = 'brevty'"},

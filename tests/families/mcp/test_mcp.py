@@ -407,7 +407,7 @@ def test_studies_are_listed(in_memory: Session) -> None:
             ).structured_content or {}
             return answer["studies"], answer["sentence"]
 
-        assert await listed() == ([], "There are no studies yet; `create` one.")
+        assert await listed() == ([], "There are no studies yet. `create` one.")
         for name in ("one", "two"):
             await agent.call(
                 "create",
