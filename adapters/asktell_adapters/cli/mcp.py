@@ -204,7 +204,7 @@ class Store(NamedTuple):
             return open_study(self.url, name)
         except StudyNotFoundError as error:
             known = self.names()
-            there = f"there are {some(known)}" if known else "call `create` first"
+            there = f"There are {some(known)}" if known else "Call `create` first"
             raise ToolError(f"There is no study {name!r}. {there}.") from error
 
 
