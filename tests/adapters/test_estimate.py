@@ -472,7 +472,7 @@ def test_the_command_line_says_and_asks(
         )
         assert "--yes" in said
         monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-        assert "Not started" in cli("run run.toml --no-progress", code=2).err
+        assert "was not started" in cli("run run.toml --no-progress", code=2).err
         monkeypatch.setattr("sys.stdin", Terminal("y\n"))
         assert "4 of 4 evaluations" in cli("run run.toml --no-progress").out
         assert "evaluations    0" in cli("run run.toml --estimate").out

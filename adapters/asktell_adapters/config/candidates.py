@@ -37,7 +37,7 @@ class CandidatesTable(Table, table="candidates"):
     )
     prompt: list[Any] | dict[str, Any] | None = key(
         None,
-        'The prompts, texts or chats; a table names them: `{ short = "Be brief.", long = "..." }`.',
+        'The prompts, as texts or chats. A table gives them names: `{ short = "Be brief.", long = "..." }`.',
         said="those of `[prompts]`",
         expected="a list of prompts, or a table name = prompt",
     )
@@ -51,8 +51,8 @@ class CandidatesTable(Table, table="candidates"):
     )
     files: list[str] | None = key(
         None,
-        'Factors whose values are files: each stands for its text, read when the run starts. `""` is no file, an '
-        "empty text.",
+        "Factors whose values are files. The value is the text of the file when the run starts. "
+        '`""` is an empty text.',
         expected="a list of factors",
     )
     exclude: list[dict[str, Any]] = key(

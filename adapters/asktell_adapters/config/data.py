@@ -49,7 +49,7 @@ class PromptsTable(Table, table="prompts"):
     )
     fields: bool | None = key(
         None,
-        "Whether `{question}` in a prompt stands for the column of that name, which must then exist.",
+        "Whether `{question}` in a prompt is replaced by the column of that name, which must then exist.",
         said="in chats only",
     )
 
@@ -149,14 +149,14 @@ class DataTable(Table, table="data"):
     delimiter: str | None = key(
         None,
         "Separates the columns of `.csv` and `.tsv`.",
-        said="by the header; a tab in `.tsv`",
+        said="found in the header, or a tab in `.tsv`",
     )
     encoding: str | None = key(
         None, "Encoding of text files.", said="UTF-8, or what a byte order mark says"
     )
     sheet: str | None = key(None, "Sheet of an Excel file.", said="the first")
     split: str | None = key(
-        None, "Which data set of a folder with several.", said="the only one"
+        None, "Data set of a folder with several data sets.", said="the only one"
     )
     loader: str | None = key(
         None,
@@ -175,7 +175,7 @@ class DataTable(Table, table="data"):
     )
     segment: str | None = key(
         None,
-        "Column of each row's segment, such as its language: the result has estimates for each.",
+        "Column of each row's segment, such as its language. The result has estimates for each segment.",
     )
     sample: int | None = key(
         None, "Number of rows drawn at random, in their order.", said="all", ge=1
