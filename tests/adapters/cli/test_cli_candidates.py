@@ -120,9 +120,7 @@ def test_one_file_runs_over_models_prompts_and_settings_and_more_models_join(
         ),
         abs=5,
     )
-    assert (
-        "Add a value to [candidates]" in cli("add a.toml", "x=Be kind.", code=2).err
-    )
+    assert "Add a value to [candidates]" in cli("add a.toml", "x=Be kind.", code=2).err
     changed(home, ('["a", "b"]', '["a", "b", "c"]'), ("budget = 24", "budget = 48"))
     assert "4 candidates" in cli("run a.toml --no-progress").err
     result = json.loads((home / "out" / "result.json").read_text())

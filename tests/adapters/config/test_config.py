@@ -626,6 +626,54 @@ def test_the_output_must_be_a_folder_of_its_own(write: Any, output: str) -> None
         output_folder(path)
 
 
+TABLES_INSIDE_TABLES = [
+    (
+        {"top": "improve = { writer = { temprature = 1 } }"},
+        "unknown key 'temprature' in [improve.writer]. Did you mean 'temperature'?",
+    ),
+    (
+        {"top": "improve = { writer = 3 }"},
+        "'writer' in [improve] must be a table, got 3.",
+    ),
+    (
+        {"metrics": "judge = { criteria = { good = 3 } }"},
+        "'text' in [metrics.judge.criteria.good] must be a text, got 3.",
+    ),
+    (
+        {"metrics": 'judge = { criteria = { good = { text = "x", weight = "y" } } }'},
+        "'weight' in [metrics.judge.criteria.good] must be a finite number, got 'y'.",
+    ),
+    (
+        {"metrics": 'judge = { criteria = { good = "x" }, shots = [{ input = "a" }] }'},
+        "'answer' is missing in [metrics.judge.shots]. It is a text.",
+    ),
+    (
+        {"metrics": 'judge = { criteria = { good = "x" }, shots = [3] }'},
+        "'shots' in [metrics.judge] must be a list of tables, got [3].",
+    ),
+    (
+        {"model": 'type = "openai"\nmodel = "x"\nprice = { input = "a", output = 1 }'},
+        "'input' in [model.price] must be a finite number, got 'a'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "said"), TABLES_INSIDE_TABLES)
+def test_a_mistake_names_the_innermost_table(
+    write: Any, parts: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(write(**parts))
+    assert str(error.value) == f"a.toml: {said}"
+
+
+def test_a_mistake_elsewhere_does_not_hide_the_folder_of_a_run(write: Any) -> None:
+    path = write(goal="maximise = 3")
+    with pytest.raises(ConfigError, match="unknown key 'maximise'"):
+        load_config(path)
+    assert output_folder(path).name == "first"
+
+
 def test_the_documented_example_is_valid() -> None:
     needs("aclsum")
     config = load_config(
