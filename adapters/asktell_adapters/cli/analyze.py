@@ -1,4 +1,4 @@
-"""`asktell analyze`: the verdict on results that there are already; and what `asktell gate` does with such files."""
+"""`asktell analyze`: the verdict on finished results. Also reads such files for `asktell gate`."""
 
 import argparse
 import csv
@@ -94,7 +94,7 @@ def _cell(value: object) -> object:
 
 
 def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
-    """The evaluations in files, by the columns that are named."""
+    """The evaluations in files. Flags can name the columns."""
     wanted = [*arguments.maximize, *arguments.minimize]
     wanted += [
         each.rpartition("=")[0]
@@ -110,7 +110,7 @@ def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
 
 
 def overview(found: Finished) -> str:
-    """What the files hold, as a sentence."""
+    """The content of the files, as a sentence."""
     n = sum(len(made.examples) for made in found.made.values())
     return (
         f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
@@ -119,7 +119,7 @@ def overview(found: Finished) -> str:
 
 
 def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]:
-    """The goal that the flags say, or the only one there can be, and then a sentence that says so."""
+    """The goal of the flags. Without flags, the only possible goal, and a sentence about it."""
     maximize, minimize = list(arguments.maximize), list(arguments.minimize)
     at_least = _bounds(arguments.at_least, "--at-least")
     at_most = _bounds(arguments.at_most, "--at-most")
@@ -157,7 +157,7 @@ def _add_relative(
     at_least: dict[str, float | str],
     at_most: dict[str, float | str],
 ) -> None:
-    """Add what --within says to the bounds, as a text each, in the direction of the metric."""
+    """Add the constraints of --within to the bounds, as texts, in the direction of the metric."""
     for each in arguments.within:
         name, equals, text = each.partition("=")
         margin = text if " of " in text else f"{text} of best"
@@ -205,10 +205,10 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
 
 
 def candidate(found: Finished, name: str, flag: str) -> str:
-    """The candidate of a name.
+    """Check that a candidate exists, and return its name.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: there is no such candidate.
     """
     names = list(found.made)
     if name not in names:

@@ -1,4 +1,4 @@
-"""`asktell gate` and `asktell compare`: compare a prompt with another, such as the one in use."""
+"""`asktell gate` and `asktell compare`: compare two prompts, such as a new prompt with the prompt in use."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""`asktell run` and `improve`: a study is worked on until it is done, in a folder or at a URL, alone or with others."""
+"""`asktell run` and `improve`: evaluate until a study is done, in a folder or at a URL, alone or with others."""
 
 import argparse
 import contextlib
@@ -40,7 +40,7 @@ from asktell_adapters.optimizers.improving import Improvement, improve
 Outcome: TypeAlias = Result | Improvement
 
 _MAIN = "main"
-"""The worker that holds the folder: there is one, so that after a kill it goes on with its own trials."""
+"""The worker that holds the folder. It has a fixed name, so that it resumes its own trials after a kill."""
 
 
 def run_selection(arguments: argparse.Namespace) -> int:
@@ -104,7 +104,7 @@ def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> No
 
 
 def _at_url(config: Config, url: str, name: str) -> AnyStudy:
-    """The study at a URL, made if there is none, or grown to what the configuration has by now."""
+    """The study at a URL. It is created if it is missing, or extended by the additions of the configuration."""
     try:
         return create_study(url, name, config.selector)
     except asktell.StudyExistsError as error:
@@ -121,7 +121,7 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
 
 
 def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
-    """Run, or go on, as the one process that was started in this folder."""
+    """Start or resume the run, as the one process that holds this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
         # Before a folder is made or set aside: the last place for a mistake.
@@ -300,13 +300,13 @@ class TimedCalls(_Clocked):
 def timed(
     evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None
 ) -> _Clocked:
-    """The evaluator, whose scores say how long they took."""
+    """The evaluator, with the seconds of each evaluation in the details of its scores."""
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
 
 
 def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None:
-    """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets."""
+    """Refuse another set-up. Additional prompts, examples and budget are added to the study instead."""
     if found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
         if (

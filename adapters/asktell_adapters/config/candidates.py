@@ -26,7 +26,7 @@ EXAMPLE_OF_A_PRICE = "price = { input = 0.15, output = 0.6 } (per million tokens
 
 
 class CandidatesTable(Table, table="candidates"):
-    """Factors, whose combinations are the candidates; any name is one."""
+    """Factors, whose combinations are the candidates. A factor may have any name."""
 
     model_config: ClassVar[Any] = {"extra": "allow"}
     model: list[str] | dict[str, str] | None = key(
@@ -63,7 +63,7 @@ class CandidatesTable(Table, table="candidates"):
 
     @property
     def factors(self) -> dict[str, Any]:
-        """Of each factor its values, or a table of them by their names; files are read."""
+        """The values of each factor, as a list or by their names. Files are read."""
         given = self.model_dump(exclude_unset=True, exclude={"exclude", "files"})
         for name in self.files or ():
             if not isinstance(given.get(name), list | dict):
@@ -77,7 +77,7 @@ class CandidatesTable(Table, table="candidates"):
         return given
 
     def _read(self, factor: str, values: Any) -> dict[str, str]:
-        """The text of each file by its level's name: by default the file's, or "none" where there is no file."""
+        """The text of each file, by the name of its level. By default the file's name, or "none" without a file."""
         named = (
             values.items()
             if isinstance(values, dict)
@@ -130,7 +130,7 @@ class CandidatesTable(Table, table="candidates"):
 
 
 def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidates:
-    """The candidates of `[candidates]`; `prompts`, those of `[prompts]`, are the factor "prompt"."""
+    """The candidates of `[candidates]`. The prompts of `[prompts]`, if any, are their factor "prompt"."""
     factors = table.factors
     if "where" in factors:
         raise table.error(
@@ -211,7 +211,7 @@ class LLMTables:
 
     @property
     def first(self) -> ModelTable:
-        """The table of the first LLM. What does not depend on the LLM is the same in all."""
+        """The table of the first LLM. Keys that do not depend on the LLM are the same in all tables."""
         return next(iter(self.tables.values()))
 
     def unpriced(self, loaded: bool = True) -> str:

@@ -105,14 +105,14 @@ class DataSet:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """Of each row, what is in it: the same in every process and every version."""
+        """A digest of each row's content, the same in every process and every version."""
         return tuple(
             digest([e.input, e.reference, e.fields])[:_DIGITS] for e in self.examples
         )
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """The names, or else of each row its first words and its digest; a row that comes again is numbered."""
+        """The names, or else the first words and the digest of each row. Repeated rows get a number."""
         rows = zip(self.examples, self.digests, strict=True)
         return self.names or distinct(
             [f"{one_line(str(e.input), _WORDS)} ({row})" for e, row in rows]
@@ -121,14 +121,14 @@ class DataSet:
 
 def digest(data: Any) -> str:
     """A short text that differs if the data do."""
-    # What is no JSON stands by its type: its repr may hold an address, which changes
+    # A value that is not JSON counts by its type. Its repr may have an address, which changes
     # with every process.
     text = json.dumps(data, sort_keys=True, default=lambda value: type(value).__name__)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def distinct(digests: Sequence[str]) -> tuple[str, ...]:
-    """The digests, those that come again with a number."""
+    """The digests. Repeated digests get a number."""
     seen = Counter[str]()
     found = []
     for text in digests:
@@ -266,7 +266,7 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
 def _names(
     table: Table, examples: Sequence[Example], named: bool, column: str | None
 ) -> tuple[str, ...] | None:
-    """The ids that the data give: in the column that is asked for, or of Examples, or in one called "id" or "name"."""
+    """The ids in the data: in the wanted column, of Examples, or in a column called "id" or "name"."""
     names: list[str | None] = []
     for usual in ("id",) if named else ("id", "name"):
         given = [e.id if named else e.fields.get(usual) for e in examples]
@@ -294,7 +294,7 @@ def _names(
 def _as_examples(
     table: Table, loader: str, found: Any, columns: tuple[str, str | None, str | None]
 ) -> tuple[list[Example], bool]:
-    """The examples that a loader's rows are, and whether their ids are the data's own and no mere numbers."""
+    """The examples of a loader's rows, and whether their ids are the data's own rather than numbers."""
     if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
         raise table.error(
             "loader",

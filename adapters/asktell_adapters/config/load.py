@@ -290,8 +290,8 @@ class Config:
     models: LLMTables | None  # the tables of the LLMs
     concurrency: int  # evaluations at once
     batch_size: int  # evaluations that the model wants in one call
-    # Everything that a run's outcome depends on, as JSON data: another set-up is
-    # another run
+    # All settings and data that the outcome depends on, as JSON data. Another set-up
+    # is another run
     setup: Mapping[str, Any]
     cache: AnswerCache | None = None  # of answers; None for none
     # A run that may cost more is asked about first; None: never

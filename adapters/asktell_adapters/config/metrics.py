@@ -137,7 +137,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
 
 
 def _check_examples(table: JudgeTable, examples: Sequence[Example]) -> None:
-    """Refuse examples that lack what the judge reads of them."""
+    """Refuse examples without the references or the column that the judge reads."""
     if table.reference and any(example.reference is None for example in examples):
         raise table.error(
             "reference",
