@@ -418,24 +418,23 @@ def load_config(
     Raises:
         ConfigError: a mistake in the file, or in a file that it names.
     """
+    # The file itself. Secrets are refused first, since later errors repeat values.
     data = _parse(path) if text is None else tomllib.loads(text)
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     output = _output(top)
     if improve:
         _check_improvable(top)
-    parts = (
-        _parts_of_model(top)
-        if top.evaluator is None
-        else _parts_of_harness(top, top.evaluator)
-    )
-    settings = _settings(top)
+
+    # The files that it names
+    table = top.evaluator
+    parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
+
+    # The selection, which checks the goal, the budget and the method against each other
     goal = top.needed("goal", top.goal).goal(parts.metrics)
-    is_relative = any(each.of == "baseline" for each in goal.constraints)
-    if is_relative and baseline is not None and top.baseline is None:
-        # Ids of prompts without names are numbers
-        ids = {str(id_): id_ for id_, _ in items(parts.prompts)}
-        settings["baseline"] = ids.get(baseline, baseline)
+    settings = _settings(top)
+    if baseline is not None and "baseline" not in settings:
+        settings |= _baseline_of(goal, parts.prompts, baseline)
     with top.named():
         whole = _budget(top, parts)
         # Checked for `asktell run`, too: one file is for both commands.
@@ -445,13 +444,11 @@ def load_config(
         )
         if improve:
             check_method(selector)
+    if top.confirm_above is not None and parts.models is not None:
+        place = parts.models.unpriced()
+        if place:
+            raise top.error("confirm_above", _needs_price(place))
     concurrency, batch_size = _at_once(top, parts)
-    if (
-        top.confirm_above is not None
-        and parts.models is not None
-        and (place := parts.models.unpriced())
-    ):
-        raise top.error("confirm_above", _needs_price(place))
     return Config(
         path,
         output,
@@ -468,6 +465,15 @@ def load_config(
         parts.harness,
         parts.fields,
     )
+
+
+def _baseline_of(goal: Goal, prompts: Selected, baseline: str) -> dict[str, Any]:
+    """The setting of a baseline, for a goal that is relative to it. Other goals need none."""
+    if all(each.of != "baseline" for each in goal.constraints):
+        return {}
+    # Ids of prompts without names are numbers
+    ids = {str(id_): id_ for id_, _ in items(prompts)}
+    return {"baseline": ids.get(baseline, baseline)}
 
 
 @dataclass(frozen=True)
