@@ -713,7 +713,7 @@ def _opinions(
     longest: int,
     own_price: dict[int, Price],
 ) -> list[Opinion]:
-    """What a judgement of a response takes, for each judge. `written` is the expected length of a response."""
+    """The use of each judge for one response. `written` is the expected length of a response."""
     if not samples:
         return []
     return [
@@ -795,7 +795,7 @@ def _money_left(result: Result) -> float | None:
 
 
 def _at_most(cost: float | None, left: float | None) -> float | None:
-    """The cost, or what is left of the budget if that is less."""
+    """The cost, or the rest of the budget if that is less."""
     return cost if cost is None or left is None else min(cost, left)
 
 

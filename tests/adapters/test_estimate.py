@@ -472,11 +472,13 @@ def test_the_command_line_says_and_asks(
         )
         assert "--yes" in said
         monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-        assert "Not started" in cli("run run.toml --no-progress", code=2).err
+        assert "was not started" in cli("run run.toml --no-progress", code=2).err
         monkeypatch.setattr("sys.stdin", Terminal("y\n"))
         assert "4 of 4 evaluations" in cli("run run.toml --no-progress").out
         assert "evaluations    0" in cli("run run.toml --estimate").out
         for elsewhere in ("--fresh", "--study studies.db"):
             assert "evaluations    4" in cli(f"run run.toml --estimate {elsewhere}").out
     Path("run.toml").write_text(CONFIG.replace("price =", "extra_body ="))
-    assert "'confirm_above' at the top needs to know" in cli("run run.toml", code=2).err
+    assert (
+        "'confirm_above' at the top needs the cost" in cli("run run.toml", code=2).err
+    )

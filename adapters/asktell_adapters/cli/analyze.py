@@ -1,4 +1,4 @@
-"""`asktell analyze`: the verdict on results that there are already; and what `asktell gate` does with such files."""
+"""`asktell analyze`: the verdict on finished results. Also reads such files for `asktell gate`."""
 
 import argparse
 import csv
@@ -94,7 +94,7 @@ def _cell(value: object) -> object:
 
 
 def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
-    """The evaluations in files, by the columns that are named."""
+    """The evaluations in files. Flags can name the columns."""
     wanted = [*arguments.maximize, *arguments.minimize]
     wanted += [
         each.rpartition("=")[0]
@@ -110,7 +110,7 @@ def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
 
 
 def overview(found: Finished) -> str:
-    """What the files hold, as a sentence."""
+    """The content of the files, as a sentence."""
     n = sum(len(made.examples) for made in found.made.values())
     return (
         f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
@@ -119,7 +119,7 @@ def overview(found: Finished) -> str:
 
 
 def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]:
-    """The goal that the flags say, or the only one there can be, and then a sentence that says so."""
+    """The goal of the flags. Without flags, the only possible goal, and a sentence about it."""
     maximize, minimize = list(arguments.maximize), list(arguments.minimize)
     at_least = _bounds(arguments.at_least, "--at-least")
     at_most = _bounds(arguments.at_most, "--at-most")
@@ -131,8 +131,8 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
         ]
         if len(free) != 1 or less_may_be_better(free[0]):
             raise InvalidArgumentError(
-                f"Which metric is to be good? There are {some(metrics)}. Say it by --maximize METRIC or --minimize "
-                "METRIC; bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
+                f"The metric to optimize is not given. There are {some(metrics)}. Give it by --maximize METRIC or "
+                "--minimize METRIC. Bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
                 f"{_suggested(metrics)}."
             )
         maximize = free
@@ -140,7 +140,7 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
     for name in (*maximize, *minimize, *at_least, *at_most):
         if name not in metrics:
             raise InvalidArgumentError(
-                f"There is no metric {name!r}{nearest(name, metrics)}; there are {some(metrics)}."
+                f"There is no metric {name!r}{nearest(name, metrics)}. There are {some(metrics)}."
             )
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
     return parse_goal(kind, maximize, minimize, at_least, at_most), why
@@ -157,18 +157,18 @@ def _add_relative(
     at_least: dict[str, float | str],
     at_most: dict[str, float | str],
 ) -> None:
-    """Add what --within says to the bounds, as a text each, in the direction of the metric."""
+    """Add the constraints of --within to the bounds, as texts, in the direction of the metric."""
     for each in arguments.within:
         name, equals, text = each.partition("=")
         margin = text if " of " in text else f"{text} of best"
         if not equals or not name:
             raise InvalidArgumentError(
                 f"--within needs a metric and a margin, such as --within accuracy=0.02 or --within 'accuracy=0.02 of "
-                f"baseline'; got {each!r}."
+                f"baseline', got {each!r}."
             )
         if name in at_least or name in at_most:
             raise InvalidArgumentError(
-                f"The flags bound {name!r} twice; give one bound."
+                f"The flags bound {name!r} twice. Give one bound."
             )
         if (
             name not in arguments.maximize
@@ -196,24 +196,24 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
             bound = math.nan
         if not equals or not name or not math.isfinite(bound):
             raise InvalidArgumentError(
-                f"{flag} needs a metric and a number, such as {flag} cost=2; got {each!r}."
+                f"{flag} needs a metric and a number, such as {flag} cost=2, got {each!r}."
             )
         if name in bounds:
-            raise InvalidArgumentError(f"{flag} bounds {name!r} twice; give one bound.")
+            raise InvalidArgumentError(f"{flag} bounds {name!r} twice. Give one bound.")
         bounds[name] = bound
     return bounds
 
 
 def candidate(found: Finished, name: str, flag: str) -> str:
-    """The candidate of a name.
+    """Check that a candidate exists, and return its name.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: there is no such candidate.
     """
     names = list(found.made)
     if name not in names:
         raise InvalidArgumentError(
-            f"{flag}: there is no candidate {name!r}{nearest(name, names)}; there are {some(names)}."
+            f"{flag}: there is no candidate {name!r}{nearest(name, names)}. There are {some(names)}."
         )
     return name
 
@@ -222,7 +222,7 @@ def check_written(path: Path) -> None:
     """Refuse a path at which no file can be written."""
     if path.is_dir() or not path.resolve().parent.is_dir():
         raise InvalidArgumentError(
-            f"{str(path)!r} cannot be written: give a file in a folder that exists."
+            f"{str(path)!r} cannot be written. Give a file in a folder that exists."
         )
 
 

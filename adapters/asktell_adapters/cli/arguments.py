@@ -1,4 +1,10 @@
-"""The commands of `asktell`, with their arguments and help."""
+"""The commands of `asktell`, with their arguments and help: one row for each command.
+
+The rows are for argparse, on purpose. Libraries that make a command line from
+signatures, such as Typer, were tried. They need pydantic and rich where a plain install
+needs nothing, and `asktell run --help` took twice as long. They cannot express
+`--budgets 1 3 10`, `--estimate` without a number, or `export URL [NAME] FILE`.
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence

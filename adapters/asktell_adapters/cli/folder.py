@@ -1,13 +1,13 @@
 """The output folder of a run: its study, its lock, and the files that people read.
 
-| file                | what it holds                                                                       |
+| file                | content                                                                             |
 |---------------------|-------------------------------------------------------------------------------------|
-| `study.db`          | the study: every evaluation with its answer, on the disk before it counts           |
-| `run.json`          | what the run was started with; another set-up is not mixed into it                  |
+| `study.db`          | the study: every evaluation with its response, on the disk before it counts         |
+| `run.json`          | the set-up that the run was started with. No other set-up is mixed into the run     |
 | `result.json`       | `Result.to_dict()`, once the run has finished                                       |
 | `improvement.json`  | of `asktell improve`: the generations, their parents, and why each was kept          |
 | `evaluations.jsonl` | one line per evaluation, written from the study at the end and at an interruption   |
-| `lock`              | held by the process that was started here; those that join it hold no lock          |
+| `lock`              | held by the process that was started here, and not by processes that join it        |
 """
 
 import contextlib
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "asktell.run", 1
 
-# Windows lets nobody read a locked byte, and the file says who holds it
+# On Windows, no process can read a locked byte, and the file has the owner's id
 _BEYOND = 2**30
 _SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
 
@@ -67,7 +67,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder, which is made if missing; the system lets go of it however the process ends."""
+        """Hold the folder, which is created if it is missing. The system releases it however the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         handle = _lock(self.lock_file)
         try:
@@ -77,7 +77,7 @@ class RunFolder:
 
     @property
     def runner(self) -> str | None:
-        """The id of the process that runs here, None if none does."""
+        """The id of the process that runs here. None if there is none."""
         try:
             handle = os.open(self.lock_file, os.O_RDWR)
         except OSError:
@@ -102,7 +102,7 @@ class RunFolder:
                     file.rename(target / file.name)
         return target
 
-    # What the run was started with
+    # The set-up that the run was started with
 
     def read_setup(self) -> dict[str, Any] | None:
         """The set-up that the run was started with. None if there is no run.
@@ -123,7 +123,9 @@ class RunFolder:
             or data.get("format") != FORMAT
             or not isinstance(data.get("setup"), dict)
         ):
-            raise InvalidStateError(f"{self.setup_file} is not that of an asktell run.")
+            raise InvalidStateError(
+                f"{self.setup_file} does not describe an asktell run."
+            )
         if data.get("version") != VERSION:
             raise InvalidStateError(
                 f"{self.setup_file} has version {data.get('version')!r}, this asktell reads {VERSION}. Finish the run "
@@ -140,7 +142,7 @@ class RunFolder:
 
     @property
     def study_name(self) -> str | None:
-        """The name of the folder's one study, None if there is none yet."""
+        """The name of the folder's one study. None if there is none yet."""
         try:
             return Study.names(self.study_file)[0]
         except (StudyNotFoundError, IndexError):
@@ -261,6 +263,6 @@ def _try_lock(handle: int, *, shared: bool = False) -> bool:
             errno.EACCES,
             errno.EDEADLK,
         ):
-            raise  # it was not another process that kept us from it
+            raise  # the lock failed for another reason than another process
         return False
     return True

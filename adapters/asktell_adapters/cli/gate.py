@@ -1,4 +1,4 @@
-"""`asktell gate` and `asktell compare`: compare a prompt with another, such as the one in use."""
+"""`asktell gate` and `asktell compare`: compare two prompts, such as a new prompt with the prompt in use."""
 
 import argparse
 import asyncio
@@ -262,7 +262,7 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     """Read the configuration of a gate, and check its flags. The function that is returned decides."""
     if arguments.more:
         raise InvalidArgumentError(
-            f"Give a configuration alone, or only files of results; got {arguments.config.name} and "
+            f"Give one configuration, or only files of results, got {arguments.config.name} and "
             f"{len(arguments.more)} more files."
         )
     of_results = [
@@ -277,7 +277,7 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         )
     if arguments.recheck is not None and arguments.recheck < 0:
         raise InvalidArgumentError(
-            f"--recheck must be a number of evaluations, or 0 for none; got {arguments.recheck}."
+            f"--recheck must be a number of evaluations, or 0 for none, got {arguments.recheck}."
         )
     from asktell_adapters.config import load_config
 

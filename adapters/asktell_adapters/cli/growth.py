@@ -1,4 +1,4 @@
-"""Changes of a study: `asktell add`, `retire`, `extend`, `pause` and `resume`, and what a changed file adds."""
+"""Changes of a study: `asktell add`, `retire`, `extend`, `pause` and `resume`, and the additions of a changed file."""
 
 import argparse
 import hashlib
@@ -34,7 +34,7 @@ _GROWING = (
     "version",
     "asktell",
 )
-_CONFIG = "config: "  # begins the keys of what a configuration has added
+_CONFIG = "config: "  # start of the keys of additions by a configuration
 
 
 def add(arguments: argparse.Namespace) -> int:
@@ -139,7 +139,7 @@ def pause(arguments: argparse.Namespace) -> int:
     with Place(arguments.run, arguments.name).open() as study:
         study.pause()
         show(
-            f"{study.name} is paused; {len(study.pending)} pending trials may still be told."
+            f"{study.name} is paused. {len(study.pending)} pending trials can still be recorded."
         )
     return 0
 
@@ -218,7 +218,7 @@ def grow(study: AnyStudy, wanted: Selector) -> list[str] | None:
     """Extend a study by the prompts, the budget and the examples that a selector has more of.
 
     Returns:
-        What the study got, in words. None, and nothing was done, if the study cannot
+        The additions, in words. None, and nothing was done, if the study cannot
         become like the selector: they differ in something else, the selector has less,
         its earlier prompts or examples differ, or the method has planned its rounds.
     """
@@ -260,7 +260,7 @@ def _has_no_less(wanted: Selector, now: Selector) -> bool:
 
 
 def _grow_budget(study: AnyStudy, wanted: Selector) -> list[str]:
-    """Extend the study to the wanted budget. Return what was added, in words."""
+    """Extend the study to the wanted budget. Return the additions, in words."""
     now = study.selector
     evaluations = max(0, wanted.budget - now.budget)
     if now.state.problem.is_bound_by_cost_alone:
@@ -326,7 +326,7 @@ def _new_prompts(
 
 
 def _new_texts(now: Selector, wanted: Selector) -> list[str] | None:
-    """The new ones of prompts without ids, which must follow those that the study began with, in the same order."""
+    """The new prompts, where prompts have no ids. They must follow the study's first prompts, in the same order."""
     texts, besides = now.prompts.texts, besides_configuration(now.state)
     needed = [text for arm, text in enumerate(texts) if arm not in besides]
     added = {texts[arm] for arm in besides}

@@ -349,7 +349,7 @@ def _kind(arguments: argparse.Namespace) -> str | None:
     if kind is not None and kind not in kinds():
         known = list(kinds())
         raise InvalidArgumentError(
-            f"--kind must be one of {', '.join(known)}; got {kind!r}{nearest(kind, known)}."
+            f"--kind must be one of {', '.join(known)}, got {kind!r}{nearest(kind, known)}."
         )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
         raise InvalidArgumentError(
@@ -461,7 +461,7 @@ class _Asking:
         def known(answer: str) -> str:
             if answer not in choices:
                 raise InvalidArgumentError(
-                    f"Choose one of {', '.join(choices)}; got {answer!r}{nearest(answer, list(choices))}."
+                    f"Choose one of {', '.join(choices)}, got {answer!r}{nearest(answer, list(choices))}."
                 )
             return answer
 
@@ -533,7 +533,7 @@ def _address(
     if kind not in kinds_with_key:
         if base_url or arguments.api_key_env or arguments.price:
             raise InvalidArgumentError(
-                f"--base-url, --api-key-env and --price require --kind {' or '.join(kinds_with_key)}; got {kind}."
+                f"--base-url, --api-key-env and --price require --kind {' or '.join(kinds_with_key)}, got {kind}."
             )
         return None, None
     if base_url is None:
@@ -691,7 +691,7 @@ def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
         raise InvalidArgumentError(f"--prompts {str(prompts)!r}: file not found.")
     if len(arguments.model or ()) > 1:
         raise InvalidArgumentError(
-            f"--model can be given once with {kind}; got {len(arguments.model)}."
+            f"--model can be given once with {kind}, got {len(arguments.model)}."
         )
 
 
@@ -842,7 +842,7 @@ def _maximized(
     if wanted is not None:
         if wanted not in names:
             raise InvalidArgumentError(
-                f"--maximize must be one of {', '.join(names)}; got {wanted!r}{nearest(wanted, names)}."
+                f"--maximize must be one of {', '.join(names)}, got {wanted!r}{nearest(wanted, names)}."
             )
         return wanted
     if not unbounded:

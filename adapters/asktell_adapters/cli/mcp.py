@@ -204,8 +204,8 @@ class Store(NamedTuple):
             return open_study(self.url, name)
         except StudyNotFoundError as error:
             known = self.names()
-            there = f"there are {some(known)}" if known else "call `create` first"
-            raise ToolError(f"There is no study {name!r}; {there}.") from error
+            there = f"There are {some(known)}" if known else "Call `create` first"
+            raise ToolError(f"There is no study {name!r}. {there}.") from error
 
 
 # The tools. An agent sees their names, docstrings and parameters, but for the first
@@ -218,7 +218,7 @@ def studies(store: Store) -> Studies:
     said = (
         f"There are {len(known)}: {some(known)}."
         if known
-        else "There are no studies yet; `create` one."
+        else "There are no studies yet. `create` one."
     )
     return Studies(sentence=said, studies=known)
 
@@ -365,7 +365,7 @@ def why(
     entry = next((each for each in result.prompts if str(each.id) == prompt), None)
     if entry is None:
         raise ToolError(
-            f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}."
+            f"There is no prompt {prompt!r}. There are {[each.id for each in result.prompts]}."
         )
     reason = f": {entry.reason}" if entry.reason else ""
     said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
@@ -481,8 +481,8 @@ def _what_next(study: AnyStudy, n_trials: int) -> str:
     if study.done:
         return "Nothing is left to evaluate. Call `verdict`."
     if study.paused:
-        return "The study is paused; a person resumes it."
-    return f"{pending_trials(len(study.pending))} must be told first, by whoever holds them."
+        return "The study is paused. A person has to resume it."
+    return f"{pending_trials(len(study.pending))} must be recorded first, by the workers that hold them."
 
 
 def _to_stop(trials: Sequence[int]) -> str:
@@ -501,7 +501,7 @@ def _record(study: AnyStudy, told: Told, worker: str) -> bool:
     """Record what came of a trial; False if there was nothing left to record."""
     if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
         raise ToolError(
-            "give either scores or, in `failed`, why there are none; or `stopped`, if `ask` said so."
+            "give scores, or the reason in `failed`, or `stopped` if `ask` asked for it."
         )
     if told.stopped:
         return _stopped(study, told, worker)

@@ -1,4 +1,4 @@
-"""Which study is meant: by a URL and its name, or by a run's folder or configuration alone."""
+"""The study that a command is about: by a URL and a name, or by the folder or the configuration of a run."""
 
 import os
 import time
@@ -14,7 +14,7 @@ AnyStudy: TypeAlias = "Study | asktell.RemoteStudy"
 
 
 def location(where: str) -> str:
-    """Where the studies are: what `open_storage` takes, or of a run's folder or configuration its study."""
+    """The storage of the studies, as `open_storage` takes it. For a run, the file of its study."""
     folder = _folder(where)
     if folder is None:
         return where
@@ -56,14 +56,14 @@ def is_service(where: object) -> bool:
 
 
 def open_study(where: str | Path, name: str) -> AnyStudy:
-    """The study of a name, in a storage or a service; a service is shown the token that may only read, if need be."""
+    """Open a study in a storage or at a service. Without another token, the service gets the one for reading only."""
     if is_service(where):
         return asktell.RemoteStudy.open(str(where), name, token=_token())
     return Study.open(where, name)
 
 
 def create_study(where: str, name: str, selector: Selector) -> AnyStudy:
-    """A new study in a storage or a service; the one that there is, if it was made of the same."""
+    """Create a study in a storage or at a service. If an equal study exists, open it."""
     return (asktell.RemoteStudy if is_service(where) else Study).create(
         where, name, selector, exist_ok=True
     )
@@ -79,7 +79,7 @@ def names(where: str | Path) -> list[str]:
 
 
 def _token() -> str | None:
-    """The token that may only read, where there is no other."""
+    """The token for reading only. None if there is a token for everything."""
     return (
         None
         if os.environ.get("ASKTELL_TOKEN")
@@ -96,12 +96,12 @@ class Place:
         self._run = _folder(where)
         if self._run is None and name is None:
             raise InvalidArgumentError(
-                "Which study? Give its name after the URL; `asktell studies URL` lists them."
+                "The study's name is missing. Give it after the URL. `asktell studies URL` lists all studies."
             )
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the run whose study it is; None if it is no run's."""
+        """The folder of the run. None if the study is not a run's."""
         return None if self._run is None else self._run.path
 
     def open(self) -> AnyStudy:
@@ -113,10 +113,10 @@ class Place:
         )
 
     def local(self, what: str) -> Study:
-        """The study, for what a service cannot do."""
+        """Open the study in its storage, for commands that a service does not offer."""
         if is_service(self._where):
             raise InvalidArgumentError(
-                f"{what} needs the storage itself, and no service: sqlite:///PATH, postgresql://..."
+                f"{what} needs a storage, not a service. Give sqlite:///PATH or postgresql://..."
             )
         study = self.open()
         assert isinstance(study, Study)

@@ -1,4 +1,4 @@
-"""Signals and messages of a process that runs for long, and a second process that says how it ended."""
+"""Signals and messages of a long process, and a second process that confirms its exit code."""
 
 import contextlib
 import logging
@@ -21,12 +21,12 @@ _ENDING = tuple(
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
 @contextlib.contextmanager
 def signals() -> Iterator[None]:
-    """SIGTERM, or Ctrl-Break, ends the run as Ctrl-C does: with everything saved."""
+    """Let SIGTERM, or Ctrl-Break, end the run as Ctrl-C does, with everything saved."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
         raise Terminated
@@ -84,7 +84,7 @@ def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
 
 @contextlib.contextmanager
 def _passing_on_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Signals that would end this process go to the other one, which ends with everything saved."""
+    """Pass signals that would end this process on to the other process, which saves everything and ends."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         # Ctrl-C
@@ -109,7 +109,7 @@ def _passing_on_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 @contextlib.contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Failures of single evaluations go to stderr, beside the progress bar and safe for a terminal."""
+    """Print failures of single evaluations to stderr, above the progress bar and safe for a terminal."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -41,7 +41,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     """`asktell simulate`: replay recorded scores with several methods, and print what each would have selected."""
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
-            f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}."
+            f"--plot needs a file that ends in {', '.join(PICTURES)}, got {arguments.plot}."
         )
     goal, recorded = _recorded(arguments.table, arguments.name, arguments.goal)
     found = simulate_methods(
@@ -113,11 +113,11 @@ def goal_of(text: str) -> Goal:
         raise InvalidArgumentError(
             "--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; a metric "
             "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95% of the examples' and 'in "
-            f"every segment', and the last one ', kept with probability 0.9'; got {short(text)}."
+            f"every segment', and the last one ', kept with probability 0.9', got {short(text)}."
         )
     times = Counter(part["metric"] for part in bounds)
     if twice := sorted(metric for metric in times if times[metric] > 1):
-        raise InvalidArgumentError(f"--goal bounds {twice[0]!r} twice; give one bound.")
+        raise InvalidArgumentError(f"--goal bounds {twice[0]!r} twice. Give one bound.")
     is_pareto = len(objectives) > 1 or whole["pareto"]
     best: dict[bool, list[str]] = {True: [], False: []}
     for part in objectives:

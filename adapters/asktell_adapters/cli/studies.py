@@ -55,7 +55,7 @@ def result(arguments: argparse.Namespace) -> int:
     picture = arguments.plot
     if picture is not None and picture.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
-            f"--plot needs a file that ends in {', '.join(PICTURES)}; got {picture}."
+            f"--plot needs a file that ends in {', '.join(PICTURES)}, got {picture}."
         )
     found = result_of(arguments.run, arguments.name)
     if picture is not None:
@@ -85,7 +85,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    """`asktell watch`: until the study is done, or once where there is no terminal."""
+    """`asktell watch`: print the progress until the study is done, or once if there is no terminal."""
     once = arguments.once or not sys.stdout.isatty()
     start, at_start = time.monotonic(), None
     place = Place(arguments.url, arguments.name)
@@ -187,7 +187,7 @@ def batch(arguments: argparse.Namespace) -> int:
             n = study.budget if arguments.evaluations is None else arguments.evaluations
             ids = batches.submit(study, n)
             for id_ in ids or [
-                "Nothing to submit: the study is done, or waits for scores."
+                "Nothing to submit. The study is done, or waits for scores."
             ]:
                 show(id_)
         else:
@@ -210,7 +210,7 @@ def cache(arguments: argparse.Namespace) -> int:
 
         if (found := load_cache(arguments.where)) is None:
             raise InvalidArgumentError(
-                f"{arguments.where.name} has no table [cache]: its answers are not kept."
+                f"{arguments.where.name} has no table [cache]. Its responses are not kept."
             )
         answers = found
     if arguments.action == "clear":
@@ -231,9 +231,9 @@ def cache(arguments: argparse.Namespace) -> int:
 
 
 def say_cached(study: AnyStudy) -> None:
-    """Say how many of a study's evaluations were answered by a cache, if any.
+    """Print the number of evaluations whose response came from the cache, if any.
 
-    Of a very long study, and of one at a service, they are not counted: all evaluations
+    They are not counted in a very long study, and at a service, since all evaluations
     would have to be read.
     """
     if isinstance(study, Study) and study.spent <= _MOST_COUNTED:

@@ -1,8 +1,8 @@
-"""`asktell view`: a run's page, live, in the browser of this machine.
+"""`asktell view`: the page of a run in the browser of this machine, up to date.
 
-Served to this machine only, below a path that nobody can guess. Requests that name
+The page is served to this machine only, below a random path. Requests with the name of
 another host are refused, so that no page elsewhere can reach it by a name of its own
-(DNS rebinding); nothing can be changed through it.
+(DNS rebinding). Nothing can be changed through it.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from asktell_adapters.server.watching import LiveReport
 
 
 class View(ThreadingHTTPServer):
-    """A server of one study's page at `url`; closed like a file."""
+    """A server of one study's page at `url`. Close it like a file."""
 
     daemon_threads = True
 
@@ -78,11 +78,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as in the base class
-        """Say nothing: a page asks every other second."""
+        """Log nothing, since a page asks every other second."""
 
 
 def view(arguments: argparse.Namespace) -> int:
-    """`asktell view`: until Ctrl-C."""
+    """`asktell view`: show the page until Ctrl-C."""
     place = Place(arguments.run, arguments.name)
     with (
         place.local("asktell view") as study,

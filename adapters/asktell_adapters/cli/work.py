@@ -1,4 +1,4 @@
-"""`asktell run` and `improve`: a study is worked on until it is done, in a folder or at a URL, alone or with others."""
+"""`asktell run` and `improve`: evaluate until a study is done, in a folder or at a URL, alone or with others."""
 
 import argparse
 import contextlib
@@ -40,7 +40,7 @@ from asktell_adapters.optimizers.improving import Improvement, improve
 Outcome: TypeAlias = Result | Improvement
 
 _MAIN = "main"
-"""The worker that holds the folder: there is one, so that after a kill it goes on with its own trials."""
+"""The worker that holds the folder. It has a fixed name, so that it resumes its own trials after a kill."""
 
 
 def run_selection(arguments: argparse.Namespace) -> int:
@@ -68,8 +68,8 @@ def _run_config(
     if arguments.study is not None:
         if arguments.fresh or arguments.join:
             raise InvalidArgumentError(
-                "--fresh and --join go with an output folder. A study has a name: give another --name to start over; "
-                "to join it, the same command is enough."
+                "--fresh and --join are for output folders. A study has a name. To start over, give another --name. "
+                "To join it, repeat the command without --join."
             )
         with _at_url(
             config, arguments.study, arguments.name or config.path.stem
@@ -104,7 +104,7 @@ def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> No
 
 
 def _at_url(config: Config, url: str, name: str) -> AnyStudy:
-    """The study at a URL, made if there is none, or grown to what the configuration has by now."""
+    """The study at a URL. It is created if it is missing, or extended by the additions of the configuration."""
     try:
         return create_study(url, name, config.selector)
     except asktell.StudyExistsError as error:
@@ -121,7 +121,7 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
 
 
 def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
-    """Run, or go on, as the one process that was started in this folder."""
+    """Start or resume the run, as the one process that holds this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
         # Before a folder is made or set aside: the last place for a mistake.
@@ -136,7 +136,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
         saved = folder.read_setup()
         if saved is None and folder.used:
             raise asktell.InvalidStateError(
-                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so that it cannot be told whether "
+                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so it is unknown whether it is "
                 "it is this one. Choose another `output`, or start over with --fresh."
             )
         if saved is not None:
@@ -300,13 +300,13 @@ class TimedCalls(_Clocked):
 def timed(
     evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None
 ) -> _Clocked:
-    """The evaluator, whose scores say how long they took."""
+    """The evaluator, with the seconds of each evaluation in the details of its scores."""
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
 
 
 def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None:
-    """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets."""
+    """Refuse another set-up. Additional prompts, examples and budget are added to the study instead."""
     if found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
         if (
@@ -444,8 +444,8 @@ def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> 
     words = f"This run may cost up to {most:.4g}, more than confirm_above = {config.confirm_above:g}"
     if not sys.stdin.isatty():
         raise InvalidArgumentError(
-            f"{words}. Look at it with --estimate, and start it with --yes."
+            f"{words}. See --estimate for details, and start the run with --yes."
         )
-    print(f"{words}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{words}. Continue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InvalidArgumentError("Not started; nothing was spent.")
+        raise InvalidArgumentError("The run was not started. Nothing was spent.")

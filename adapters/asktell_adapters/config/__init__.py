@@ -1,7 +1,7 @@
 """A run described in a TOML file: prompts, data set, model, metrics, goal. Each mistake in it is named in one line.
 
 `load` reads it table by table (`data`, `model`, `metrics`, `goal`, all by way of
-`tables`); `setup` says whether two files describe the same run.
+`tables`); `setup` compares the runs that two files describe.
 """
 
 from asktell_adapters.config.load import Config, load_cache, load_config, output_folder

@@ -26,7 +26,7 @@ EXAMPLE_OF_A_PRICE = "price = { input = 0.15, output = 0.6 } (per million tokens
 
 
 class CandidatesTable(Table, table="candidates"):
-    """Factors, whose combinations are the candidates; any name is one."""
+    """Factors, whose combinations are the candidates. A factor may have any name."""
 
     model_config: ClassVar[Any] = {"extra": "allow"}
     model: list[str] | dict[str, str] | None = key(
@@ -37,7 +37,7 @@ class CandidatesTable(Table, table="candidates"):
     )
     prompt: list[Any] | dict[str, Any] | None = key(
         None,
-        'The prompts, texts or chats; a table names them: `{ short = "Be brief.", long = "..." }`.',
+        'The prompts, as texts or chats. A table gives them names: `{ short = "Be brief.", long = "..." }`.',
         said="those of `[prompts]`",
         expected="a list of prompts, or a table name = prompt",
     )
@@ -51,8 +51,8 @@ class CandidatesTable(Table, table="candidates"):
     )
     files: list[str] | None = key(
         None,
-        'Factors whose values are files: each stands for its text, read when the run starts. `""` is no file, an '
-        "empty text.",
+        "Factors whose values are files. The value is the text of the file when the run starts. "
+        '`""` is an empty text.',
         expected="a list of factors",
     )
     exclude: list[dict[str, Any]] = key(
@@ -63,7 +63,7 @@ class CandidatesTable(Table, table="candidates"):
 
     @property
     def factors(self) -> dict[str, Any]:
-        """Of each factor its values, or a table of them by their names; files are read."""
+        """The values of each factor, as a list or by their names. Files are read."""
         given = self.model_dump(exclude_unset=True, exclude={"exclude", "files"})
         for name in self.files or ():
             if not isinstance(given.get(name), list | dict):
@@ -77,7 +77,7 @@ class CandidatesTable(Table, table="candidates"):
         return given
 
     def _read(self, factor: str, values: Any) -> dict[str, str]:
-        """The text of each file by its level's name: by default the file's, or "none" where there is no file."""
+        """The text of each file, by the name of its level. By default the file's name, or "none" without a file."""
         named = (
             values.items()
             if isinstance(values, dict)
@@ -124,25 +124,25 @@ class CandidatesTable(Table, table="candidates"):
                     raise self.error(
                         factor,
                         f"names a file. To have its text as the value: files = [{json.dumps(factor)}] in "
-                        "[candidates]; to have the name itself: files = []",
+                        "[candidates]. To use the name itself: files = []",
                         text,
                     )
 
 
 def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidates:
-    """The candidates of `[candidates]`; `prompts`, those of `[prompts]`, are the factor "prompt"."""
+    """The candidates of `[candidates]`. The prompts of `[prompts]`, if any, are their factor "prompt"."""
     factors = table.factors
     if "where" in factors:
         raise table.error(
             "where",
-            "is no factor; to leave combinations out: exclude = [{ factor = value }]",
+            "is not a factor. To leave combinations out, use exclude = [{ factor = value }]",
         )
     with table.named():
         if "prompt" in factors:
             if prompts is not None:
                 raise table.error(
                     "prompt",
-                    "does not go with the prompts of [prompts]; give one of them",
+                    "cannot be combined with the prompts of [prompts]. Give one of the two",
                 )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}
@@ -178,7 +178,7 @@ def _rule(
             known = list(found.factors)
             raise table.error(
                 "exclude",
-                f"names {factor!r}{nearest(factor, known)}; factors are {listed(known)}",
+                f"names {factor!r}{nearest(factor, known)}. The factors are {listed(known)}",
             )
         levels = found.factors[factor]
         chosen: set[str] = set()
@@ -211,7 +211,7 @@ class LLMTables:
 
     @property
     def first(self) -> ModelTable:
-        """The table of the first LLM. What does not depend on the LLM is the same in all."""
+        """The table of the first LLM. Keys that do not depend on the LLM are the same in all tables."""
         return next(iter(self.tables.values()))
 
     def unpriced(self, loaded: bool = True) -> str:
@@ -297,7 +297,7 @@ def _check_names(
         )
     if "model" in given and names:
         raise top.mistake(
-            "'model' is in [model] and in [candidates]; leave it out of [model]."
+            "'model' is in [model] and in [candidates]. Remove it from [model]."
         )
     for name, table in own.items():
         if not isinstance(table, dict):

@@ -49,7 +49,7 @@ class PromptsTable(Table, table="prompts"):
     )
     fields: bool | None = key(
         None,
-        "Whether `{question}` in a prompt stands for the column of that name, which must then exist.",
+        "Whether `{question}` in a prompt is replaced by the column of that name, which must then exist.",
         said="in chats only",
     )
 
@@ -68,13 +68,15 @@ def read_prompts(table: PromptsTable) -> Prompts:
                 table.beside(table.file), encoding=table.encoding
             )
         elif table.encoding is not None:
-            raise table.error("encoding", "goes with file, not with texts")
+            raise table.error(
+                "encoding", "needs file, and cannot be combined with texts"
+            )
         else:
             prompts = datasets.prompts_of(table.texts or [])
     for name, _ in items(prompts):
         if not str(name).isprintable() or not str(name).strip():
             raise table.mistake(
-                f"[prompts]: the id {name!r} cannot be shown; use printable characters."
+                f"[prompts]: the id {name!r} cannot be shown. Use printable characters."
             )
     return prompts
 
@@ -103,14 +105,14 @@ class DataSet:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """Of each row, what is in it: the same in every process and every version."""
+        """A digest of each row's content, the same in every process and every version."""
         return tuple(
             digest([e.input, e.reference, e.fields])[:_DIGITS] for e in self.examples
         )
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """The names, or else of each row its first words and its digest; a row that comes again is numbered."""
+        """The names, or else the first words and the digest of each row. Repeated rows get a number."""
         rows = zip(self.examples, self.digests, strict=True)
         return self.names or distinct(
             [f"{one_line(str(e.input), _WORDS)} ({row})" for e, row in rows]
@@ -119,14 +121,14 @@ class DataSet:
 
 def digest(data: Any) -> str:
     """A short text that differs if the data do."""
-    # What is no JSON stands by its type: its repr may hold an address, which changes
+    # A value that is not JSON counts by its type. Its repr may have an address, which changes
     # with every process.
     text = json.dumps(data, sort_keys=True, default=lambda value: type(value).__name__)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def distinct(digests: Sequence[str]) -> tuple[str, ...]:
-    """The digests, those that come again with a number."""
+    """The digests. Repeated digests get a number."""
     seen = Counter[str]()
     found = []
     for text in digests:
@@ -147,14 +149,14 @@ class DataTable(Table, table="data"):
     delimiter: str | None = key(
         None,
         "Separates the columns of `.csv` and `.tsv`.",
-        said="by the header; a tab in `.tsv`",
+        said="found in the header, or a tab in `.tsv`",
     )
     encoding: str | None = key(
         None, "Encoding of text files.", said="UTF-8, or what a byte order mark says"
     )
     sheet: str | None = key(None, "Sheet of an Excel file.", said="the first")
     split: str | None = key(
-        None, "Which data set of a folder with several.", said="the only one"
+        None, "Data set of a folder with several data sets.", said="the only one"
     )
     loader: str | None = key(
         None,
@@ -173,7 +175,7 @@ class DataTable(Table, table="data"):
     )
     segment: str | None = key(
         None,
-        "Column of each row's segment, such as its language: the result has estimates for each.",
+        "Column of each row's segment, such as its language. The result has estimates for each segment.",
     )
     sample: int | None = key(
         None, "Number of rows drawn at random, in their order.", said="all", ge=1
@@ -202,7 +204,9 @@ def read_examples(table: DataTable) -> DataSet:
     columns = table.input, table.reference or None, table.id
     if table.file is not None:
         if table.arguments is not None:
-            raise table.error("arguments", "goes with loader, not with file")
+            raise table.error(
+                "arguments", "needs loader, and cannot be combined with file"
+            )
         options = {name: getattr(table, name) for name in _OF_FILES if table.has(name)}
         with table.named():
             file = table.beside(table.file)
@@ -212,7 +216,7 @@ def read_examples(table: DataTable) -> DataSet:
         named = table.id is not None
     else:
         for name in filter(table.has, _OF_FILES):
-            raise table.error(name, "goes with file, not with loader")
+            raise table.error(name, "needs file, and cannot be combined with loader")
         loader = table.loader or ""
         found = call_named(table, loader, table.arguments or {})
         examples, named = _as_examples(table, loader, found, columns)
@@ -246,13 +250,13 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
             if getattr(table, name) not in (None, False):
                 raise table.error(
                     name,
-                    "does not go with sample, which draws rows at random; give one of them",
+                    "cannot be combined with sample, which draws rows at random. Give one of the two",
                 )
         return datasets.draw(examples, table.sample, table.seed or 0)
     if table.seed is not None:
         raise table.error(
             "seed",
-            "is that of sample, which is missing here; shuffle has a seed of its own",
+            "is the seed of sample, which is missing. The seed of shuffle is its value",
         )
     if table.shuffle is not False:
         random.Random(table.shuffle).shuffle(examples)
@@ -262,7 +266,7 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
 def _names(
     table: Table, examples: Sequence[Example], named: bool, column: str | None
 ) -> tuple[str, ...] | None:
-    """The ids that the data give: in the column that is asked for, or of Examples, or in one called "id" or "name"."""
+    """The ids in the data: in the wanted column, of Examples, or in a column called "id" or "name"."""
     names: list[str | None] = []
     for usual in ("id",) if named else ("id", "name"):
         given = [e.id if named else e.fields.get(usual) for e in examples]
@@ -290,7 +294,7 @@ def _names(
 def _as_examples(
     table: Table, loader: str, found: Any, columns: tuple[str, str | None, str | None]
 ) -> tuple[list[Example], bool]:
-    """The examples that a loader's rows are, and whether their ids are the data's own and no mere numbers."""
+    """The examples of a loader's rows, and whether their ids are the data's own rather than numbers."""
     if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
         raise table.error(
             "loader",

@@ -17,7 +17,7 @@ from asktell_adapters.llms.base import Example
 @final
 @dataclass(frozen=True)
 class Harness:
-    """What scores prompts by itself."""
+    """A program or harness that scores prompts by itself."""
 
     evaluator: Any  # with `evaluate_batch(trials)`, or a CommandEvaluator
     dataset: DataSet  # its examples; their inputs are texts to know them by
@@ -30,12 +30,12 @@ class Harness:
 
     @property
     def in_batches(self) -> bool:
-        """Whether it takes several trials at once; otherwise each is awaited."""
+        """Whether it takes several trials at once. Otherwise each trial is awaited."""
         return callable(getattr(self.evaluator, "evaluate_batch", None))
 
     @property
     def driven(self) -> Any:
-        """What `asktell.run` takes."""
+        """The evaluator, as `asktell.run` takes it."""
         return self if self.in_batches else self.evaluator
 
     def evaluate_batch(
@@ -55,7 +55,7 @@ class Harness:
 
 
 class EvaluatorTable(Table, table="evaluator"):
-    """What has data, LLM and metrics itself."""
+    """A program, or a harness with data, LLM and metrics of its own."""
 
     command: list[str] | None = key(
         None,
@@ -68,13 +68,13 @@ class EvaluatorTable(Table, table="evaluator"):
     )
     workers: int | None = key(
         None,
-        "command: evaluations at once; `concurrency` by another name.",
+        "command: evaluations at once, another name for `concurrency`.",
         said="`4`",
         ge=1,
     )
     cost: float | None = key(
         None,
-        "command: about what an evaluation costs, for `--estimate`.",
+        "command: rough cost of an evaluation, for `--estimate`.",
         said="unknown",
         ge=0,
     )
@@ -85,12 +85,13 @@ class EvaluatorTable(Table, table="evaluator"):
         "promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests."
     )
     provider: str | None = key(
-        None, "promptfoo: which of its providers answers.", said="the first"
+        None, "promptfoo: the provider to use.", said="the first"
     )
     rows: str | None = key(None, "promptfoo: a file that keeps its rows.")
     prompts_are_code: bool = key(
         False,
-        "promptfoo: evaluate prompts in its whole template language, which can run commands: only your own.",
+        "promptfoo: evaluate prompts in its whole template language, which can run commands. Only for prompts of your "
+        "own.",
     )
     task: str | None = key(
         None,
@@ -109,7 +110,7 @@ class EvaluatorTable(Table, table="evaluator"):
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
         False,
-        "An evaluation gives the same scores when it is repeated, so that none is repeated to find that out.",
+        "A repeated evaluation gives the same scores, so none is repeated as a check.",
     )
 
 
@@ -141,7 +142,9 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
         raise table.error("type", f"must be one of {listed(list(_TYPES))}", table.type)
     for name in TUNING:
         if table.has(name) and table.command is None:
-            raise table.error(name, f"goes with a command, not with {given[0]}")
+            raise table.error(
+                name, f"needs a command, and cannot be combined with {given[0]}"
+            )
     if table.command is not None:
         return _command(table, data)
     with table.named():
@@ -213,7 +216,7 @@ def _inspect(table: EvaluatorTable) -> Harness:
     from asktell_adapters.harnesses.inspect.task import InspectTask
 
     if table.task is None:
-        raise table.error("task", "is missing; it is a text")
+        raise table.error("task", "is missing. It is a text")
     task = call_named(table, table.task, table.arguments)
     logs = None if table.log_dir is None else table.beside(table.log_dir)
     evaluator = InspectTask(task, table.model, log_dir=logs, max_retries=2)
@@ -251,7 +254,7 @@ def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
     if not rows:
         raise table.error(
             "loader" if table.type is None else "type",
-            "must name what has examples; there are none",
+            "must name something with examples, and there are none",
         )
     found = tuple(
         each if isinstance(each, Example) else _example(number, each)
@@ -265,14 +268,14 @@ def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
 
 
 def _example(number: int, row: Any) -> Example:
-    """A harness's example as a text to know it by."""
+    """A harness's example, as a text by which a person recognizes it."""
     if isinstance(row, Mapping):
         return Example(json.dumps(row, default=str, sort_keys=True), id=str(number))
     return Example(str(getattr(row, "input", row)), _target(row), id=str(number))
 
 
 def _target(row: object) -> str | list[str] | None:
-    """The wanted answer of an Inspect sample, whose target is empty where it has none."""
+    """The reference of an Inspect sample. None if its target is empty."""
     target = getattr(row, "target", None)
     if isinstance(target, str):
         return target or None

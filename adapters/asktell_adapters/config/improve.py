@@ -14,9 +14,9 @@ from asktell_adapters.optimizers.writers import LLMWriter
 
 
 class WriterTable(Table, table="improve.writer"):
-    """Who writes prompts."""
+    """The writer of prompts."""
 
-    type: str = key("llm", "The only type; or a `loader`.")
+    type: str = key("llm", "The only type. Or give a `loader`.")
     model: dict[str, Any] | None = key(
         None,
         "The LLM that writes.",
@@ -36,13 +36,15 @@ class ImproveTable(Table, table="improve"):
     """How `asktell improve` writes prompts."""
 
     generations: int = key(
-        4, "Generations after the first; the budget is shared out among all.", ge=1
+        4,
+        "Generations after the first. All generations share the budget equally.",
+        ge=1,
     )
     candidates: int = key(8, "New prompts in each generation.", ge=1)
     parents: int = key(4, "Prompts that the writer is shown.", ge=1, le=MOST_PARENTS)
     patience: int | Literal[False] = key(
         2,
-        "Ends after this many generations in a row without a better prompt; false: never.",
+        "Ends after this many generations in a row without a better prompt. false never ends early.",
         expected="a whole number, or false for none",
     )
     certainty: float = key(
@@ -51,7 +53,7 @@ class ImproveTable(Table, table="improve"):
     writer: WriterTable = key(
         WriterTable(),
         "Writes the prompts: see [improve.writer](#improvewriter).",
-        said="the model that answers",
+        said="the run's model",
     )
 
 

@@ -55,14 +55,14 @@ STUDY = "study.db"
 
 
 class ProfileTable(Table, table="profile"):
-    """Learns from earlier runs which examples tell most."""
+    """Learns from earlier runs which examples discriminate best."""
 
     runs: list[str] = key(
         about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.",
         alias="from",
     )
     half_life: float | None = key(
-        None, "After this many later runs, a run counts half as much."
+        None, "Number of later runs after which a run counts half as much."
     )
 
     def profile(self) -> ExampleProfile:
@@ -109,23 +109,23 @@ _BOUNDS = (
 
 
 class GoalTable(Table, table="goal"):
-    """What is looked for."""
+    """The objectives and constraints of the selection."""
 
     type: str = key("best-feasible", 'Or `"pareto-set"`.')
     maximize: str | list[str] = key(
         [],
-        "Metrics that should be large.",
+        "Metrics to maximize.",
         said="this or `minimize`",
         expected=_METRICS,
     )
     minimize: str | list[str] = key(
         [],
-        "Metrics that should be small.",
+        "Metrics to minimize.",
         said="this or `maximize`",
         expected=_METRICS,
     )
     worst_segment: str | list[str] = key(
-        [], "Objectives whose worst segment counts.", expected=_METRICS
+        [], "Objectives that count by their worst segment.", expected=_METRICS
     )
     at_least: dict[str, float | str | dict[str, Any]] = key(
         {},
@@ -147,7 +147,7 @@ class GoalTable(Table, table="goal"):
 
     sure: float | None = key(
         None,
-        "Probability with which the answer must keep its bounds, such as 0.95.",
+        "Probability with which the selected prompt must satisfy the constraints, such as 0.95.",
         said="more likely than not",
     )
 
@@ -164,12 +164,12 @@ class GoalTable(Table, table="goal"):
             if computed is not None and name not in computed:
                 if name == "cost":
                     raise self.mistake(
-                        "[goal] names the metric 'cost', which is not computed: add cost = true to [metrics], and a "
+                        "[goal] names the metric 'cost', which is not computed. Add cost = true to [metrics], and a "
                         f"price to [model], {EXAMPLE_OF_A_PRICE}."
                     )
                 near = nearest(name, list(computed))
                 raise self.mistake(
-                    f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
+                    f"[goal] names the metric {name!r}, which is not computed{near}. [metrics] has "
                     f"{listed(list(computed))}."
                 )
         return goal
@@ -184,28 +184,30 @@ class BudgetTable(Table, table="budget"):
     evaluations: int | None = key(None, "Number of evaluations.", said="unlimited")
     cost: float | None = key(
         None,
-        "Money. With `price` in `[model]`, or the metric `cost`, it is known what an evaluation costs. Money is kept "
-        "back for evaluations under way: the most that their prompts have cost.",
+        "Money. With `price` in `[model]`, or the metric `cost`, the cost of an evaluation is known. For each "
+        "evaluation in progress, the highest cost so far of its prompt is reserved.",
         said="unlimited",
     )
     max_cost_per_evaluation: float | None = key(
-        None, "Kept back instead: with it the cost is never exceeded."
+        None,
+        "Most that an evaluation can cost. It is reserved instead, so that the budget is never exceeded.",
     )
 
 
 class CacheTable(Table, table="cache"):
-    """Keeps answers on disk."""
+    """The cache of responses on disk."""
 
     file: str | None = key(
         None,
-        "File of the answers.",
+        "File of the responses.",
         said="one for all runs, in the user's cache folder",
     )
     max_mb: float = key(
-        1000, "Largest size; answers that were not used for longest are removed first."
+        1000,
+        "Largest size. The responses that were not used for the longest time are removed first.",
     )
     max_age_days: float | None = key(
-        None, "Older answers are asked for again.", said="for ever"
+        None, "Older responses are requested again.", said="for ever"
     )
 
 
@@ -218,30 +220,30 @@ class TopTable(Table, table=""):
     output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
     method: str = key("auto", "The name of a [method](methods.md).")
     confidence: float | None = key(None,
-        "Ends early, once the answer is right with this probability. `auto` and `race` only.",
-        said="none; 0.95 for `race`")
+        "Ends early, once the selected prompt is the best with this probability. `auto` and `race` only.",
+        said="none. For `race`: 0.95")
     confidence_kind: str | None = key(None,
         "`auto` only. `proof`: ends once the scores prove it. `posterior`: once the model is sure, which is cheaper "
         "and not guaranteed.", said="`proof`")
-    tolerance: float | None = key(None, "How much worse than right counts as right, in the metrics' units.", said="`0`")
+    tolerance: float | None = key(None, "Differences that do not matter, in the metrics' units.", said="`0`")
     features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
-    seed: int = key(0, "Makes every choice repeatable.")
+    seed: int = key(0, "Makes the run repeatable.")
     sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
     on_failure: str | dict[str, Any] = key("skip",
         "A failed evaluation is a missing value. Or the scores that it counts as, one for each metric of the goal: "
         "`{ accuracy = 0.0 }`.")
     max_failure_rate: float = key(0.5,
-        "A prompt is dropped if more of its evaluations fail, with 99 % probability; 1: never.")
+        "A prompt is eliminated if more of its evaluations fail, with 99% probability. 1 never eliminates.")
     baseline: str | int | None = key(None,
-        "Id or text of the prompt in use: never eliminated, and compared with the answer.")
+        "Id or text of the prompt in use. It is never eliminated, and is compared with the selected prompt.")
     repeats: int | None = key(None,
         "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).", said="`1`")
     inputs: Literal["new", "given"] | None = key(None,
-        "What estimates are about: new inputs like the examples, or exactly the given examples (a fixed suite).",
-        said="`new`; of `asktell gate`: `given`")
+        "Scope of the estimates: unseen inputs like the examples, or exactly the given examples (a fixed suite).",
+        said="`new`. For `asktell gate`: `given`")
     concurrency: int | None = key(None, "Evaluations at once.",
         said=concurrency_in_words(), ge=1)
-    confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
+    confirm_above: float | None = key(None, "Asks before a run that may cost more. Needs a `price`.")
     prompts: PromptsTable | None = key(None, "The prompts to choose among: [prompts](#prompts).",
         said="needed, unless there are `[candidates]`")
     data: DataTable | None = key(None, "The examples: [data](#data).", said="needed")
@@ -249,17 +251,17 @@ class TopTable(Table, table=""):
         "Combinations of models, prompts and settings to choose among: [candidates](#candidates).")
     # Read by the table of its kind, once [models] and [candidates] are merged into it
     model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
-    models: dict[str, Any] | None = key(None, "What is different for each of several models: [models](#models).")
+    models: dict[str, Any] | None = key(None, "Keys that differ between several models: [models](#models).")
     # Each metric is read by the table of its name
-    metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
+    metrics: dict[str, Any] | None = key(None, "The scores of every response: [metrics](#metrics).", said="needed")
     evaluator: EvaluatorTable | None = key(None,
         "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
-    goal: GoalTable | None = key(None, "What is looked for: [goal](#goal).", said="needed")
-    cache: CacheTable | None = key(None, "Keeps answers on disk: [cache](#cache).")
+    goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
+    cache: CacheTable | None = key(None, "Keeps responses on disk: [cache](#cache).")
     improve: ImproveTable = key(ImproveTable(), "How `asktell improve` writes prompts: [improve](#improve).",
         said="its defaults")
     profile: ProfileTable | None = key(None,
-        "Learns from earlier runs which examples tell most: [profile](#profile).")
+        "Learns from earlier runs which examples discriminate best: [profile](#profile).")
     # fmt: on
 
 
@@ -288,8 +290,8 @@ class Config:
     models: LLMTables | None  # the tables of the LLMs
     concurrency: int  # evaluations at once
     batch_size: int  # evaluations that the model wants in one call
-    # Everything that a run's outcome depends on, as JSON data: another set-up is
-    # another run
+    # All settings and data that the outcome depends on, as JSON data. Another set-up
+    # is another run
     setup: Mapping[str, Any]
     cache: AnswerCache | None = None  # of answers; None for none
     # A run that may cost more is asked about first; None: never
@@ -321,14 +323,14 @@ class Config:
             close()
 
     def driven(self) -> Any:
-        """What `asktell.run` takes: a program, a harness, or the evaluator of an LLM."""
+        """A program, a harness or the evaluator of an LLM, as `asktell.run` takes it."""
         return self.evaluator() if self.harness is None else self.harness.driven
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
-        """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`."""
+        """The evaluator of an LLM, the model loaded. Scores have the LLM's response as `details["output"]`."""
         if self.models is None:
             raise ConfigError(
-                f"{self.path.name}: this goes with [model], and not with [evaluator]."
+                f"{self.path.name}: this needs [model], and cannot be combined with [evaluator]."
             )
         # Before the model, which takes longer to load: a package that a metric lacks is
         # missed now.
@@ -416,24 +418,23 @@ def load_config(
     Raises:
         ConfigError: a mistake in the file, or in a file that it names.
     """
+    # The file itself. Secrets are refused first, since later errors repeat values.
     data = _parse(path) if text is None else tomllib.loads(text)
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     output = _output(top)
     if improve:
         _check_improvable(top)
-    parts = (
-        _parts_of_model(top)
-        if top.evaluator is None
-        else _parts_of_harness(top, top.evaluator)
-    )
-    settings = _settings(top)
+
+    # The files that it names
+    table = top.evaluator
+    parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
+
+    # The selection, which checks the goal, the budget and the method against each other
     goal = top.needed("goal", top.goal).goal(parts.metrics)
-    is_relative = any(each.of == "baseline" for each in goal.constraints)
-    if is_relative and baseline is not None and top.baseline is None:
-        # Ids of prompts without names are numbers
-        ids = {str(id_): id_ for id_, _ in items(parts.prompts)}
-        settings["baseline"] = ids.get(baseline, baseline)
+    settings = _settings(top)
+    if baseline is not None and "baseline" not in settings:
+        settings |= _baseline_of(goal, parts.prompts, baseline)
     with top.named():
         whole = _budget(top, parts)
         # Checked for `asktell run`, too: one file is for both commands.
@@ -443,13 +444,11 @@ def load_config(
         )
         if improve:
             check_method(selector)
+    if top.confirm_above is not None and parts.models is not None:
+        place = parts.models.unpriced()
+        if place:
+            raise top.error("confirm_above", _needs_price(place))
     concurrency, batch_size = _at_once(top, parts)
-    if (
-        top.confirm_above is not None
-        and parts.models is not None
-        and (place := parts.models.unpriced())
-    ):
-        raise top.error("confirm_above", _needs_price(place))
     return Config(
         path,
         output,
@@ -468,9 +467,18 @@ def load_config(
     )
 
 
+def _baseline_of(goal: Goal, prompts: Selected, baseline: str) -> dict[str, Any]:
+    """The setting of a baseline, for a goal that is relative to it. Other goals need none."""
+    if all(each.of != "baseline" for each in goal.constraints):
+        return {}
+    # Ids of prompts without names are numbers
+    ids = {str(id_): id_ for id_, _ in items(prompts)}
+    return {"baseline": ids.get(baseline, baseline)}
+
+
 @dataclass(frozen=True)
 class _Parts:
-    """What a file evaluates, and on which examples."""
+    """The prompts, examples and metrics of a file."""
 
     dataset: DataSet
     prompts: Selected
@@ -611,7 +619,8 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
     """The harness of `[evaluator]`. Tables that it has itself are refused."""
     if top.has("concurrency") and table.has("workers"):
         raise top.error(
-            "concurrency", "and workers in [evaluator] are the same; give one of them"
+            "concurrency",
+            "and workers in [evaluator] are the same setting. Give one of the two",
         )
     for name in (
         *_NOT_WITH_EVALUATOR,
@@ -661,7 +670,7 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
     """
     if top.budget is None:
         raise top.error(
-            "budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}"
+            "budget", f"is missing. It is {expected(TopTable.model_fields['budget'])}"
         )
     if isinstance(top.budget, int):
         return top.budget
@@ -681,7 +690,9 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
 
 def _needs_price(place: str) -> str:
     """The advice to add a price."""
-    return f"needs to know what an evaluation costs: give {place} a price, {EXAMPLE_OF_A_PRICE}"
+    return (
+        f"needs the cost of an evaluation. Give {place} a price, {EXAMPLE_OF_A_PRICE}"
+    )
 
 
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -693,7 +704,7 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings["method"] == "race" and "confidence_kind" in stop:
         raise top.error(
             "confidence_kind",
-            "is for method = 'auto' only: a race ends with a proof",
+            "is for method = 'auto' only. A race always ends at the confidence",
             "race",
         )
     if settings["method"] not in ("auto", "race"):
@@ -722,7 +733,7 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"There is no file {str(path)!r}.") from None
     except IsADirectoryError:
         raise ConfigError(
-            f"{str(path)!r} is a folder; give the path of a TOML file."
+            f"{str(path)!r} is a folder. Give the path of a TOML file."
         ) from None
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error

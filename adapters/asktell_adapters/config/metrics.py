@@ -1,4 +1,4 @@
-"""The table `[metrics]`: what is computed of every answer."""
+"""The table `[metrics]`: the scores of every response, and the judges among them."""
 
 import copy
 import inspect
@@ -137,7 +137,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
 
 
 def _check_examples(table: JudgeTable, examples: Sequence[Example]) -> None:
-    """Refuse examples that lack what the judge reads of them."""
+    """Refuse examples without the references or the column that the judge reads."""
     if table.reference and any(example.reference is None for example in examples):
         raise table.error(
             "reference",
@@ -171,7 +171,7 @@ def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
             where = "is not for judges"
             if name in JudgeTable.model_fields:
                 where = f"belongs in [{table.title}]"
-            raise table.error(name, f"of its model {where}; see instructions")
+            raise table.error(name, f"of its model {where}. See instructions")
         models.append(read_model(table.config_file, f"{table.title}.model", each))
     return tuple(models)
 
@@ -211,7 +211,7 @@ ExactMatchTable = options_table(metrics.ExactMatch, "normalized", base=Table)
 
 
 class BrevityTable(Table):
-    """Where brevity begins and ends to fall."""
+    """The lengths between which brevity falls from 1 to 0."""
 
     low: float = key()
     high: float = key()
@@ -243,7 +243,7 @@ METRICS: dict[str, MetricType] = {
         metrics.Rouge, needs_references=True,
     ),
     "brevity": MetricType(
-        BrevityTable, "1 up to `low` output tokens, 0 from `high` on, linear between. Both are needed.",
+        BrevityTable, "1 up to `low` output tokens, 0 from `high` on, and linear between them. Both are needed.",
         lambda low, high: metrics.Brevity(low, high),
     ),
     "exact_match": MetricType(
@@ -254,17 +254,17 @@ METRICS: dict[str, MetricType] = {
     "token_f1": MetricType(
         PlainTable, "F1 of the words. Needs references.", lambda: metrics.token_f1, needs_references=True
     ),
-    "output_tokens": MetricType(PlainTable, "Number of tokens of the answer.", lambda: metrics.output_tokens),
-    "latency": MetricType(PlainTable, "Seconds that the answer took.", lambda: metrics.latency),
-    "cost": MetricType(PlainTable, "Money; needs a `price`.", lambda: metrics.cost),
+    "output_tokens": MetricType(PlainTable, "Number of tokens of the response.", lambda: metrics.output_tokens),
+    "latency": MetricType(PlainTable, "Seconds that the response took.", lambda: metrics.latency),
+    "cost": MetricType(PlainTable, "Cost of an evaluation. Needs a `price`.", lambda: metrics.cost),
     "tool_call": MetricType(
         PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools).",
         lambda: metrics.tool_call, needs_references=True,
     ),
-    "judge": MetricType(JudgeTable, "An LLM grades the answer: [use a judge](../how-to/use-a-judge.md)."),
+    "judge": MetricType(JudgeTable, "An LLM grades the response: [use a judge](../how-to/use-a-judge.md)."),
     "preference": MetricType(
         PreferenceTable,
-        "An LLM says whether the answer is better than [the baseline's]"
+        "An LLM judges whether the response is better than [the baseline's]"
         "(../how-to/use-a-judge.md#compare-with-the-baselines-answers).",
     ),
 }
@@ -317,13 +317,13 @@ def _metric(
     kind = entry.pop("metric", None) or entry.pop("type", name)
     if not isinstance(kind, str) or kind not in METRICS:
         raise top.mistake(
-            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}; there are {listed(list(METRICS))}. "
+            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}. There are {listed(list(METRICS))}. "
             f"For one of your own: {name} = {{ loader = 'package.module:function' }}."
         )
     row = METRICS[kind]
     if row.needs_references and any(example.reference is None for example in examples):
         raise top.mistake(
-            f"the metric {kind!r} needs references; name their column in [data]."
+            f"the metric {kind!r} needs references. Name the column of references in [data]."
         )
     if kind == "cost" and (place := models.unpriced(loaded=False)):
         raise top.mistake(

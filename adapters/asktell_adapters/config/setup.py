@@ -1,4 +1,4 @@
-"""The set-up: everything that a run's outcome depends on. Another set-up is another run."""
+"""The set-up: all settings and data that a run's outcome depends on. Another set-up is another run."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ def describe(
     prompts: Selected,
     dataset: DataSet,
 ) -> dict[str, Any]:
-    """The set-up as JSON data: `settings` of the selector, the file's `data`, and what it names."""
+    """The set-up as JSON data: the `settings` of the selector, the file's `data`, and its prompts and examples."""
     setup = {
         **settings,
         "goal": {"type": "best-feasible", **data["goal"]},
@@ -82,7 +82,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the data are those of a set-up with rows behind them, or the same ones."""
+    """Whether the new data are the saved data, perhaps with further rows at the end."""
     before, after = (
         [list(data["rows"]), list(data.get("ids") or ())]
         for data in (saved["data"], now["data"])
@@ -113,12 +113,12 @@ def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         )
     found_by_digest = changed_digests(distinct(before["rows"]), distinct(after["rows"]))
     if found_by_digest and before.get("ids"):
-        found_by_digest += "; they had distinct ids then, and do not now"
+        found_by_digest += ". They had distinct ids then, and do not now"
     return found_by_digest
 
 
 def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
-    """What became of the examples with those ids, in words; empty where they are there, in this order."""
+    """The changes of the examples with these ids, in words. Empty if the data begin with them, in this order."""
     if dataset.ids[: len(then)] == tuple(then):
         return ""
     return (
@@ -129,9 +129,9 @@ def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
 
 
 def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
-    """The same of rows that have no ids but their digests: they are named by their numbers, from 1.
+    """The changes of rows without ids, in words. Rows are compared by their digests and named by numbers, from 1.
 
-    Where rows went and others came between the same neighbours, they were edited.
+    Rows that were replaced between the same neighbors count as edited.
     """
     found = changes(before, after)
     gone, come = _by_neighbour(before, found.missing), _by_neighbour(after, found.added)
@@ -153,7 +153,7 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
 def _by_neighbour(
     rows: Sequence[str], some: Iterable[str]
 ) -> dict[str | None, list[str]]:
-    """Some of the rows by the last one before them that is none of these; None for the beginning."""
+    """The chosen rows, by the last row before them that is not chosen. None stands for the beginning."""
     chosen, found, last = set(some), dict[str | None, list[str]](), None
     for row in rows:
         if row in chosen:

@@ -46,10 +46,15 @@ def key(
     expected: str = "",
     **limits: Any,
 ) -> Any:
-    """A key of a table, needed where it has no default; `limits` are pydantic's, `alias` is for what is no Python name.
+    """A key of a table. It is needed unless it has a default.
 
-    For the reference and for messages: `about` says what it does, `said` the default,
-    `expected` what the value may be.
+    Args:
+        default: the value without the key.
+        about: the effect of the key, for the reference.
+        said: the default in words, for the reference.
+        expected: the allowed values in words, for the reference and for messages.
+        limits: limits as pydantic takes them, and `alias` for a name that Python
+            cannot have.
     """
     return Field(
         default,
@@ -60,7 +65,7 @@ def key(
 
 
 class Table(BaseModel):
-    """A table of the file; a subclass with `table="NAME"` is found by that name in advice and in the reference."""
+    """A table of the file. Advice and the reference find a subclass with `table="NAME"` by that name."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     tables: ClassVar[dict[str, type["Table"]]] = {}
@@ -157,7 +162,7 @@ class Table(BaseModel):
 def options_table(
     made: Callable[..., Any], *names: str, base: type[_T], **others: Any
 ) -> type[_T]:
-    """A table whose further keys are arguments of a function or class, with their types; none is needed."""
+    """A table whose further keys are arguments of a function or class, with their types. All are optional."""
     parameters = inspect.signature(made, eval_str=True).parameters
     fields: dict[str, Any] = {
         name: (parameters[name].annotation | None, None) for name in names
@@ -193,7 +198,7 @@ def _explained(
     field = _field(table, at)
     assert field is not None, "pydantic finds mistakes in known keys only"
     if found["type"] == "missing":
-        return f"{at!r} is missing {where}; it is {expected(field)}."
+        return f"{at!r} is missing {where}. It is {expected(field)}."
     limits = found.get("ctx", {})
     wanted = {
         "greater_than_equal": f"at least {limits.get('ge', 0):g}",
@@ -266,7 +271,7 @@ _WORDS = {
 
 
 def expected(field: FieldInfo) -> str:
-    """What a key may be, in words, as in "a whole number"."""
+    """The allowed values of a key, in words, as in "a whole number"."""
     extra = field.json_schema_extra
     return str(extra.get("expected") if isinstance(extra, dict) else "") or _kind(
         field.annotation
@@ -322,14 +327,14 @@ def listed(names: Sequence[str]) -> str:
 
 
 class LoaderTable(Table):
-    """What is made by a function of the user's own."""
+    """The keys of an object that a function of the user's own makes."""
 
     loader: str = key(about='`"package.module:function"`, whose result is used.')
     arguments: dict[str, Any] = key({}, "Arguments of that function.")
 
 
 def import_named(table: Table, dotted: str) -> Any:
-    """What `package.module:name` names; modules beside the file are found."""
+    """The object named by `package.module:name`. Modules in the file's folder are found."""
     module, colon, name = dotted.partition(":")
     if not colon or not module or not name:
         raise table.error("loader", "must look like 'package.module:function'", dotted)
@@ -349,7 +354,7 @@ def import_named(table: Table, dotted: str) -> Any:
 
 
 def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
-    """What the function `package.module:function` returns for the arguments.
+    """Call the function `package.module:function`, and return its result.
 
     Raises:
         ConfigError: the function cannot be imported, or it raised an error.

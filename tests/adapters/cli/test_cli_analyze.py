@@ -34,7 +34,7 @@ def wide(skills: dict[str, float], n: int = 200, name: str = "wide.csv") -> None
 def test_several_metrics_are_listed_and_no_goal_is_guessed() -> None:
     said = cli("analyze r.csv", code=2).err
     assert (
-        "There are 'accuracy', 'cost'. Say it by --maximize METRIC or --minimize METRIC"
+        "There are 'accuracy', 'cost'. Give it by --maximize METRIC or --minimize METRIC"
         in said
     )
     assert "For example: --maximize accuracy." in said
@@ -129,7 +129,7 @@ def test_what_scores_say_of_each_example() -> None:
 def test_a_baseline_that_is_not_there() -> None:
     said = cli("analyze r.csv --maximize accuracy --baseline od", code=2).err
     assert (
-        "--baseline: there is no candidate 'od' (did you mean 'old'?); there are 'old', 'new'."
+        "--baseline: there is no candidate 'od' (did you mean 'old'?). There are 'old', 'new'."
         in said
     )
 
@@ -244,7 +244,7 @@ def test_a_configuration_says_its_goal_itself() -> None:
         "--maximize: only for files of results"
         in cli("gate c.toml --maximize ok", code=2).err
     )
-    assert "Give a configuration alone" in cli("gate c.toml r.csv", code=2).err
+    assert "Give one configuration" in cli("gate c.toml r.csv", code=2).err
 
 
 def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> None:

@@ -120,9 +120,7 @@ def test_one_file_runs_over_models_prompts_and_settings_and_more_models_join(
         ),
         abs=5,
     )
-    assert (
-        "Add what is new to [candidates]" in cli("add a.toml", "x=Be kind.", code=2).err
-    )
+    assert "Add a value to [candidates]" in cli("add a.toml", "x=Be kind.", code=2).err
     changed(home, ('["a", "b"]', '["a", "b", "c"]'), ("budget = 24", "budget = 48"))
     assert "4 candidates" in cli("run a.toml --no-progress").err
     result = json.loads((home / "out" / "result.json").read_text())
@@ -158,7 +156,7 @@ def test_every_model_has_its_table_and_what_a_price_is_needed_for_names_the_one_
         ('base_url = "http://127.0.0.1:8/v1" }', priced),
         ("budget = 8", "budget = { cost = 1.0 }"),
     )
-    with pytest.raises(ConfigError, match=r'give \[models."x"\] a price'):
+    with pytest.raises(ConfigError, match=r'Give \[models."x"\] a price'):
         load_config(path)
     changed(
         home,
@@ -195,8 +193,8 @@ def test_options_of_a_client_can_be_factors(home: Path) -> None:
         ('model = "b", temp', 'modell = "b", temp', "exclude.* names 'modell' .did you mean 'model'"),
         ('model = "b", temp', 'model = "z", temp', "names no value of 'model', which has 'a', 'b', got 'z'"),
         ('{ model = "b", temperature = 0.7 }', '{ temperature = [0.0, 0.7] }', "leaves none of the 8"),
-        ("exclude", "where", "to leave combinations out: exclude"),
-        ("[data]", '[prompts]\ntexts = ["x"]\n[data]', "'prompt' in .candidates. does not go with the prompts"),
+        ("exclude", "where", "To leave combinations out, use exclude"),
+        ("[data]", '[prompts]\ntexts = ["x"]\n[data]', "'prompt' in .candidates. cannot be combined with the prompts"),
         ("[model]", '[model]\nmodel = "a"', "'model' is in .model. and in .candidates."),
         ("[model]", "[models]\nz = {}\n[model]", "has 'z', but model in .candidates. has 'a', 'b'"),
         ("[model]", "[models]\na = { system = 'x' }\n[model]", "'system' in .models. is one for all models"),

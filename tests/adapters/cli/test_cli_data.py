@@ -151,7 +151,7 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     extend = ["extend", str(project.config)]
     assert "no rows were appended" in cli(*extend, "--examples", code=2).err
     assert (
-        "give that as RUN"
+        "Give the CONFIG.toml as RUN"
         in cli(*extend[:1], project.folder.path, "--examples", code=2).err
     )
     rows = data.rows

@@ -194,7 +194,7 @@ def test_the_exit_code_says_what_was_found(
         (
             "--baseline mine --recheck -1",
             {},
-            "--recheck must be a number of evaluations, or 0 for none; got -1.",
+            "--recheck must be a number of evaluations, or 0 for none, got -1.",
         ),
         (
             "--baseline mine --confidence 1",

@@ -71,7 +71,10 @@ def test_a_study_at_a_url_is_named(project: Project) -> None:
     cli("run", project.config, "--study", url)
     with Study.open(url, "a") as study:
         assert (study.spent, study.done, study.n_active) == (28, True, 0)
-    assert "Which study?" in cli("extend", url, "--evaluations", 4, code=2).err
+    assert (
+        "The study's name is missing"
+        in cli("extend", url, "--evaluations", 4, code=2).err
+    )
 
 
 @pytest.mark.parametrize("where", ["folder", "url"])
@@ -172,7 +175,7 @@ def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(
 def test_a_run_is_paused_and_goes_on(project: Project) -> None:
     project.run()
     cli("extend", project.config, "--evaluations", 10)
-    assert "is paused; 0 pending trials" in cli("pause", project.config).out
+    assert "is paused. 0 pending trials" in cli("pause", project.config).out
     assert "paused (asktell resume ends the pause)" in " ".join(
         cli("status", project.config).out.split()
     )

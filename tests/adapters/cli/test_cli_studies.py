@@ -64,13 +64,16 @@ def test_status_and_result_of_a_study(project: Project, tmp_path: Path) -> None:
     assert all(entry["id"] in printed for entry in shown["selected"])
     assert "Plot:" in cli("result", url, "a", "--plot", tmp_path / "p.svg").out
     assert (tmp_path / "p.svg").read_text().count("<svg") == 1
-    assert "Which study?" in cli("status", project.home / "x.db", code=2).err
+    assert (
+        "The study's name is missing"
+        in cli("status", project.home / "x.db", code=2).err
+    )
     cli("status", project.config, code=2)  # that run was never made: it is in the study
 
 
 def test_a_url_needs_the_name_of_a_study() -> None:
     error = cli("result postgresql://me:secret@nowhere/studies", code=2).err
-    assert "Which study?" in error
+    assert "The study's name is missing" in error
     assert "secret" not in error
 
 

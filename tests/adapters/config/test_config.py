@@ -153,7 +153,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "{ cost = 1 }",
             {},
-            "'cost' in [budget] needs to know what an evaluation costs: give [model] a price",
+            "'cost' in [budget] needs the cost of an evaluation. Give [model] a price",
         ),
         ("{ cost = 0 }", PRICED, "cost of Budget must be a number above 0"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
@@ -176,7 +176,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "30\nmethod = 'race'\nconfidence_kind = 'posterior'",
             {},
-            "is for method = 'auto' only: a race ends with a proof",
+            "is for method = 'auto' only. A race always ends at the confidence",
         ),
         (
             "30\nmethod = 'csr'\nconfidence = 0.9",
@@ -436,7 +436,7 @@ MISTAKES = [
     ),
     (
         {"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"},
-        "'limit' in [data] does not go with sample",
+        "'limit' in [data] cannot be combined with sample",
     ),
     (
         {"data": "file = 'data.jsonl'\ndelimiter = ';'"},
@@ -449,12 +449,12 @@ MISTAKES = [
     ),
     ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
-    ({"model": ""}, "'type' in [model] is missing; it is one of 'openai', 'litellm',"),
+    ({"model": ""}, "'type' in [model] is missing. It is one of 'openai', 'litellm',"),
     (
         {"model": "type = 'openal'\nmodel = 'x'"},
         "(did you mean 'openai'?), got 'openal'",
     ),
-    ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
+    ({"model": "type = 'openai'"}, "'model' is missing in [model]. It is a text"),
     (
         {"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"},
         "'output' is missing in [model.price]",
@@ -466,7 +466,7 @@ MISTAKES = [
     ),
     (
         {"metrics": "brevity = true"},
-        "'low' is missing in [metrics.brevity]; it is a finite number",
+        "'low' is missing in [metrics.brevity]. It is a finite number",
     ),
     (
         {"metrics": "brevity = { low = 9, high = 3 }"},
@@ -488,7 +488,7 @@ MISTAKES = [
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or use type 'pareto-set'"),
     (
         {"goal": "maximize = 'brevity'\nat_most = { cost = 1 }"},
-        "add cost = true to [metrics], and a price to [model], price = {",
+        "Add cost = true to [metrics], and a price to [model], price = {",
     ),
     (
         {"goal": "maximize = 'brevty'"},
@@ -624,6 +624,54 @@ def test_the_output_must_be_a_folder_of_its_own(write: Any, output: str) -> None
     path.write_text(path.read_text().replace("runs/first", output))
     with pytest.raises(ConfigError, match="'output' at the top must be a folder"):
         output_folder(path)
+
+
+TABLES_INSIDE_TABLES = [
+    (
+        {"top": "improve = { writer = { temprature = 1 } }"},
+        "unknown key 'temprature' in [improve.writer]. Did you mean 'temperature'?",
+    ),
+    (
+        {"top": "improve = { writer = 3 }"},
+        "'writer' in [improve] must be a table, got 3.",
+    ),
+    (
+        {"metrics": "judge = { criteria = { good = 3 } }"},
+        "'text' in [metrics.judge.criteria.good] must be a text, got 3.",
+    ),
+    (
+        {"metrics": 'judge = { criteria = { good = { text = "x", weight = "y" } } }'},
+        "'weight' in [metrics.judge.criteria.good] must be a finite number, got 'y'.",
+    ),
+    (
+        {"metrics": 'judge = { criteria = { good = "x" }, shots = [{ input = "a" }] }'},
+        "'answer' is missing in [metrics.judge.shots]. It is a text.",
+    ),
+    (
+        {"metrics": 'judge = { criteria = { good = "x" }, shots = [3] }'},
+        "'shots' in [metrics.judge] must be a list of tables, got [3].",
+    ),
+    (
+        {"model": 'type = "openai"\nmodel = "x"\nprice = { input = "a", output = 1 }'},
+        "'input' in [model.price] must be a finite number, got 'a'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "said"), TABLES_INSIDE_TABLES)
+def test_a_mistake_names_the_innermost_table(
+    write: Any, parts: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(write(**parts))
+    assert str(error.value) == f"a.toml: {said}"
+
+
+def test_a_mistake_elsewhere_does_not_hide_the_folder_of_a_run(write: Any) -> None:
+    path = write(goal="maximise = 3")
+    with pytest.raises(ConfigError, match="unknown key 'maximise'"):
+        load_config(path)
+    assert output_folder(path).name == "first"
 
 
 def test_the_documented_example_is_valid() -> None:

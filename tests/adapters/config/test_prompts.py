@@ -134,7 +134,7 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
         ),
         (
             "[prompts]\nencoding = 'cp1252'\ntexts = ['a']",
-            "'encoding' in [prompts] goes with file, not with texts",
+            "'encoding' in [prompts] needs file, and cannot be combined with texts",
         ),
         (
             "[prompts]\ntexts = ['a', { b = 1 }]",

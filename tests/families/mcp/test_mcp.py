@@ -231,7 +231,7 @@ def test_a_study_goes_on_where_it_was_left(in_memory: Session) -> None:
 def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
     async def session(agent: Agent) -> None:
         assert (
-            "There is no study 'support'; call `create` first."
+            "There is no study 'support'. Call `create` first."
             in await agent.refused("ask")
         )
         assert "exactly one metric" in await agent.refused(
@@ -407,7 +407,7 @@ def test_studies_are_listed(in_memory: Session) -> None:
             ).structured_content or {}
             return answer["studies"], answer["sentence"]
 
-        assert await listed() == ([], "There are no studies yet; `create` one.")
+        assert await listed() == ([], "There are no studies yet. `create` one.")
         for name in ("one", "two"):
             await agent.call(
                 "create",
