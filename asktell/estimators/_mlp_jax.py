@@ -1,4 +1,4 @@
-"""The compiled part of the MLP; imports JAX, flax and optax, so it is imported where it is used."""
+"""The compiled part of the MLP. It imports JAX, flax and optax, so other modules import it only when they use it."""
 
 from functools import partial
 from typing import NamedTuple
@@ -12,24 +12,28 @@ from jax.flatten_util import ravel_pytree
 
 
 class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the type checker
-    """One hidden ReLU layer, linear outputs."""
+    """A network with one hidden ReLU layer and linear outputs."""
 
     hidden: int
     outputs: int
 
     @nn.compact  # type: ignore[untyped-decorator]
     def __call__(self, x: Array) -> Array:
-        """(n, d) to (n, outputs)."""
+        """Map features (n, d) to outputs (n, m)."""
         outputs: Array = nn.Dense(self.outputs)(nn.relu(nn.Dense(self.hidden)(x)))
         return outputs
 
 
 class Fit(NamedTuple):
-    """Networks and how noise moves them.
+    """The outputs of the networks, and their sensitivity to noise in the targets.
 
-    `outputs` (members, P, m). Of the first member, an output being S y in its targets
-    y, whose noise is s^2 / n_i: `gain` (P, m), the variance of the output in units of
-    s^2 / n, n all pulls; `freedom` (m,), the fitted degrees of freedom tr S.
+    Near its optimum, the first network is linear in its targets y: its outputs are S y.
+    The noise of target i has the variance s^2 / n_i for n_i scores.
+
+    Attributes:
+        outputs: (members, P, m) the predictions.
+        gain: (P, m) the variance of S y, in units of s^2 / n for n scores in total.
+        freedom: (m,) the fitted degrees of freedom tr S.
     """
 
     outputs: Array
@@ -50,14 +54,24 @@ def fit_predict(
     hidden: int,
     members: int,
 ) -> Fit:
-    """Networks fitted from scratch; `weights` (P,) sum to 1, 0 where there is no target.
+    """Fit networks from scratch, and predict all rows.
 
-    Full-batch Adam on sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2, the
-    learning rate falling to 0 along a cosine.
+    Full-batch Adam minimizes sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2.
+    The learning rate falls to 0 along a cosine.
+
+    Args:
+        x: (P, d) standardized features.
+        y: (P, m) standardized targets.
+        weights: (P,) the weight of each target, with a sum of 1. 0 without a target.
+        seed: the seed of the random starts.
+        regularization: the weight of the squared parameters.
+        learning_rate: of Adam, at the first step.
+        steps: number of steps.
+        hidden: number of hidden units.
+        members: number of networks.
     """
     network = Network(hidden, y.shape[1])
-    # Not optax's schedule, which would need to know the number of steps when it is
-    # compiled.
+    # A schedule of optax would compile again for every number of steps
     optimizer = optax.adam(
         lambda step: learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * step / steps))
     )
@@ -89,8 +103,8 @@ def fit_predict(
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], parameters))
 
     def sensitivity(output: Array) -> tuple[Array, Array]:
-        # Around its optimum the network is linear in its parameters: S = J (J^T W J +
-        # regularization)^-1 J^T W.
+        # Near its optimum the network is linear in its parameters, with the slopes J.
+        # It is then a ridge regression: S = J (J^T W J + regularization)^-1 J^T W.
         slopes = jax.vmap(
             jax.grad(lambda flat, row: network.apply(unravel(flat), row)[output]),
             (None, 0),
@@ -100,7 +114,7 @@ def fit_predict(
             information + regularization * jnp.eye(len(first)), lower=True
         )
         solved = jax.scipy.linalg.cho_solve(factor, slopes.T).T
-        # Not below, by rounding
+        # Rounding can make a variance of 0 negative
         gain = jnp.maximum(((solved @ information) * solved).sum(axis=1), 0.0)
         return gain, weights @ (solved * slopes).sum(axis=1)
 
