@@ -1,4 +1,4 @@
-"""The parts of a result: an entry per prompt, and failures by reason."""
+"""The parts of a result, which are one entry per prompt, and failures by reason."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell._util.terminal import one_line, with_error
-from asktell.numerics.arrays import Vector
+from asktell.numerics.arrays import Floats
 from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
 from asktell.problem.goals import Goal
@@ -137,7 +138,7 @@ _LONGEST_ID = 60  # characters of an id in a sentence
 
 
 def quoted(id_: str | int) -> str:
-    """A prompt's id in a sentence: in quotes, or `prompt 3` if ids are positions."""
+    """A prompt's id in a sentence. Text is quoted, and a position becomes `prompt 3`."""
     return (
         f'"{one_line(id_, _LONGEST_ID)}"' if isinstance(id_, str) else f"prompt {id_}"
     )
@@ -150,8 +151,8 @@ def capitalized(sentence: str) -> str:
 
 def bounds_of(
     goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None
-) -> Vector:
-    """(B,) the goal's bounds in metric units. Relative bounds use the estimate of their reference."""
+) -> Float[Floats, " bounds"]:
+    """The goal's bounds in metric units. Relative bounds use the estimate of their reference."""
     if not goal.is_relative:
         return goal.offsets
     means = np.array(
