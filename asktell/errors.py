@@ -1,6 +1,6 @@
-"""Every exception raised on purpose, under one base class.
+"""Every exception that asktell raises on purpose, under one base class.
 
-A message says what came, what was expected, and what to do.
+Each message has three parts: the value that came, the expected value, and the cure.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,12 @@ from collections.abc import Sequence
 class AsktellError(Exception):
     """Base class of every error that asktell raises on purpose.
 
-    Docstrings leave out what holds everywhere: an argument that cannot be used is an
-    InvalidArgumentError, before anything has changed; an optional package that is
-    missing is a MissingExtraError; a study's methods raise a StorageError if its
-    storage cannot be used.
+    Three rules hold everywhere, so docstrings leave them out:
+
+    - An argument that cannot be used is an `InvalidArgumentError`, and nothing has
+      changed.
+    - A missing optional package is a `MissingExtraError`.
+    - The methods of a study raise a `StorageError` if its storage cannot be used.
     """
 
 
@@ -21,7 +23,7 @@ class InvalidArgumentError(AsktellError, ValueError):
 
 
 class InvalidScoresError(InvalidArgumentError):
-    """Scores cannot be used: NaN, infinite, missing, or of the wrong length. The trial stays pending."""
+    """Scores are NaN, infinite, missing, or of the wrong length. The trial stays pending."""
 
 
 class BudgetTooSmallError(InvalidArgumentError):
@@ -29,25 +31,25 @@ class BudgetTooSmallError(InvalidArgumentError):
 
 
 class IncompatibleMethodError(InvalidArgumentError):
-    """The parts of a method do not go together, or do not fit the goal or the data given."""
+    """The parts of a method do not go together, or do not fit the goal or the data."""
 
 
 class UnknownTrialError(AsktellError, KeyError):
-    """A trial, prompt or example that is not (or no longer) pending was named."""
+    """A trial, prompt or example is unknown, or is no longer pending."""
 
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
 class ConflictingTellError(AsktellError):
-    """A trial was told again, with other scores than the first time."""
+    """Other scores were recorded for the same trial before."""
 
 
 class TellManyError(AsktellError):
-    """Some scores of a batch were refused; all others of it are recorded, durably where the study is.
+    """Some scores of a batch were refused. All other scores of the batch are recorded.
 
     Attributes:
-        outcomes: of each, in the order given, what `tell` would have returned, or the
-            error that it would have raised.
+        outcomes: one per trial, in the order given. It is the value that `tell` would
+            have returned, or the error that it would have raised.
     """
 
     def __init__(self, message: str, outcomes: Sequence[bool | Exception] = ()) -> None:
@@ -63,15 +65,15 @@ class InvalidStateError(AsktellError, ValueError):
 
 
 class MissingMethodError(InvalidStateError):
-    """A study or a saved selector was made with a method of your own, which must be given again: `method=...`."""
+    """A study or a saved selector has a method of your own. Pass it again as `method=...`."""
 
 
 class NotPicklableError(AsktellError, TypeError):
-    """A selector was pickled; it is saved as JSON text instead."""
+    """A selector cannot be pickled. Save it as JSON text instead."""
 
 
 class ConfigError(InvalidArgumentError):
-    """A configuration file cannot be used; the message names the file and the place in it."""
+    """A configuration file cannot be used. The message has the file and the line or table."""
 
 
 class FolderBusyError(AsktellError):
@@ -79,34 +81,34 @@ class FolderBusyError(AsktellError):
 
 
 class StorageError(AsktellError):
-    """A study's storage cannot be used: damaged, full, read-only, or out of reach."""
+    """The storage of a study is damaged, full, read-only, or out of reach."""
 
 
 class StorageBusyError(StorageError):
-    """Another process has held the storage for too long. Nothing was changed; try again."""
+    """Another process has held the storage for too long. Nothing was changed. Try again."""
 
 
 class StudyExistsError(InvalidArgumentError):
-    """There is a study of this name already."""
+    """The storage already has a study with this name."""
 
 
 class StudyNotFoundError(AsktellError, KeyError):
-    """There is no study of this name, or no storage at this place."""
+    """The storage has no study with this name, or the place has no storage."""
 
     __str__ = Exception.__str__
 
 
 class EvaluatorError(AsktellError):
-    """An evaluator could not be used, or returned something that is not scores."""
+    """An evaluator cannot be used, or returned something other than scores."""
 
 
 class MissingExtraError(AsktellError, ImportError):
-    """An optional package is missing; the message says what to install."""
+    """An optional package is missing. The message has the command that installs it."""
 
 
 class ServiceError(StorageError):
-    """The service of a study cannot be reached, or is not asktell's."""
+    """The service of a study cannot be reached, or is not an asktell service."""
 
 
 class AccessDeniedError(AsktellError):
-    """The service of a study wants a token, knows another one, or one that may do more."""
+    """The service of a study requires a token, or the token is wrong or has too few rights."""

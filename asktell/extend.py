@@ -1,56 +1,56 @@
-"""The documented names for whoever writes an adapter, a method or a storage.
+"""The documented names for authors of an adapter, a method or a storage.
 
-Errors and all that users call are in `asktell` itself; every other module may change.
-Nothing is imported before use.
+Errors and the names that users call are in `asktell` itself. Every other module may
+change. A name is imported when it is first used.
 
 Packages
-    needs_extra(extra): a block in which a missing package is an error that names the extra to install
-    import_extra(module, extra): the same for one module, which is returned
-    check_extra(extra, *modules): the same without importing them
+    needs_extra(extra): a block in which a missing package is an error with the command that installs the extra
+    import_extra(module, extra): one module, with the same error
+    check_extra(extra, *modules): the same error, without importing the modules
 Messages
-    short(value): its repr in at most 60 characters
-    some(values): the first of them, and how many there are
-    nearest(name, known): "; did you mean ...?", or nothing
-    in_words(error): its type and message
-    whole(name, number, low): the number, or an error if it is not a whole number from `low` on
+    short(value): the repr of a value in at most 60 characters
+    some(values): the first values, and their number
+    nearest(name, known): "; did you mean ...?" if a known name is similar, else nothing
+    in_words(error): the type and the message of an error
+    whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
     describe_spending(selection): "12 of 500 evaluations"
 Terminals and files
-    safe(text): with control characters escaped
-    one_line(text, width): cut to a width
+    safe(text): the text with control characters escaped
+    one_line(text, width): the text cut to a width
     aligned(rows): the lines of a table
-    with_error(mean, error): an estimate and its standard error, as readers are shown them
+    with_error(mean, error): an estimate and its standard error as text
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
-    Goal: what is looked for
-    MOST_EVALUATIONS: the budget of a selection whose evaluations are not limited
+    Goal: the base class of all goals
+    MOST_EVALUATIONS: the budget of a selection without a limit on evaluations
     parse_goal(kind, maximize, ...): a goal from the names of metrics
-    changes(before, after): how the ids of examples differ
+    changes(before, after): the differences between two lists of example ids
     parts_of(prompt): the messages and tools of a prompt that is a chat
 Methods
-    Method, AbstractMethod: how prompts are selected; the base class of a method of your own
-    State, events: what is known, and what happened
+    Method, AbstractMethod: the type of all methods, and the base class of a method of your own
+    State, events: the state of a selection, and the events that change it
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
-    not_worse(state, candidate, baseline, ...): what is certain by now
-    UNSEEN_FAILURES: by how much more often a candidate may fail as long as it has not done so
+    not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
+    UNSEEN_FAILURES: the tolerated excess of a candidate's failure rate while it has no more failures
 Finished tables
-    FinishedTable: evaluations that were made elsewhere, as columns
-    finished_selector(table, goal, ...): a selector that has recorded them and is done
+    FinishedTable: finished evaluations, as columns
+    finished_selector(table, goal, ...): a selector that has recorded these evaluations and is done
     less_may_be_better(metric): True if the name of a metric suggests that smaller scores are better
 Evaluation
-    Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
-    Calling: how an evaluator is called: async or not, in batches or one by one
-    attempt(call): its result, or the exception that makes the evaluation a failure
-    outside_of_loops(call): in a thread of its own if an event loop is running
-    goal_scores(study, outcome), details_of(study, outcome): what to tell of an outcome
-    n_repeats(spent): how many evaluations a run on given examples repeats to see whether they agree
-    open_board(...), Board: asks for trials and takes their outcomes, for a loop of your own
-    OnTell, MaxFailures: types of its options
+    Evaluator, Outcome: the argument of `asktell.run`, and the outcome of one evaluation
+    Calling: the way in which an evaluator is called, which is async or not, in batches or one by one
+    attempt(call): the result of a call, or the exception that makes the evaluation a failure
+    outside_of_loops(call): the result of a call, in a thread of its own if an event loop is running
+    goal_scores(study, outcome), details_of(study, outcome): the arguments of `tell` for an outcome
+    n_repeats(spent): the number of evaluations that a run on given examples repeats to check for noise
+    open_board(...), Board: hands out trials and takes their outcomes, for a loop of your own
+    OnTell, MaxFailures: the types of its options
 Studies
-    AbstractStudy: what `Study` and `RemoteStudy` have in common
+    AbstractStudy: the common part of `Study` and `RemoteStudy`
     Evaluation: one row of `study.evaluations()`
-    shown_estimates(entries, metric): a metric's name and estimates as readers are shown them
-    Standing, Attendance, Holding: how far a study is; who holds its trials, at a moment; one trial that is held
+    shown_estimates(entries, metric): a metric's name and estimates as text
+    Standing, Attendance, Holding: the progress of a study, the workers at a moment, and one pending trial
     definition(study): its goal and method as JSON, from which `RemoteStudy` makes them
     open_storage(location): the storage at a URL or a path
     reports: a study's page as data and HTML

@@ -1,4 +1,4 @@
-"""Estimators: scores to means and their uncertainty."""
+"""Estimators turn recorded scores into means and their uncertainty."""
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.estimators.least_squares import LeastSquares
