@@ -1,7 +1,7 @@
 """The data of a report as one JSON-ready document, which the page draws.
 
-Prompts are named by their position everywhere; columns of numbers stand in the same
-order.
+The document refers to prompts by their positions, and to metrics by their positions in
+the goal. Columns of numbers have the order of the prompts.
 """
 
 import hashlib
@@ -43,15 +43,21 @@ from asktell.state import State
 FORMAT = "asktell.report"
 VERSION = 1
 
+# Limits that keep the page at about a megabyte, for any number of prompts and examples
 _MOST_TEXT = 700_000  # bytes of all prompts together
-_MOST_ANSWERS = 300_000
-_ONE_ANSWER = 4_000
-_MOST_REASON = 300
-_IN_SEGMENTS = 6  # prompts in the small pictures, beside the baseline
-_MOST_PAIRS = 600
+_MOST_ANSWERS = 300_000  # bytes of all responses together
+_ONE_ANSWER = 4_000  # characters of one response
+_MOST_REASON = 300  # characters
+_IN_SEGMENTS = 6  # prompts in the small pictures, besides the baseline
+_MOST_PAIRS = 600  # examples in a comparison of two prompts
 _MOST_QUANTITIES = 8
-_MOST_GROUPS, _MOST_GROUP_REASON = 50, 600
-_LARGEST = 1e100  # so that sums stay finite; what is larger was no measurement
+_MOST_GROUPS, _MOST_GROUP_REASON = (
+    50,
+    600,
+)  # of failures, and characters of their reason
+# Sums of smaller numbers stay finite. A larger number is not a measurement.
+_LARGEST = 1e100
+# Numbers in the reason of a failure. Reasons that differ only in numbers are one group.
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
@@ -151,9 +157,10 @@ def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:
 
 
 def version_of(state: State, paused: bool = False) -> str:
-    """The version of a selection's document; cheap.
+    """The version of a selection's document, which changes when the document does. Takes little time.
 
-    Decisions do not count, as a document shows those that are due, logged or not.
+    Decisions are not part of the version, because a document also shows decisions that
+    are due and not logged yet.
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
     counts += [len(state.growth), int(paused)] if state.growth or paused else []
@@ -164,6 +171,7 @@ def version_of(state: State, paused: bool = False) -> str:
 
 
 def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[str, Any]:
+    """The goal with its metrics and their bounds. `seen`: the range of each metric, as far as it is known."""
     goal = result.goal
     bounds = list(zip(goal.constraints, goal.bounds, result.bounds, strict=True))
     objectives = {o.metric: "min" if o.minimize else "max" for o in goal.objectives}
@@ -195,7 +203,7 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
 
 
 def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
-    """The prompts as columns; `texts` are formatted for readers."""
+    """The prompts as columns. `texts` are formatted for readers."""
     entries, metrics = result.prompts, result.goal.columns
 
     def by_metric(field: str) -> list[list[float | None]]:
@@ -241,7 +249,7 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
 def _segments(
     result: Result, answer: list[int], rivals: list[int], baseline: int | None
 ) -> dict[str, Any] | None:
-    """Estimates of the few that matter, by prompt, segment and metric; those metrics first that the goal judges so."""
+    """Estimates of a few prompts by segment and metric. Metrics that the goal judges by segment come first."""
     goal, arms = (
         result.goal,
         [*answer[:_IN_SEGMENTS], *rivals[:_IN_SEGMENTS]][:_IN_SEGMENTS],
@@ -290,7 +298,7 @@ def _factors(
 
 
 def _fitting(texts: list[str]) -> list[str]:
-    """The texts, the longest cut to equal lengths so that all fit."""
+    """The texts, with the longest texts cut to equal lengths so that all fit."""
     most = max(map(len, texts))
     while sum(map(_size, texts)) > _MOST_TEXT:
         most = most * 3 // 4
@@ -303,7 +311,7 @@ def _size(text: str) -> int:
 
 
 def _whole(state: State) -> dict[str, Any] | None:
-    """Evaluations and cost of every prompt on every example; None without a fixed set of examples."""
+    """The evaluations and the cost of every prompt on every example. None without a fixed set of examples."""
     problem, pool = state.problem, state.costs.pool
     if problem.n_examples is None:
         return None
@@ -333,7 +341,7 @@ def _pairs(
         for arm in order
         if arm not in (first, baseline) and result.prompts[arm].evaluations
     ]
-    if known:  # of equals the first in the order
+    if known:  # among equals, the first in the order
         runner_up = min(
             known,
             key=lambda arm: (arm not in rivals, -(result.prompts[arm].p_best or 0.0)),
@@ -345,7 +353,7 @@ def _pairs(
 def _duels(
     result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]
 ) -> list[dict[str, Any]]:
-    """Comparisons of two prompts by example, those worst for the first prompt first."""
+    """Comparisons of two prompts by example, the worst for the first prompt first."""
     if grid.problem.n_examples is None:
         return []
     duels, room = [], _MOST_ANSWERS
@@ -388,7 +396,7 @@ def _duels(
 def _counts(
     grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float]]
 ) -> list[list[int]]:
-    """Wins, ties and losses of the first prompt for each metric; without a direction, larger wins."""
+    """Wins, ties and losses of the first prompt for each metric. Without a direction, larger scores win."""
     goal = grid.problem.goal
     counts = []
     for j, metric in enumerate(goal.columns):
@@ -406,7 +414,7 @@ def _counts(
 def _made(
     state: State, method: Method, prompts: Prompts, about: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Method, settings, versions and digests, with which the selection can be repeated."""
+    """The method, settings, versions and digests that are needed to repeat the selection."""
     problem, history = state.problem, state.history
     told = [
         column.tobytes()
@@ -438,13 +446,13 @@ def _made(
 
 
 def plain(about: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Settings of a run, JSON-ready."""
+    """The settings of a run as JSON-ready data."""
     found: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
     return found
 
 
 def _currency(about: Mapping[str, Any]) -> str:
-    """The currency that a run's prices name; empty if they name none, or several."""
+    """The currency of a run's prices. Empty if the settings have no currency, or several."""
     own = about.get("currency")
     inner = (_currency(each) for each in about.values() if isinstance(each, Mapping))
     found = {each for each in (own if isinstance(own, str) else "", *inner) if each}
@@ -452,6 +460,7 @@ def _currency(about: Mapping[str, Any]) -> str:
 
 
 def _settings(part: Any) -> Any:
+    """The hyperparameters of a method and of its parts, JSON-ready."""
     if not is_dataclass(part):
         return (
             part if part is None or isinstance(part, str | int | float) else repr(part)
@@ -463,6 +472,7 @@ def _settings(part: Any) -> Any:
 
 
 def _digest(data: bytes) -> str:
+    """A short digest, to see whether two selections had the same data."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -533,7 +543,7 @@ class Extras:
             group["examples"].append(example)
 
     def quantities(self, n_arms: int) -> list[dict[str, Any]]:
-        """Means per prompt of numbers told with the scores; None for prompts without any."""
+        """The mean of each quantity per prompt, its total and its number of values. None for prompts without values."""
         found = []
         for name, of_arm in self._sums.items():
             means = [
@@ -553,7 +563,7 @@ class Extras:
         return found
 
     def failures(self) -> list[dict[str, Any]]:
-        """Failures by reason, the most frequent first."""
+        """The failures by reason, the most frequent reason first."""
         groups = sorted(self._reasons.values(), key=lambda group: -group["count"])[
             :_MOST_GROUPS
         ]

@@ -1,4 +1,4 @@
-"""Evaluations one by one: what was told of each, as a study or a selector gives them back."""
+"""Recorded and failed evaluations one by one, as a study or a selector lists them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,16 +9,23 @@ from asktell.state import Problem, State
 if TYPE_CHECKING:
     import pandas
 
-# Under which the details of an evaluation may hold the model's answer
+# Keys of the details of an evaluation that may have the response of the model
 ANSWER_KEYS = ("output", "answer")
 
 
 class Evaluation(NamedTuple):
-    """An evaluation that was told, with `scores`, or that failed, with the `error`; `details` are the teller's own.
+    """One evaluation: recorded with scores, or failed with an error.
 
-    One that failed has scores too where `Selector(..., on_failure={...})` says as which
-    it counts. `example` is the example's position, `example_id` its id, None where the
-    examples have none.
+    Attributes:
+        trial: the number of the trial.
+        prompt: the id of the prompt.
+        example: the position of the example, None if evaluations have no examples.
+        scores: metric -> score. None if the evaluation failed, unless
+            `Selector(..., on_failure={...})` counts failures as scores.
+        cost: the recorded cost.
+        error: the reason of the failure.
+        details: further data that was recorded with the scores.
+        example_id: the id of the example, None if the examples have no ids.
     """
 
     trial: int
@@ -32,7 +39,7 @@ class Evaluation(NamedTuple):
 
     @property
     def answer(self) -> str | None:
-        """The model's answer, where the details hold it as text under "output" or "answer"."""
+        """The response of the model, if the details have it as text under "output" or "answer"."""
         details = self.details or {}
         return next(
             (details[key] for key in ANSWER_KEYS if isinstance(details.get(key), str)),
@@ -41,7 +48,7 @@ class Evaluation(NamedTuple):
 
 
 class Evaluations(Iterator[Evaluation]):
-    """Evaluations to go through once, or to have as a table."""
+    """An iterator of evaluations, which can also make a table."""
 
     def __init__(
         self, evaluations: Iterable[Evaluation], metrics: Sequence[str]
@@ -50,15 +57,15 @@ class Evaluations(Iterator[Evaluation]):
         self._metrics = tuple(metrics)
 
     def __next__(self) -> Evaluation:
-        """The next one, in the order in which they were told."""
+        """The next evaluation, in the order of recording."""
         return next(self._evaluations)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """The evaluations that are left, a row each.
+        """A table with one row per remaining evaluation.
 
-        Columns: trial, prompt, example (its position), example_id (where they have
-        ids), every metric, cost, error, answer. A metric that has the name of another
-        column becomes "metric NAME". Needs pandas.
+        The columns are trial, prompt, example (its position), example_id, every metric,
+        cost, error and answer. If a metric has the name of another column, its column
+        is "metric NAME". Needs pandas.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -86,14 +93,15 @@ _COLUMNS = ("trial", "prompt", "example", "example_id", "cost", "error", "answer
 
 
 def column_names(metrics: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names of the metrics' columns beside those that are taken."""
+    """The names of the metrics' columns. A metric with a taken name becomes "metric NAME"."""
     return [f"metric {name}" if name in taken else name for name in metrics]
 
 
 def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluation]:
-    """What a state knows: the scores that were told, in that order, then the failures. Observed scores are none.
+    """The evaluations of a state: recorded scores in their order, then failures.
 
-    Failures that count as scores have both, and their place among the scores.
+    Scores that were observed elsewhere are not included. A failure that counts as
+    scores has both, and stands among the scores.
     """
     metrics, history = state.problem.goal.metrics, state.history
     columns = (history.trials(), history.arms(), history.examples(), history.scores())
@@ -101,7 +109,7 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
     for trial, arm, example, vector in zip(
         *(column.tolist() for column in columns), strict=True
     ):
-        if trial >= 0:  # the others were observed
+        if trial >= 0:  # observed scores have no trial
             scores = dict(zip(metrics, vector, strict=False))
             example = None if example < 0 else example
             id_ = id_of_example(state.problem, example)
@@ -120,7 +128,7 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
 
 
 def id_of_example(problem: Problem, example: int | None) -> str | None:
-    """The id of an example by its position; None where the examples have none."""
+    """The id of an example by its position. None if the examples have no ids."""
     return (
         None
         if example is None or problem.examples is None

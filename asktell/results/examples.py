@@ -1,33 +1,36 @@
-"""Item analysis: how hard each example is, whether it separates good prompts from bad ones, and what looks wrong.
+"""Item analysis: how hard each example is, whether it separates good prompts from bad ones, and which look wrong.
 
-An example is to prompts what an item of a test is to those who take it, and the methods
-are those of classical test theory (Lord & Novick 1968, Statistical Theories of Mental
-Test Scores, chapters 14 and 15). Scores are oriented so that more is better. A prompt's
-ability is its mean score less the examples' effects, by least squares, and whenever an
-example is judged, its own score is left out of it.
+The methods are those of classical test theory (Lord & Novick 1968, Statistical Theories
+of Mental Test Scores, chapters 14 and 15). An example is an item of a test, and a
+prompt takes the test. Scores are oriented so that more is better. A prompt's ability is
+its mean score less the effects of its examples, by least squares. An example is always
+judged by abilities that leave out its own scores.
 
-- Discrimination is the item-rest correlation: that of an example's scores with the
-  prompts' abilities on the others.
-- Likely mislabelled is an example on which better prompts score worse. With its label
-  corrected, a negative discrimination would be positive. The hypothesis tested is that
-  its scores have nothing to do with the abilities. The p-value is the larger one of
-  two: by Student's t of the correlation, and by the permutation distribution,
-  approximated by a Pearson type III one of the same variance and skewness (Mielke &
-  Berry 2007, Permutation Methods, chapter 2). The t-test finds too much where few bad
-  prompts stand apart, the other one where a sum of few scores is bounded.
-- Most examples discriminate well, so most p-values are near 1. Benjamini & Hochberg's
-  procedure (1995) is applied to those up to 1/2 only, doubled, with Storey's estimate
-  (2002) of how many of these hypotheses are true: that holds the false discovery rate,
-  too, and finds more (Zhao, Small & Su 2019; Storey, Taylor & Siegmund 2004).
-- Nothing is called mislabelled where the table does not tell good prompts from bad
-  ones: where the abilities' reliability (Hoyt 1941, which is Cronbach's alpha and
-  KR-20) is below 0.7, as Nunnally (1978) asks of a test.
-- Near duplicates agree too often. A score agrees with another one of the same prompt if
-  both are above the means of their examples, or neither is. By chance, two examples
-  agree as if their scores were independent among prompts of like ability (Cohen 1960,
-  in groups of prompts). The agreements of a pair are near duplicates' if they are at
-  least 95%, and would come by chance in less than 5% of the tables in any pair of
-  examples, by the binomial bound (Hoeffding 1956) and Bonferroni's.
+- Discrimination is the item-rest correlation, which is the correlation of an example's
+  scores with the abilities on all other examples.
+- An example is likely mislabeled if better prompts score worse on it. With a correct
+  label, its negative discrimination would be positive. The null hypothesis is that its
+  scores are unrelated to the abilities. The p-value is the larger of two p-values. One
+  is by Student's t of the correlation, and the other is by the permutation
+  distribution, approximated by a Pearson type III distribution of the same variance and
+  skewness (Mielke & Berry 2007, Permutation Methods, chapter 2). The t-test rejects too
+  often if few bad prompts stand apart, and the permutation test if a sum of few scores
+  is bounded.
+- Most examples discriminate well, so most p-values are near 1. The procedure of
+  Benjamini & Hochberg (1995) is applied to the p-values up to 1/2 only, doubled, with
+  Storey's estimate (2002) of the number of true hypotheses among them. This also
+  controls the false discovery rate, and finds more (Zhao, Small & Su 2019; Storey,
+  Taylor & Siegmund 2004).
+- No example is called mislabeled if the table cannot separate good prompts from bad
+  ones. This is the case if the reliability of the abilities (Hoyt 1941, equal to
+  Cronbach's alpha and KR-20) is below 0.7, the value that Nunnally (1978) requires of a
+  test.
+- Near duplicates agree too often. Two scores of a prompt agree if both are above the
+  means of their examples, or neither is. By chance, two examples agree as if their
+  scores were independent among prompts of similar ability (Cohen 1960, in groups of
+  prompts). A pair is a near duplicate if at least 95% of its scores agree, and if so
+  many agreements occur by chance in less than 5% of the tables in any pair of examples,
+  by the binomial bound (Hoeffding 1956) and Bonferroni's correction.
 """
 
 from collections.abc import Iterator
@@ -35,52 +38,66 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Vector
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Scored
 from asktell.problem.checks import nearest
 from asktell.state import Problem, State
 
-_FEWEST = 5  # prompts, below which a correlation, or an agreement, says nothing
+_FEWEST = 5  # prompts from which a correlation or an agreement is informative
 _RELIABLE = 0.7  # Nunnally 1978, Psychometric Theory
-_CONDITION = 0.5  # p-values beyond are of no interest, and are left out
-_MOSTLY_TRUE = 0.5  # of the others: hypotheses with larger ones are taken for true
-_ALIKE = 0.95  # of the prompts that two near duplicates agree on
-_ERROR = 0.05  # chance that any pair is called so by chance
-# Of prompts of like ability; more groups account for more, but need more prompts
+_CONDITION = 0.5  # larger p-values are left out of the procedure
+# Hypotheses with larger p-values, among the others, count as true in Storey's estimate
+_MOSTLY_TRUE = 0.5
+_ALIKE = 0.95  # least share of prompts on which two near duplicates agree
+_ERROR = 0.05  # probability that any pair is called near duplicates by chance
+# Groups of prompts of similar ability, and prompts in a group. More groups explain more
+# of the agreements, but need more prompts.
 _MOST_GROUPS, _IN_A_GROUP = 20, 5
-# Examples whose pairs are compared: their number grows with the square
+# Examples whose pairs are compared. The number of pairs grows with the square.
 _MOST_COMPARED = 20_000
 _MOST_CELLS = 100_000_000  # of a table of prompts by examples, in memory
 _BLOCK = 1_000  # examples that are compared with others at a time
 _MOST_NAMED = 10  # near duplicates of one example
-# Of the fit: at most so many, until abilities change by such a part of the scores'
-# spread
+# The fit ends after so many steps, or when no ability changes by more than this share of
+# the scores' spread
 _STEPS, _CLOSE = 50, 1e-10
-_ROUNDING = 1e-12  # of the scores' size
-_SYMMETRIC = 1e-3  # a skewness that makes no difference
+_ROUNDING = 1e-12  # relative to the size of the scores
+_SYMMETRIC = 1e-3  # skewness up to which the normal distribution is as good
 
 
 @dataclass(frozen=True)
 class ExampleResult:
-    """What the scores of one metric say of an example.
+    """The item analysis of one example, for one metric.
 
-    `prompts` have a score on it, failures not counted. `mean` is theirs, in the
-    metric's units. `loss` is how far the mean is from the best score: of scores of 0
-    and 1, the share of wrong answers. The best score is the end of the metric's range
-    or, without one, the best of all that there are. `difficulty` is by how much prompts
-    score worse on it than on the average example, whichever prompts they are: 0 for an
-    average one, positive for a hard one.
+        >>> import asktell
+        >>> scores = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
+        >>> found = asktell.analyze(scores, asktell.BestFeasible("accuracy")).examples()
+        >>> [round(each.mean, 1) for each in found]
+        [1.0, 0.8, 0.4, 0.2]
 
-    `discrimination` is the correlation of the scores on it with how good the prompts
-    are on all other examples, from -1 to 1, and `standard_error` its error. Both are
-    None if fewer than five prompts have a score, or all the same one.
-    `separates_nobody`: all prompts, at least two, have the same score. `p_value` is
-    that of the test that worse prompts do not score better. `likely_mislabelled`: they
-    do, at the false discovery rate asked for. Then look at the label, the reference or
-    the metric. `near_duplicates`: ids of examples, at most ten, that the prompts score
-    alike, beyond what chance explains.
+    Attributes:
+        id: the id of the example, or its position if the examples have no ids.
+        prompts: number of prompts with a score on the example. Failures do not count.
+        mean: mean of these scores, in the metric's units. None without scores.
+        loss: distance of the mean from the best possible score. For scores of 0 and 1,
+            this is the share of wrong responses. The best possible score is the end of
+            the metric's range, or without a range the best recorded score.
+        difficulty: how much worse prompts score on this example than on the average
+            example, adjusted for which prompts were evaluated on it. 0 for an average
+            example, positive for a hard example.
+        discrimination: correlation of the scores with the prompts' quality on all other
+            examples, from -1 to 1. None if fewer than five prompts have a score, or if
+            all scores are equal.
+        standard_error: the standard error of `discrimination`.
+        separates_nobody: True if all prompts, at least two, have the same score.
+        p_value: the p-value of the hypothesis that worse prompts do not score better.
+        likely_mislabelled: True if worse prompts score better, at the chosen false
+            discovery rate. Check the label, the reference and the metric.
+        near_duplicates: ids of at most ten examples on which the prompts have the same
+            scores more often than chance explains.
     """
 
     id: str | int
@@ -96,18 +113,23 @@ class ExampleResult:
     near_duplicates: tuple[str | int, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON-ready data: a row of a table."""
+        """The entry as JSON-ready data, with the same names."""
         return {**asdict(self), "near_duplicates": list(self.near_duplicates)}
 
 
 def example_results(
     state: State, metric: str | None = None, fdr: float = 0.1
 ) -> list[ExampleResult]:
-    """What the state's scores say of each example, in their order; of the first objective by default.
+    """The item analysis of each example, in their order.
+
+    Args:
+        state: the state whose scores are analyzed.
+        metric: the metric, by default the first objective.
+        fdr: the false discovery rate of likely mislabeled examples.
 
     Raises:
-        InvalidArgumentError: the metric is unknown, the rate is none, or the examples
-            are not numbered.
+        InvalidArgumentError: the metric is unknown, the rate is not between 0 and 1, or
+            the evaluations have no examples.
     """
     problem = state.problem
     goal = problem.goal
@@ -132,14 +154,17 @@ def example_results(
 
 
 class _Cells(NamedTuple):
-    """Cells with a score, and the additive fit to them: y = ability of the prompt + ease of the example + residual."""
+    """Cells with a score, and the additive fit to them: y = ability of the prompt + ease of the example + residual.
 
-    arms: Indices  # (n,) from 0, of those prompts that have a score
-    examples: Indices  # (n,)
-    y: Vector  # (n,) more is better
-    sign: float  # what y is times the score
-    abilities: Vector  # (arms,) with a mean of 0
-    ease: Vector  # (examples,) NaN without a score
+    Arms are numbered from 0 among the prompts that have a score.
+    """
+
+    arms: Int[Ints, " cells"]
+    examples: Int[Ints, " cells"]
+    y: Float[Floats, " cells"]  # more is better
+    sign: float  # y is the score times this sign
+    abilities: Float[Floats, " arms"]  # with a mean of 0
+    ease: Float[Floats, " examples"]  # NaN without a score
 
     @classmethod
     def of(cls, state: State, column: int, sign: float) -> "_Cells":
@@ -159,14 +184,14 @@ class _Cells(NamedTuple):
             *_additive(arms, found.examples, y, n_examples),
         )
 
-    def sums(self, values: Vector) -> Vector:
-        """(examples,) sums of a number per cell."""
+    def sums(self, values: Float[Floats, " cells"]) -> Float[Floats, " examples"]:
+        """Sums over the cells of each example."""
         return np.asarray(
             np.bincount(self.examples, values, len(self.ease)), dtype=np.float64
         )
 
-    def standardized(self, values: Vector) -> Vector:
-        """(n,) a number per cell less its example's mean, in units of its example's deviation; 0 if that is 0."""
+    def standardized(self, values: Float[Floats, " cells"]) -> Float[Floats, " cells"]:
+        """Values less the mean of their example, in units of its standard deviation. 0 if the deviation is 0."""
         off = values - (self.sums(values) / self.counts)[self.examples]
         deviations = np.sqrt(self.sums(off**2) / self.counts)
         none = deviations <= _ROUNDING * np.abs(values).max(initial=0.0)
@@ -175,12 +200,12 @@ class _Cells(NamedTuple):
         )
 
     @property
-    def counts(self) -> Counts:
-        """(examples,) how many prompts have a score."""
+    def counts(self) -> Int[Ints, " examples"]:
+        """The number of prompts with a score on each example."""
         return np.bincount(self.examples, minlength=len(self.ease))
 
-    def rest(self) -> Vector:
-        """(n,) of each cell the prompt's ability by all other examples; NaN if it has seen no other one."""
+    def rest(self) -> Float[Floats, " cells"]:
+        """The ability of each cell's prompt on all other examples. NaN if it has no score on another example."""
         n_cells = np.bincount(self.arms, minlength=len(self.abilities))[self.arms]
         own = self.y - self.ease[self.examples]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -189,7 +214,7 @@ class _Cells(NamedTuple):
             )
 
     def reliability(self) -> float:
-        """The part of the abilities' variance that is not the examples' chance; 0 if there is nothing to tell."""
+        """The share of the abilities' variance that is not an effect of chance. 0 with too few cells."""
         n_arms, n_examples = len(self.abilities), int((self.counts > 0).sum())
         freedom = len(self.y) - n_arms - n_examples + 1
         if freedom < 1 or n_arms < 2:
@@ -205,9 +230,16 @@ class _Cells(NamedTuple):
 
 
 def _additive(
-    arms: Indices, examples: Indices, y: Vector, n_examples: int
-) -> tuple[Vector, Vector]:
-    """Abilities with a mean of 0, and the examples' ease: least squares in turn, at once if no cell is missing."""
+    arms: Int[Ints, " cells"],
+    examples: Int[Ints, " cells"],
+    y: Float[Floats, " cells"],
+    n_examples: int,
+) -> tuple[Float[Floats, " arms"], Float[Floats, " examples"]]:
+    """Abilities with a mean of 0, and the ease of the examples.
+
+    Alternating least squares: each side is the mean of the scores less the other side.
+    If no cell is missing, the first step is exact.
+    """
     n_arms = int(arms.max(initial=-1)) + 1
     per_arm, per_example = (
         np.bincount(arms, minlength=n_arms),
@@ -230,7 +262,7 @@ def _additive(
 
 
 def _best(cells: _Cells, problem: Problem, metric: str) -> float:
-    """The best score there can be, as `y`; without a range, of other scores than 0 and 1, the best that there is."""
+    """The best possible score, oriented as `y`: the end of the metric's range, or else the best recorded score."""
     limits = problem.goal.limits(metric)
     y = cells.y
     if limits is None and bool(np.isin(y, (0.0, cells.sign)).all()):
@@ -243,12 +275,13 @@ def _best(cells: _Cells, problem: Problem, metric: str) -> float:
 def _described(
     cells: _Cells, problem: Problem, best: float, fdr: float
 ) -> list[ExampleResult]:
+    """The entries of all examples."""
     n_examples = len(cells.ease)
     counts = cells.counts
     with np.errstate(invalid="ignore", divide="ignore"):
         means = cells.sums(cells.y) / counts
     same = _same(cells) & (counts > 0)
-    tested = _tested(cells, means, same)
+    tested = _tested(cells, same)
     mislabelled = np.zeros(n_examples, dtype=bool)
     if cells.reliability() >= _RELIABLE:
         mislabelled = _discovered(tested.p_values, fdr)
@@ -263,12 +296,13 @@ def _described(
     return [ExampleResult(*row) for row in zip(*columns, strict=True)]
 
 
-def _known(numbers: Vector) -> list[float | None]:
+def _known(numbers: Float[Floats, " examples"]) -> list[float | None]:
+    """The numbers as a list, with None for NaN. Adding 0 turns -0.0 into 0.0."""
     return [None if number != number else number + 0.0 for number in numbers.tolist()]
 
 
-def _same(cells: _Cells) -> Mask:
-    """(examples,) true where all scores are the same one."""
+def _same(cells: _Cells) -> Bool[Bools, " examples"]:
+    """True for examples on which all scores are equal."""
     low, high = np.full(len(cells.ease), np.inf), np.full(len(cells.ease), -np.inf)
     np.minimum.at(low, cells.examples, cells.y)
     np.maximum.at(high, cells.examples, cells.y)
@@ -279,14 +313,17 @@ def _same(cells: _Cells) -> Mask:
 
 
 class _Tested(NamedTuple):
-    """(examples,) each, NaN where nothing can be said."""
+    """The item-rest correlations with their errors and p-values. NaN with too few scores."""
 
-    correlations: Vector
-    errors: Vector
-    p_values: Vector
+    correlations: Float[Floats, " examples"]
+    errors: Float[Floats, " examples"]
+    p_values: Float[Floats, " examples"]
 
 
-def _tested(cells: _Cells, means: Vector, same: Mask) -> _Tested:
+def _tested(
+    cells: _Cells,
+    same: Bool[Bools, " examples"],
+) -> _Tested:
     """The item-rest correlations, and the p-values of the test that they are not negative."""
     from scipy import special  # here, to keep the import of asktell light
 
@@ -296,7 +333,7 @@ def _tested(cells: _Cells, means: Vector, same: Mask) -> _Tested:
         arms=cells.arms[use], examples=cells.examples[use], y=cells.y[use]
     )
     n = part.counts.astype(float)
-    # Of examples of which nothing is known, which become NaN
+    # Unknown examples become NaN, with warnings on the way
     with np.errstate(invalid="ignore", divide="ignore"):
         x, y = part.standardized(rest[use]), part.standardized(part.y)
         unknown = (
@@ -312,8 +349,10 @@ def _tested(cells: _Cells, means: Vector, same: Mask) -> _Tested:
     return _Tested(r, errors, np.maximum(by_t, by_permutation))
 
 
-def _type_three(z: Vector, skew: Vector) -> Vector:
-    """The probability of at most z by Pearson's distribution of type III with mean 0, variance 1 and that skewness."""
+def _type_three(
+    z: Float[Floats, " examples"], skew: Float[Floats, " examples"]
+) -> Float[Floats, " examples"]:
+    """The probability of at most z in Pearson's type III distribution with mean 0, variance 1 and this skewness."""
     from scipy import special  # here, to keep the import of asktell light
 
     is_normal = np.abs(skew) < _SYMMETRIC
@@ -328,12 +367,15 @@ def _type_three(z: Vector, skew: Vector) -> Vector:
     return np.asarray(np.where(is_normal, special.ndtr(z), by_gamma))
 
 
-def _discovered(p_values: Vector, fdr: float) -> Mask:
-    """Which hypotheses are rejected at this false discovery rate; NaN is no p-value."""
+def _discovered(
+    p_values: Float[Floats, " examples"], fdr: float
+) -> Bool[Bools, " examples"]:
+    """The hypotheses that are rejected at this false discovery rate. NaN is no p-value."""
     found = np.zeros(len(p_values), dtype=bool)
     candidates = np.flatnonzero(p_values <= _CONDITION)  # false for NaN
     ordered = candidates[np.argsort(p_values[candidates], kind="stable")]
-    # At least as large as uniform numbers, of true hypotheses
+    # Given that it is at most 1/2, twice the p-value of a true hypothesis is at least as
+    # large as a uniform number
     scaled = p_values[ordered] / _CONDITION
     n_true = (1 + int((scaled > _MOSTLY_TRUE).sum())) / (1.0 - _MOSTLY_TRUE)
     bars = np.minimum(fdr * np.arange(1, len(ordered) + 1) / n_true, _MOSTLY_TRUE)
@@ -347,9 +389,11 @@ def _discovered(p_values: Vector, fdr: float) -> Mask:
 
 
 def _near_duplicates(
-    cells: _Cells, means: Vector, compared: Mask
+    cells: _Cells,
+    means: Float[Floats, " examples"],
+    compared: Bool[Bools, " examples"],
 ) -> dict[int, list[int]]:
-    """Example -> the examples whose scores agree with its own beyond chance, those that agree most first."""
+    """Example -> the examples whose scores agree with its scores beyond chance, the most similar first."""
     columns, n_arms = np.flatnonzero(compared), len(cells.abilities)
     if not 1 < len(columns) <= _MOST_COMPARED or n_arms * len(columns) > _MOST_CELLS:
         return {}
@@ -365,8 +409,8 @@ def _near_duplicates(
     }
 
 
-def _groups(abilities: Vector, n_arms: int) -> Indices:
-    """(arms,) in which group of like ability each prompt is."""
+def _groups(abilities: Float[Floats, " arms"], n_arms: int) -> Int[Ints, " arms"]:
+    """The group of similar ability of each prompt."""
     n_groups = min(_MOST_GROUPS, max(1, n_arms // _IN_A_GROUP))
     group = np.empty(n_arms, dtype=np.int64)
     group[np.argsort(abilities, kind="stable")] = np.arange(n_arms) * n_groups // n_arms
@@ -374,7 +418,10 @@ def _groups(abilities: Vector, n_arms: int) -> Indices:
 
 
 def _pairs(
-    cells: _Cells, means: Vector, columns: Indices, group: Indices
+    cells: _Cells,
+    means: Float[Floats, " examples"],
+    columns: Int[Ints, " columns"],
+    group: Int[Ints, " arms"],
 ) -> Iterator[tuple[int, int, float]]:
     """Pairs of near duplicates among the examples `columns`, and the share of prompts on which they agree."""
     from scipy import special  # here, to keep the import of asktell light
@@ -390,8 +437,8 @@ def _pairs(
         both = (high + low)[:, block].T @ (high + low)[:, others]
         chance = (weights * is_high)[:, block].T @ is_high[:, others]
         chance += (weights * is_low)[:, block].T @ is_low[:, others]
-        # That all of them agree is likelier than the bar in most pairs, which ends the
-        # matter at little cost.
+        # In most pairs, full agreement by chance is likelier than the bar. This excludes
+        # them at little cost.
         rare = both * np.log(np.clip(chance, _ROUNDING, 1.0)) <= np.log(bar)
         i, j = np.nonzero(
             np.triu((agree >= _ALIKE * both) & (both >= _FEWEST) & rare, 1)
@@ -399,8 +446,8 @@ def _pairs(
         agreed, times, by_chance = (
             table[i, j].astype(float) for table in (agree, both, chance)
         )
-        # At least so many agreements of independent prompts are at most as likely as
-        # with the mean chance for each.
+        # Prompts agree independently, each with its own probability. The binomial tail
+        # with their mean probability is an upper bound (Hoeffding 1956).
         p_values = special.betainc(
             agreed, times - agreed + 1.0, np.clip(by_chance, 0.0, 1.0)
         )
@@ -412,8 +459,10 @@ def _pairs(
             )
 
 
-def _sides(cells: _Cells, means: Vector, columns: Indices) -> tuple[Matrix, Matrix]:
-    """(arms, columns) each: 1 where a score is above the example's mean, and 1 where it is not; 0 without a score."""
+def _sides(
+    cells: _Cells, means: Float[Floats, " examples"], columns: Int[Ints, " columns"]
+) -> tuple[Float[Floats, "arms columns"], Float[Floats, "arms columns"]]:
+    """1 for scores above the mean of their example, and 1 for other scores. 0 without a score."""
     place = np.full(len(cells.ease), -1, dtype=np.int64)
     place[columns] = np.arange(len(columns))
     use = place[cells.examples] >= 0
@@ -425,8 +474,12 @@ def _sides(cells: _Cells, means: Vector, columns: Indices) -> tuple[Matrix, Matr
     return high, low  # type: ignore[return-value]  # float32 holds such counts exactly, in half the memory
 
 
-def _shares_high(high: Matrix, low: Matrix, group: Indices) -> Matrix:
-    """(groups, columns) share of high scores among the prompts of each group; of all prompts where none has a score."""
+def _shares_high(
+    high: Float[Floats, "arms columns"],
+    low: Float[Floats, "arms columns"],
+    group: Int[Ints, " arms"],
+) -> Float[Floats, "groups columns"]:
+    """The share of high scores in each group, or among all prompts if the group has no score."""
     members = (np.arange(group.max() + 1)[:, None] == group).astype(np.float32)
     n_high, n_low = members @ high, members @ low
     n = n_high + n_low
