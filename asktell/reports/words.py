@@ -36,6 +36,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
 
 
 def _checks(result: Result) -> str:
+    """Count the assumptions that do not hold, or cannot be checked."""
     failing = sum(check.ok is False for check in result.checks)
     unknown = sum(check.ok is None for check in result.checks)
     if not failing and not unknown:
@@ -49,6 +50,7 @@ _NO_DUEL = "There are no two prompts to compare yet."
 
 
 def _segments(result: Result) -> str:
+    """Name the best and the worst segment of the selected prompt."""
     if not result.selected or not result.selected[0].segments:
         return "No segment has an estimate yet."
     entry, goal = result.selected[0], result.goal
@@ -106,6 +108,7 @@ def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
 
 
 def _names(entries: Sequence[PromptResult], note: str = "") -> str:
+    """The names of the first prompts, each followed by a note, and the number of the others."""
     shown = ", ".join(
         _short(entry.id) + note.format(entry) for entry in entries[:_NAMED]
     )
@@ -145,10 +148,12 @@ def _isolated(sentence: str, names: Iterable[str]) -> str:
 
 
 def _count(n: int, what: str) -> str:
+    """A number with its noun, in the singular or the plural."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _percent(part: float) -> str:
+    """A share, such as "93%". It is 0% or 100% only if it is exactly so."""
     return (
         "over 99%"
         if 0.99 < part < 1
@@ -159,6 +164,7 @@ def _percent(part: float) -> str:
 
 
 def _headline(result: Result) -> str:
+    """Name the selected prompts."""
     if not result.selected:
         return "No prompt is selected yet"
     names = _names(result.selected)
@@ -183,12 +189,13 @@ def _constraints(result: Result) -> str:
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
+    """The sentences below the headline: the state of the run, the verdict, and the comparison with the baseline."""
     if not result.selected:
         return [result.verdict.sentence]
     first, said = result.selected[0], []
     if data["paused"]:
         said.append(
-            "The selection is paused: no trials are handed out until it is resumed."
+            "The selection is paused. It hands out no trials until it is resumed."
         )
     elif not result.done:
         said.append("The selection is still running.")
@@ -204,9 +211,8 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     if isinstance(result.goal, BestFeasible):
         said += _better_but_gone(result, first)
     if result.sentence:
-        sentence = _isolated("; ".join(result.sentence.splitlines()), named)
-        against = "" if result.baseline is None else "Compared with the baseline: "
-        said.append(f"{against}{sentence}.".replace("..", "."))
+        sentence = _isolated(" ".join(result.sentence.splitlines()), named)
+        said.append(f"{sentence}.".replace("..", "."))
     return said
 
 
@@ -223,11 +229,12 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
         return []
     named = _names(gone, " ({0.status})")
     return [
-        f"Failed or retired, but with better {_own(result.goal.objectives[0].metric)}: {named}."
+        f"Failed or retired prompts with better {_own(result.goal.objectives[0].metric)}: {named}."
     ]
 
 
 def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
+    """True if prompt a has a better estimate of the first objective than prompt b."""
     objective = result.goal.objectives[0]
     mean, other = a.estimate[objective.metric], b.estimate[objective.metric]
     return (
@@ -236,6 +243,7 @@ def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
 
 
 def _plane(data: Mapping[str, Any], result: Result) -> str:
+    """The conclusion of the plot: feasible prompts, the best estimate, or the number of trade-offs."""
     known = [entry for entry in result.prompts if None not in entry.estimate.values()]
     if not known:
         return "No prompt has been evaluated yet."
@@ -261,7 +269,7 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
 
 
 def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
-    """A sentence on the selected prompt, after `start`, if it has the best estimate among these prompts."""
+    """A sentence that starts with `start`, if the selected prompt has the best estimate among these prompts."""
     rivals = [entry for entry in among if entry.status not in (FAILED, RETIRED)]
     objectives = result.goal.objectives
     if (
@@ -284,6 +292,7 @@ def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
 
 
 def _prompts(result: Result) -> str:
+    """Count the prompts by status."""
     counts = Counter(entry.status for entry in result.prompts)
     return (
         f"{_count(len(result.prompts), 'prompt')}: "
@@ -293,6 +302,7 @@ def _prompts(result: Result) -> str:
 
 
 def _spending(data: Mapping[str, Any], result: Result) -> str:
+    """The share of the evaluations that the most evaluated prompts received, and the number of eliminated prompts."""
     pulls = sorted((entry.evaluations for entry in result.prompts), reverse=True)
     total = sum(pulls)
     if not total:
@@ -319,6 +329,7 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
 
 
 def _examples(data: Mapping[str, Any]) -> str:
+    """Count the examples that look wrong, as the first objective shows."""
     telling, heat = data["telling"], data["heat_map"]
     if telling is None or heat is None:
         return "The evaluations have no examples, so prompts cannot be compared example by example."
@@ -346,7 +357,7 @@ def _examples(data: Mapping[str, Any]) -> str:
             else "examples may be near duplicates"
         )
         said.append(
-            f"{telling['duplicates']:,} {are}: all prompts score on them as on another example."
+            f"{telling['duplicates']:,} {are}, because all prompts have the same scores on another example."
         )
     if telling["failed"]:
         failed = _count(telling["failed"], "example")
@@ -354,11 +365,12 @@ def _examples(data: Mapping[str, Any]) -> str:
             f"On {failed}, even the best prompt has bad {metric}. Check their data for errors."
         )
     if len(said) == 1:
-        said.append("There is no example on which all prompts fail.")
+        said.append("No example looks wrong.")
     return " ".join(said)
 
 
 def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
+    """Count the wins, ties and losses of the selected prompt in the first objective."""
     ids, metric = _names_of(data), data["goal"]["objectives"][0]
     wins, ties, losses = duel["counts"][metric]
     name = data["goal"]["metrics"][metric]["name"]
@@ -374,6 +386,7 @@ def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
 
 
 def _costs(data: Mapping[str, Any]) -> str:
+    """Name the cheapest and the most expensive prompt, and count the failures."""
     n_failed = sum(group["count"] for group in data["failures"])
     failed = (
         f"{_count(n_failed, 'evaluation')} failed."
@@ -393,6 +406,7 @@ def _costs(data: Mapping[str, Any]) -> str:
 
 
 def _names_of(data: Mapping[str, Any]) -> list[str]:
+    """The names of all prompts in sentences."""
     numbered = data["prompts"]["numbered"]
     return [
         f"prompt {id_}" if numbered else _short(id_) for id_ in data["prompts"]["ids"]
@@ -405,6 +419,7 @@ def _money(data: Mapping[str, Any], cost: float) -> str:
 
 
 def _evaluations(data: Mapping[str, Any]) -> str:
+    """The evaluations that the report states a cost for."""
     return (
         "evaluation" if data["money_per"] == 1 else f"{data['money_per']:,} evaluations"
     )

@@ -18,8 +18,8 @@ CheckName: TypeAlias = Literal[
 ORDER = "order"
 """The topic of a remark on why scores may be missing because of their values."""
 
-# The rule of three: an event that did not occur in n examples has a rate of at most 3 /
-# n, with 95% confidence.
+# The rule of three (Hanley & Lippman-Hand 1983): an event that did not occur in n examples
+# has a rate of at most 3 / n with 95% confidence, because (1 - 3 / n)^n is about 0.05.
 _UNSEEN = 3.0
 _FEW = 30  # examples: with fewer, errors and intervals are rough
 
@@ -99,6 +99,7 @@ def unseen_part(n: int, population: int | None) -> float:
 
 
 def _range(state: State) -> Check:
+    """Without a range, a rare score could be arbitrarily far from the recorded scores."""
     goal = state.problem.goal
     unknown = [
         metric
@@ -118,6 +119,7 @@ def _range(state: State) -> Check:
 
 
 def _noise(state: State, again: Repeated) -> Check:
+    """Compare evaluations of the same prompt on the same example."""
     problem = state.problem
     soon, changed = again.times - again.late, again.changed - again.late_changed
     counts = [f"{changed} of {soon} repeated early"] if soon else []
@@ -159,6 +161,7 @@ def _noise(state: State, again: Repeated) -> Check:
 
 
 def _order(state: State) -> Check:
+    """The choice of the examples must not depend on scores."""
     problem = state.problem
     if state.was_widened:
         added = "Prompts or examples were added after the first scores."
@@ -188,6 +191,7 @@ def _order(state: State) -> Check:
 
 
 def _failures(state: State, said: str) -> Check:
+    """Failed evaluations bias the estimates if they are left out, because they may be the hard examples."""
     if not state.failures:
         return Check("failures", True, "No evaluation failed.")
     if not state.missing:
@@ -226,6 +230,7 @@ _CHANGED = "The model seems to have changed during the run."
 
 
 def _drift_of_residuals(state: State) -> Check:
+    """Look for a step in the residuals of the model, in the order of the evaluations."""
     found = drift(state)
     if not found.steps:
         return Check(
@@ -244,6 +249,7 @@ def _drift_of_residuals(state: State) -> Check:
 
 
 def _labels(state: State) -> Check:
+    """Whether the scores agree with human judgments, as far as a remark of the user states it."""
     if state.doubts:
         return Check("labels", False, " ".join(state.doubts))
     of_metrics = [
@@ -257,6 +263,7 @@ def _labels(state: State) -> Check:
 
 
 def _examples(state: State) -> Check:
+    """Errors and intervals need enough examples, and independent ones."""
     n, problem = n_seen(state), state.problem
     were = "1 example was evaluated" if n == 1 else f"{n} examples were evaluated"
     if problem.target is not None:

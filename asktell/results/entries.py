@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell._util.terminal import one_line, with_error
-from asktell.numerics.arrays import Vector
+from asktell.numerics.arrays import Floats
 from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
 from asktell.problem.goals import Goal
@@ -150,8 +151,8 @@ def capitalized(sentence: str) -> str:
 
 def bounds_of(
     goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None
-) -> Vector:
-    """(B,) the goal's bounds in metric units. Relative bounds use the estimate of their reference."""
+) -> Float[Floats, " bounds"]:
+    """The goal's bounds in metric units. Relative bounds use the estimate of their reference."""
     if not goal.is_relative:
         return goal.offsets
     means = np.array(

@@ -1,4 +1,4 @@
-"""Parts of HTML for a notebook: paragraphs, a compact table, a folded list. All text is escaped."""
+"""Parts of HTML for a notebook, such as paragraphs, a compact table and a folded list. All text is escaped."""
 
 import html
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from asktell._util.terminal import safe
 
 
 def block(*parts: str) -> str:
-    """The parts, which are HTML already, as one element."""
+    """One element that contains the parts, which are HTML already."""
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -22,7 +22,7 @@ def paragraphs(lines: Sequence[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with the names of its columns; empty if it has no rows."""
+    """A table with a header. Empty if it has no rows."""
     if not rows:
         return ""
     names = "".join(f"<th>{_text(name)}</th>" for name in head)
@@ -34,7 +34,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def folded(title: str, lines: Sequence[str]) -> str:
-    """A list below a title, hidden until the reader opens it; empty if there are no lines."""
+    """A list below a title, hidden until the reader opens it. Empty if it has no lines."""
     if not lines:
         return ""
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MOST_LABELS = 8  # more would cover each other
+MOST_LABELS = 8  # names in a plot
 _LONGEST = 28  # characters of a name
 # Places of a name beside its point, in the order of preference: offsets in points, and the
 # side of the name that is next to the point
@@ -89,7 +89,7 @@ def _write_names(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -
 
 
 _GREY, _BLUE, _RED, _AMBER = "#767e8c", "#0067b0", "#b33a00", "#c98500"
-# Prompts with error bars; of more prompts, only the selected ones have them
+# Prompts with error bars. If there are more, only the selected prompts have error bars.
 _MOST_BARS = 300
 _MOST_PAIRS = 10
 _MOST_LABELS_OF_MANY = 5  # in each of several scatter plots
@@ -117,6 +117,7 @@ def draw(
 
 
 def _draw_pairs(result: Summary, title: str) -> "Axes":
+    """Draw a scatter plot for each pair of metrics, with one legend. Returns the first axes."""
     import matplotlib.pyplot as plt
 
     pairs = list(combinations(result.goal.columns, 2))
@@ -273,6 +274,7 @@ def _draw_points(
 
 
 def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> None:
+    """Draw the bounds on a metric as dashed lines, and shade the side that violates them."""
     goal = result.goal
     found = zip(goal.constraints, goal.bounds, result.bounds, strict=True)
     for constraint, (column, _, is_most, *_), bound in found:
@@ -282,8 +284,8 @@ def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> Non
             bound, color=_RED, lw=1.2, ls="--", label=str(constraint)
         )
         low, high = ax.get_xlim() if along_x else ax.get_ylim()
-        # The infeasible side; the limits are set again because a span would stretch
-        # them.
+        # Shade the infeasible side. The limits are set again, because a span would
+        # stretch them.
         side = (bound, max(high, bound)) if is_most else (min(low, bound), bound)
         (ax.axvspan if along_x else ax.axhspan)(*side, color=_RED, alpha=0.06, lw=0)
         (ax.set_xlim if along_x else ax.set_ylim)(min(low, bound), max(high, bound))
@@ -332,11 +334,13 @@ def _legend(ax: "Axes", bars: bool = True) -> None:
 
 
 def _letter(legend: Any) -> None:
+    """Write the texts of a legend again, so that no dollar sign starts a formula."""
     for text in legend.get_texts():
         write(text, text.get_text())
 
 
 def _label(goal: Goal, metric: str) -> str:
+    """The label of an axis: the metric, and its direction if it is an objective."""
     directions = [
         ("minimized" if o.minimize else "maximized")
         for o in goal.objectives

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the table of prompts.
+    """One column of the table of prompts, for readers and for programs.
 
-    `name` is its header for readers and `texts` one cell per prompt for readers.
-    `values` maps each name for programs to one value per prompt (None: unknown): a
-    metric has two, its estimate and its standard error. `dtype` is the pandas type of
-    these values. `kind` says how the report draws a cell: "estimate", "probability",
-    "count", "status" or "text". Readers see the column only if it is `shown`, and
-    programs only if it has values.
+    Attributes:
+        name: the header for readers.
+        kind: how the report draws a cell. "estimate", "probability", "count", "status",
+            "mark" or "text".
+        texts: one cell per prompt for readers.
+        values: name for programs -> one value per prompt, None if unknown. A metric has
+            two names, of its estimate and of its standard error. A column without
+            values is only for readers.
+        dtype: the pandas type of the values.
+        shown: whether readers see the column.
     """
 
     name: str
@@ -65,7 +69,7 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
 def shown_columns(
     result: Summary, entries: Sequence[PromptResult], status: bool = False
 ) -> list[list[str]]:
-    """The shown columns as text, each with its header first; the status only on request."""
+    """The shown columns as text, each with its header first. The status is included only on request."""
     columns = [column for column in columns_of(result, entries) if column.shown]
     return [
         [column.name, *column.texts]
@@ -75,7 +79,7 @@ def shown_columns(
 
 
 def values_of(result: Summary, entries: Sequence[PromptResult]) -> dict[str, list[Any]]:
-    """Name for programs -> values of these prompts: "id", every column of `columns_of`, "prompt"."""
+    """Name for programs -> one value per prompt. The names are "id", those of `columns_of`, and "prompt"."""
     values: dict[str, list[Any]] = {"id": [entry.id for entry in entries]}
     for column in columns_of(result, entries):
         values |= column.values
@@ -83,7 +87,7 @@ def values_of(result: Summary, entries: Sequence[PromptResult]) -> dict[str, lis
 
 
 def as_frame(result: Summary) -> "pandas.DataFrame":
-    """A row per prompt, a column per value."""
+    """A data frame with one row per prompt and one column per name for programs."""
     with needs_extra("analysis"):
         import pandas
     dtypes = {
@@ -138,7 +142,7 @@ def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Col
 
 
 def _probability(name: str, field: str, entries: Sequence[PromptResult]) -> Column:
-    """A probability; shown where it is known for at least one prompt."""
+    """A probability. The column is shown if the probability is known for at least one prompt."""
     values = [getattr(entry, field) for entry in entries]
     shown = any(value is not None for value in values)
     return Column(
@@ -154,6 +158,7 @@ def _probability(name: str, field: str, entries: Sequence[PromptResult]) -> Colu
 def _count(
     name: str, field: str, entries: Sequence[PromptResult], shown: bool
 ) -> Column:
+    """A number of evaluations."""
     values = [getattr(entry, field) for entry in entries]
     return Column(
         name, "count", [str(value) for value in values], {field: values}, "int64", shown
@@ -161,13 +166,14 @@ def _count(
 
 
 def _dominated(result: Summary, entries: Sequence[PromptResult]) -> Column:
-    """The selected prompt that dominates a selected prompt by the estimates; shown where there is one."""
+    """The selected prompt that dominates a selected prompt, based on the estimates. Shown if one is dominated."""
     dominated = result.dominated
     texts = [str(dominated.get(entry.id, "")) for entry in entries]
     return Column("dominated by", "text", texts, {}, "object", shown=any(texts))
 
 
 def _status(entries: Sequence[PromptResult]) -> Column:
+    """The status. For readers, it includes the round and whether the prompt violates a constraint."""
     texts = []
     for entry in entries:
         parts = [entry.status]
@@ -195,7 +201,7 @@ def _plain(field: str, entries: Sequence[PromptResult], dtype: str) -> Column:
     )
 
 
-# Names of columns that a metric of the same name must not take.
+# Names for programs. The column of a metric with such a name becomes "metric NAME".
 _TAKEN = (
     "id", "selected", "unresolved", "p_best", "p_feasible", "evaluations", "failures", "status", "round", "reason",
     "feasible", "prompt",

@@ -239,7 +239,7 @@ def test_examples_that_look_wrong_are_listed_and_named() -> None:
         in said
     )
     assert (
-        "2 examples may be near duplicates: all prompts score on them as on another example."
+        "2 examples may be near duplicates, because all prompts have the same scores on another example."
         in said
     )
 
@@ -418,7 +418,7 @@ def test_who_looks_better_and_is_no_candidate_is_named() -> None:
     said = play(
         selector, lambda prompt, e: {"a": 0.9, "b": 0.2, "c": 0.5}[prompt] + 0.01 * e
     )["words"]
-    assert 'Failed or retired, but with better s: "a" (retired).' in said["verdict"]
+    assert 'Failed or retired prompts with better s: "a" (retired).' in said["verdict"]
     assert (
         '"c" has the highest s of all prompts that can still be selected.'
         in said["plane"]
