@@ -58,6 +58,7 @@ _MOST_GROUPS, _MOST_GROUP_REASON = (
 # Sums of smaller numbers stay finite. A larger number is not a measurement.
 _LARGEST = 1e100
 # Numbers in the reason of a failure. Reasons that differ only in numbers are one group.
+_COMPARISON = re.compile(" [<>]= ")
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
@@ -189,7 +190,10 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
                     {
                         "bound": bound,
                         "at_most": b.at_most,
-                        "relative": b.of is not None,
+                        # Such as "best - 0.02", which moves with an estimate
+                        "relative": None
+                        if b.of is None
+                        else _COMPARISON.split(str(c))[-1],
                         "text": str(c),
                     }
                     for c, b, bound in bounds

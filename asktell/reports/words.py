@@ -211,8 +211,15 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     if isinstance(result.goal, BestFeasible):
         said += _better_but_gone(result, first)
     if result.sentence:
-        sentence = _isolated(" ".join(result.sentence.splitlines()), named)
-        said.append(f"{sentence}.".replace("..", "."))
+        # A line may start with the name of its metric, as "accuracy: ..."
+        is_named = (
+            not isinstance(result.goal, BestFeasible) or result.goal.is_constrained
+        )
+        by_metric = result.comparison is not None and is_named
+        said += [
+            _isolated(f"For {line}" if by_metric else line, named)
+            for line in result.sentence.splitlines()
+        ]
     return said
 
 

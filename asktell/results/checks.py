@@ -108,13 +108,16 @@ def _range(state: State) -> Check:
     ]
     if not unknown:
         return Check("range", True, "The range of every metric is declared.")
-    names = ", ".join(f'"{safe(metric)}"' for metric in unknown)
+    names = " and ".join(f'"{safe(metric)}"' for metric in unknown)
     part = 100.0 * unseen_part(n_seen(state), state.problem.target)
+    ranges_are, it = (
+        ("range of {} is", "it") if len(unknown) == 1 else ("ranges of {} are", "them")
+    )
     return Check(
         "range",
         None,
-        f"The range of {names} is not declared, so confidence statements about {'it' if len(unknown) == 1 else 'them'} "
-        f"are approximate. Up to about {part:.2g}% of the examples may have scores unlike the recorded scores.",
+        f"The {ranges_are.format(names)} not declared, so confidence statements about {it} are approximate. "
+        f"Up to about {part:.2g}% of the examples may have scores unlike the recorded scores.",
     )
 
 

@@ -320,7 +320,11 @@ class Result:
 
     @property
     def sentence(self) -> str | None:
-        """`comparison` in words, one line per metric for a Pareto set. None without a comparison."""
+        """`comparison` in words, one line per metric for a Pareto set. None without a comparison.
+
+        With constraints, the sentence starts with the objective, because a prompt that
+        is worse in it can still be the best feasible prompt.
+        """
         if not self.selected:
             return None
         if self.comparison is None:
@@ -332,7 +336,11 @@ class Result:
                 else None
             )
         if isinstance(self.goal, BestFeasible):
-            return self.comparison.sentence(self.goal.objective.metric)
+            metric = self.goal.objective.metric
+            sentence = self.comparison.sentence(metric)
+            return (
+                f"{safe(metric)}: {sentence}" if self.goal.is_constrained else sentence
+            )
         return str(self.comparison)
 
     @property

@@ -1,4 +1,4 @@
-"""Runs in a file of JSON lines: what is there is not run again."""
+"""Runs in a file of JSON lines. A run that the file has is not repeated."""
 
 import json
 import lzma
@@ -14,9 +14,10 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The lines of a file, none if there is no such file; a last line cut short by a crash is cut off.
+    """The lines of a file, none if the file does not exist.
 
-    A file that ends in `.xz` is read only.
+    If a crash left half of a line at the end, this line is removed from the file. A
+    file with the suffix `.xz` is only read.
     """
     if not path.exists():
         return []
@@ -40,10 +41,16 @@ def known_lines(
     keep: Callable[[Line], bool] = lambda line: True,
     on_progress: OnProgress | None = None,
 ) -> dict[_Key, Line]:
-    """The file's lines by key; those that are wanted and missing are run and appended to it, but for what is None.
+    """The lines of a file by key, after running the missing tasks.
 
-    `on_progress` is called with how many are done, and of how many; by default there is
-    a progress bar.
+    Args:
+        path: the file to which new lines are appended. None: no file.
+        wanted: the tasks, which are also the keys of their lines.
+        key: the key of a line.
+        run_all: runs tasks, and yields their lines in any order. None is not a line.
+        keep: whether a line of the file counts. By default, every line counts.
+        on_progress: called with the numbers of finished and of all missing tasks. By
+            default, a progress bar is shown.
     """
     known = (
         {}

@@ -1,8 +1,8 @@
-"""A function of many tasks, in processes of one thread each.
+"""One function for many tasks, in processes with one thread each.
 
-A process would import the caller's script anew, and so start a simulation itself, where
-the script has no `if __name__ == "__main__"`. These start beside an empty one, and
-import only what the function needs.
+A new process usually imports the caller's script again. A script without `if __name__
+== "__main__"` would then start its simulation again. So these processes start with an
+empty script, and import only the modules that the function needs.
 """
 
 import os
@@ -22,16 +22,17 @@ from asktell.errors import AsktellError
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
+# The environment of a process that computes on one thread
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
-}  # the environment of a process that computes on one thread
+}
 
 
 def can_leave(value: object) -> bool:
-    """True if another process can have it: not what a script or a notebook defines itself, nor a lambda."""
+    """True if another process can load the value. A lambda or an object defined in a script or a notebook cannot."""
     try:
         return b"__main__" not in pickle.dumps(value)
     except (pickle.PicklingError, TypeError, AttributeError):
@@ -41,7 +42,11 @@ def can_leave(value: object) -> bool:
 def in_processes(
     work: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs: int
 ) -> Iterator[_Result]:
-    """What `work` returns for each task, as it comes; the first error ends it, as does the death of a process."""
+    """The result of `work` for each task, in the order of completion. The first error ends all processes.
+
+    Raises:
+        AsktellError: a process died.
+    """
     pool = ProcessPoolExecutor(
         min(jobs, len(tasks)), get_context("spawn"), _begin, (pickle.dumps(work),)
     )
@@ -55,15 +60,16 @@ def in_processes(
             yield each.result()
     except BrokenProcessPool:
         raise AsktellError(
-            "A process of the simulation died; if memory ran out, take fewer jobs."
+            "A process of the simulation died. If the memory was full, use fewer jobs."
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _begin(work: bytes) -> None:
+    """Prepare a process, once for all of its tasks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    # Before NumPy
+    # Unpickling imports NumPy, which reads these variables once
     os.environ.update(
         {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
     )
@@ -71,6 +77,7 @@ def _begin(work: bytes) -> None:
 
 
 def _done(task: Any) -> Any:
+    """The result of a task. An error that cannot be pickled becomes an `AsktellError` with the same text."""
     try:
         return globals()["_work"](task)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Recorded scores, handed out as if they were just evaluated."""
+"""Recorded scores, replayed as if they were evaluated now."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float64]
 
 
 def by_chance(scores: Array, seed: int) -> Array:
-    """Scores (K, N, m, R) with the R evaluations of each cell in an order by chance; scores (K, N, m) as they are."""
+    """Scores (K, N, m, R) with the R evaluations of each cell in a random order. Scores (K, N, m) are unchanged."""
     if scores.ndim == 3:
         return scores
     k, n, _, r = scores.shape
@@ -33,11 +33,15 @@ def by_chance(scores: Array, seed: int) -> Array:
 
 
 def play(selector: Selector, scores: Array, until: int | None = None) -> Result:
-    """Run a selector to its end (or to `until` evaluations) on scores (K, N, m); NaN is an evaluation that failed.
+    """Run a selector to its end on recorded scores.
 
-    Of scores (K, N, m, R) the first evaluation of a cell takes the first of R, the next
-    one the second, and so on, and the one after the last the first again. The prompts'
-    ids are their rows, as those of a sequence of texts are.
+    Args:
+        selector: a selector whose prompt ids are rows of the scores, as they are for a
+            sequence of texts.
+        scores: scores (K, N, m), where NaN is a failed evaluation. With scores (K, N,
+            m, R), evaluations of a cell take the R scores in turn, and start again
+            after the last.
+        until: the number of evaluations after which the run ends, by default none.
     """
     numbered = scores if scores.ndim == 4 else scores[..., None]
     times = Counter[tuple[int, int]]()
@@ -54,18 +58,23 @@ def play(selector: Selector, scores: Array, until: int | None = None) -> Result:
 
 @final
 class Replay:
-    """What a rival sees: prompts by row and examples by column, to be evaluated until the budget is spent.
+    """The problem for a rival method, which evaluates prompts until the budget is spent.
+
+    Prompts are rows of the recorded scores, and examples are columns.
 
     Attributes:
-        n_prompts, n_examples: K and N.
-        repeats: how often a prompt may be evaluated on an example; None where each
-            evaluation gives the same scores, and so may come again at will.
-        goal: what to find. `goal.values(means)` makes objectives, larger is better, and
-            slacks, of means (K, m).
-        budget, spent: evaluations allowed, and made so far.
-        order: (N,) examples in the order of the seed, in which asktell's methods look
-            at them: comparisons are paired.
-        features, segments: as given to `simulate`.
+        n_prompts: number of prompts K.
+        n_examples: number of examples N.
+        repeats: how often a prompt may be evaluated on the same example. None if every
+            evaluation gives the same scores, and any number is allowed.
+        goal: the goal. `goal.values(means)` turns means (K, m) into objectives, larger
+            is better, and slacks.
+        budget: maximum number of evaluations.
+        spent: number of evaluations so far.
+        order: (N,) the examples in a random order, which depends on the seed. asktell's
+            methods use the same order, so that comparisons of methods are paired.
+        features: numbers that describe the prompts, as given to `simulate`.
+        segments: labels of the examples, as given to `simulate`.
     """
 
     def __init__(
@@ -87,19 +96,19 @@ class Replay:
 
     @property
     def left(self) -> int:
-        """Evaluations that the budget still allows."""
+        """Remaining evaluations of the budget."""
         return self.budget - self.spent
 
     def evaluate(self, prompt: int, example: int) -> list[float] | None:
-        """Scores in the goal's order of metrics; None if the evaluation failed, which costs no budget.
+        """Scores in the goal's order of metrics. None if the evaluation failed, which costs no budget.
 
         Raises:
-            InvalidArgumentError: the budget is spent, there is no such prompt or
-                example, or the prompt was evaluated on it `repeats` times already.
+            InvalidArgumentError: the budget is spent, the prompt or the example does
+                not exist, or the prompt was evaluated `repeats` times on this example.
         """
         if self.left <= 0:
             raise InvalidArgumentError(
-                f"The budget of {self.budget} evaluations is spent; end when `left` is 0."
+                f"The budget of {self.budget} evaluations is spent. Stop when `left` is 0."
             )
         for name, at, n in (
             ("prompt", prompt, self.n_prompts),
@@ -114,8 +123,8 @@ class Replay:
             number = self._times[prompt, example]
             if number == self.repeats:
                 raise InvalidArgumentError(
-                    f"Prompt {prompt} was evaluated on example {example} {number} time{'s' * (number > 1)} already, "
-                    "and no further evaluation of it may be taken: evaluate it on another example."
+                    f"Prompt {prompt} was already evaluated {number} time{'s' * (number > 1)} on example {example}, "
+                    "which is all that was recorded. Evaluate it on another example."
                 )
             self._times[prompt, example] += 1
             scores = scores[:, number]

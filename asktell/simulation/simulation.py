@@ -1,4 +1,4 @@
-"""The results of `simulate`: its runs, a summary and curves."""
+"""The result of `simulate`, with its runs, a summary and curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,26 +1,36 @@
-"""How good an answer is, by the means of all recorded scores."""
+"""The quality of selected prompts, by the means of all recorded scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
+from jaxtyping import Bool, Float
 
-from asktell.numerics.arrays import Draws, Mask, Means, Values, Vector
+from asktell.numerics.arrays import Bools, Floats
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.result import hypervolume
 
+# (K, N, m), or (K, N, m, R)
+Scores: TypeAlias = Float[Floats, "arms examples ..."]
+
 
 def means_of(
-    scores: Draws, goal: Goal, segments: Sequence[str] | None = None
-) -> tuple[Goal, Means]:
-    """The goal for means in these segments, and the means (K, c) that its `values` takes, of scores (K, N, m).
+    scores: Scores, goal: Goal, segments: Sequence[str] | None = None
+) -> tuple[Goal, Float[Floats, "arms columns"]]:
+    """The goal for means in these segments, and the means of its columns.
 
-    A cell with a NaN is a failed evaluation: means are over the others, and it counts
-    in the failure rate. A prompt whose evaluations all failed has NaN. Of scores (K, N,
-    m, R) all R evaluations of a cell count.
+    A cell with a NaN is a failed evaluation. It counts in the failure rate, and the
+    means are over the other cells. The mean of a prompt is NaN if all its evaluations
+    failed.
+
+    Args:
+        scores: scores (K, N, m), or (K, N, m, R) with R evaluations of each cell, which
+            all count.
+        goal: the goal.
+        segments: the label of each example's segment.
     """
     if scores.ndim == 4:
         k, n, m, r = scores.shape
@@ -45,7 +55,8 @@ def means_of(
     return goal, np.concatenate((means, *parts), axis=1)
 
 
-def _mean(cells: Draws) -> Means:
+def _mean(cells: Scores) -> Float[Floats, "arms metrics"]:
+    """Means over the examples, without NaN. NaN where a prompt has no score."""
     known = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(known, cells, 0.0).sum(axis=1) / known.sum(axis=1))
@@ -54,66 +65,73 @@ def _mean(cells: Draws) -> Means:
 @final
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What is true of the prompts: `means` (K, c) of the goal's columns; NaN for a prompt of which nothing is known.
+    """The true values of the prompts. A bound relative to the best prompt uses the truly best prompt.
 
-    Bounds that are relative to the best prompt are so to the one that is truly the
-    best.
+    Attributes:
+        goal: the goal.
+        means: the true means of the goal's columns, NaN for a prompt without scores.
     """
 
     goal: Goal
-    means: Means
+    means: Float[Floats, "arms columns"]
 
     @cached_property
-    def values(self) -> Values:
-        """(K, q) the objectives, larger is better, then a slack per constraint: 0 or more where it is kept."""
+    def values(self) -> Float[Floats, "arms values"]:
+        """The objectives, larger is better, then a slack per constraint. A slack of at least 0 satisfies it."""
         return self.goal.values(self.means)
 
     @property
-    def objectives(self) -> Values:
-        """(K, o) the objectives, larger is better."""
+    def objectives(self) -> Float[Floats, "arms objectives"]:
+        """The objectives, larger is better."""
         return self.values[:, : len(self.goal.objectives)]
 
     @property
-    def slack(self) -> Vector:
-        """(K,) the least slack of the constraints; infinite if there is none."""
+    def slack(self) -> Float[Floats, " arms"]:
+        """The least slack of the constraints. Infinite without constraints."""
         return np.asarray(
             self.values[:, len(self.goal.objectives) :].min(axis=1, initial=np.inf)
         )
 
     @cached_property
-    def feasible(self) -> Mask:
-        """(K,) which prompts keep the constraints."""
+    def feasible(self) -> Bool[Bools, " arms"]:
+        """True for prompts that satisfy every constraint."""
         return np.asarray(np.isfinite(self.values).all(axis=1) & (self.slack >= 0))
 
     @cached_property
-    def front(self) -> Mask:
-        """(K,) which prompts are feasible, and dominated by none that is."""
+    def front(self) -> Bool[Bools, " arms"]:
+        """True for the Pareto set, the feasible prompts that no feasible prompt dominates."""
         front = self.feasible.copy()
         front[front] = pareto_mask(self.objectives[front])
         return front
 
     def judge(self, answer: Sequence[int]) -> dict[str, float]:
-        """How good an answer is, positions of prompts; `quality` is from 0 to 1, and 1 is right.
+        """Judge the selected prompts. `quality` is from 0 to 1, and 1 is the best possible selection.
 
-        Of `BestFeasible` the first prompt counts:
+        For `BestFeasible` the first prompt counts:
 
-        - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over
-          the feasible prompts, at least 0.
-        - `regret`: how far its objective is behind the best feasible one's, in the
-          metric's units; 0 if ahead. Of no answer, the worst prompt's.
-        - `violation`: how far a constraint is missed, in units of its scale;
-          `infeasible`: whether one is.
-        - `identified`: whether it is the best.
+        - `quality`: 1 - (best - selected) / (best - median) of the objective over the
+          feasible prompts, at least 0. 0 if the prompt is infeasible.
+        - `regret`: how much worse its objective is than the best feasible objective, in
+          the metric's units. 0 if it is better. Without a selected prompt, the regret
+          of the worst prompt.
+        - `violation`: the largest violation of a constraint, in units of its scale.
+        - `infeasible`: 1 if a constraint is violated, else 0.
+        - `identified`: 1 if the prompt is the best, else 0.
 
-        Of `ParetoSet` the whole answer counts:
+        For `ParetoSet` all selected prompts count:
 
-        - `hypervolume`: of the answer's feasible prompts over that of the true Pareto
-          set, from the worst value of each objective among all feasible prompts, in
-          units of its range. It never falls when more are returned.
-        - `precision`, `recall`, `f1` of the set, its `size`, and how many of it are
-          `infeasible`.
-        - `quality`: the mean of hypervolume and F1; 0 if nothing feasible was returned.
-          `regret`: 1 - hypervolume.
+        - `hypervolume`: the hypervolume of the selected feasible prompts, divided by
+          that of the true Pareto set. The reference is the worst value of each
+          objective among all feasible prompts, and the unit is its range. More selected
+          prompts never lower it.
+        - `precision`, `recall`, `f1`, `size`: of the set of selected prompts.
+        - `infeasible`: number of selected prompts that violate a constraint.
+        - `quality`: the mean of hypervolume and F1. 0 if no selected prompt is
+          feasible.
+        - `regret`: 1 - hypervolume.
+
+        Args:
+            answer: positions of the selected prompts, the best first.
 
         Raises:
             MissingExtraError: pymoo is missing, for a hypervolume.
@@ -173,12 +191,12 @@ class Truth:
             ),
         }
 
-    def _hypervolume(self, chosen: Mask) -> float:
-        """The volume that the chosen prompts dominate, over the one that the true front dominates."""
+    def _hypervolume(self, chosen: Bool[Bools, " arms"]) -> float:
+        """The volume that the chosen prompts dominate, divided by the volume of the true Pareto set."""
         among = self.objectives[self.feasible]
         low, high = among.min(axis=0), among.max(axis=0)
         unit = (self.objectives - low) / np.where(high > low, high - low, 1.0)
-        unit = unit[:, high > low]  # a constant metric tells nothing
+        unit = unit[:, high > low]  # a constant objective has no range
         if not unit.shape[1]:
             return float(chosen.any())
         worst = np.zeros(unit.shape[1])

@@ -1,4 +1,4 @@
-"""For whoever writes an evaluator, a storage or an adapter: contracts to derive tests from, fakes, servers.
+"""Test contracts, fakes and servers for authors of an evaluator, a storage or an adapter.
 
 The contracts need pytest. docs/how-to/bring-your-own.md uses them.
 """

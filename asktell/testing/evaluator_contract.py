@@ -1,4 +1,6 @@
-"""What every evaluator must do, as tests: derive a class, and give it an evaluator over a harness that does as told.
+"""The contract of every evaluator, as tests.
+
+Derive a class, and give it an evaluator over a harness that follows a script:
 
     class TestMyHarness(EvaluatorContract):
         @pytest.fixture
@@ -18,7 +20,7 @@ from asktell import BestFeasible, EvaluatorError, Selector, run
 
 Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
 Script: TypeAlias = Callable[[str, int], float | Fault]
-"""(prompt, example) -> the score that the harness is to come to, or what is to go wrong there."""
+"""(prompt, example) -> the score that the harness must produce, or the fault that it must have."""
 Make: TypeAlias = Callable[[Script], Any]
 
 PROMPTS = (
@@ -30,20 +32,20 @@ PROMPTS = (
 
 
 def good(prompt: str, example: int) -> float:
-    """A score that tells every pair apart."""
+    """A score that is different for every pair."""
     return (PROMPTS.index(prompt) * EvaluatorContract.n_examples + example) / 100
 
 
 class EvaluatorContract:
-    """Tests of an evaluator, by whatever `asktell.run` does with it.
+    """Tests of an evaluator in `asktell.run`.
 
     Attributes:
-        metric: the name under which the score comes.
-        n_examples: of the data set behind the harness; its example i is what the script
-            calls i.
-        faults: what can go wrong in this harness. Leave one out only if it cannot, and
-            say why.
-        batches: numbers of evaluations at once that are tried.
+        metric: the name of the metric.
+        n_examples: number of examples in the data set of the harness. The script refers
+            to them by their positions.
+        faults: the faults that this harness can have. Leave one out only if it is
+            impossible, with a comment that gives the reason.
+        batches: the numbers of simultaneous evaluations that the tests use.
     """
 
     metric: ClassVar[str] = "score"
@@ -53,11 +55,11 @@ class EvaluatorContract:
 
     @pytest.fixture
     def make(self) -> Make:
-        """To be overridden: an evaluator of the examples 0 to n_examples - 1, for any of the PROMPTS."""
+        """An evaluator of the examples 0 to n_examples - 1, for any of the PROMPTS. Override it."""
         raise NotImplementedError
 
     def selector(self, method: str = "uniform", seed: int = 0) -> Selector:
-        """A selector that has every prompt evaluated on every example."""
+        """A selector whose budget covers every prompt on every example."""
         goal = BestFeasible(self.metric)
         return Selector(
             PROMPTS,

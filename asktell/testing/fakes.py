@@ -1,4 +1,4 @@
-"""A scripted evaluator: recorded scores, replayed without a model, a network or a clock."""
+"""A scripted evaluator that replays recorded scores, without a model, a network or a clock."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from asktell import EvaluatorError
 
 
 class Table:
-    """Replays scores of shape (K, N, m) by prompt and example; evaluates as `table(prompt, example)`.
+    """An evaluator `table(prompt, example)` that replays recorded scores.
 
     Args:
-        scores: numbers per prompt, example and metric.
-        metrics: names of the m metrics; by default "a", "b", ...
-        prompts: the K texts; by default "prompt 0", "prompt 1", ...
+        scores: scores of shape (K, N, m), by prompt, example and metric.
+        metrics: names of the m metrics, by default "a", "b", ...
+        prompts: the K texts, by default "prompt 0", "prompt 1", ...
 
     Attributes:
         calls: every (prompt, example) that was evaluated, in order.

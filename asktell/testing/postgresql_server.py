@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, for tests and benchmarks: in a folder, on a free port of this machine."""
+"""A PostgreSQL server for tests and benchmarks, with its files in a folder, on a free port of this machine."""
 
 import contextlib
 import glob
@@ -14,7 +14,7 @@ _USERS = ("postgres", "nobody")  # the server refuses to run as root
 
 
 def find_binaries() -> Path | None:
-    """The folder with `initdb` and `postgres`, None if there is none."""
+    """The folder with `initdb` and `postgres`. None if PostgreSQL is not installed."""
     folders = sorted(
         glob.glob("/usr/lib/postgresql/*/bin"),
         key=lambda path: float(path.split("/")[-2]),
@@ -29,7 +29,11 @@ def find_binaries() -> Path | None:
 
 
 class Server:
-    """A server that runs; `url` leads to its database."""
+    """A PostgreSQL server.
+
+    Attributes:
+        url: the address of its database.
+    """
 
     def __init__(self, folder: Path, binaries: Path, port: int, options: str) -> None:
         self.url = f"postgresql://asktell@127.0.0.1:{port}/postgres"
@@ -38,7 +42,7 @@ class Server:
         self._options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories='' {options}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         self._run(
             "pg_ctl",
             "start",
@@ -52,11 +56,11 @@ class Server:
         )
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it; "immediate" is as good as a crash."""
+        """Stop the server. The mode "immediate" is like a crash."""
         self._run("pg_ctl", "stop", "--wait", "-D", self._data, "-m", mode)
 
     def make(self) -> None:
-        """Make its files."""
+        """Create the files of the server."""
         self._run(
             "initdb",
             "-D",
@@ -82,7 +86,7 @@ class Server:
                 "--clear-groups",
                 *command,
             ]
-        # Output goes to a file: a server that inherited a pipe would keep it open.
+        # Output goes to a file, because a server that inherited a pipe would keep it open
         with open(self._data.parent / "output", "ab") as output:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
@@ -95,14 +99,15 @@ class Server:
 
 @contextlib.contextmanager
 def postgresql_server(folder: Path, options: str = "-c fsync=off") -> Iterator[Server]:
-    """A server with its files in a folder, which is made; stopped at the end.
+    """A running server, which is stopped at the end. Its folder is created.
 
-    By the default options it is fast and does not outlive a crash of the machine.
+    With the default options, the server is fast, but does not survive a crash of the
+    machine.
     """
     binaries = find_binaries()
     if binaries is None:
         raise RuntimeError(
-            "There is no PostgreSQL server on this machine: apt-get install postgresql"
+            "PostgreSQL is not installed on this machine. Run: apt-get install postgresql"
         )
     folder.mkdir(mode=0o755)
     if os.geteuid() == 0:

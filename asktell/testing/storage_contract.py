@@ -1,4 +1,4 @@
-"""What every storage must do, as tests: derive a class, and give it the two fixtures.
+"""The contract of every storage, as tests. Derive a class, and give it the two fixtures.
 
     class TestMyStorage(StorageContract):
         @pytest.fixture
@@ -29,7 +29,7 @@ class StorageContract:
 
     @pytest.fixture
     def connect(self) -> Connect:
-        """To be overridden."""
+        """A function that opens another connection to the same storage. Override it."""
         raise NotImplementedError
 
     @pytest.fixture

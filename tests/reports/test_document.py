@@ -432,9 +432,9 @@ def test_a_relative_bound_is_named_by_its_reference() -> None:
         selector.tell(trial, [0.5, 0.7, 0.6])
     _, relative, fixed = document(selector)["goal"]["metrics"]
     (bound,) = relative["thresholds"]
-    assert (bound["relative"], bound["text"]) == (True, "t >= best - 0.1")
+    assert (bound["relative"], bound["text"]) == ("best - 0.1", "t >= best - 0.1")
     assert bound["bound"] == pytest.approx(0.6)
-    assert not fixed["thresholds"][0]["relative"]
+    assert fixed["thresholds"][0]["relative"] is None
 
 
 def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:

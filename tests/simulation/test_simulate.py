@@ -325,7 +325,7 @@ def test_each_evaluation_of_a_cell_takes_another_recorded_repeat(
         taken[seed] = [problem.evaluate(1, 2) or [] for _ in range(problem.repeats)]
         with pytest.raises(
             InvalidArgumentError,
-            match=rf"Prompt 1 was evaluated on example 2 {problem.repeats} time",
+            match=rf"Prompt 1 was already evaluated {problem.repeats} times? on example 2",
         ):
             problem.evaluate(1, 2)
         problem.evaluate(0, 2)  # another cell is as it was

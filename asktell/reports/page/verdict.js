@@ -54,7 +54,7 @@ function keeps(data, arm, j) {
   const mean = data.prompts.estimates[arm][j];
   return data.goal.metrics[j].thresholds.map((each) => {
     const kept_ = mean !== null && (each.at_most ? mean <= each.bound : mean >= each.bound);
-    return [" ", element("span", { class: kept_ ? "badge answer" : "badge bad" }, kept_ ? "satisfies " : "violates ", each.relative ? each.text : [each.at_most ? "≤ " : "≥ ", number(each.bound)])];
+    return [" ", element("span", { class: kept_ ? "badge answer" : "badge bad" }, kept_ ? "satisfies " : "violates ", each.at_most ? "≤ " : "≥ ", each.relative || number(each.bound))];
   });
 }
 

@@ -99,9 +99,9 @@ function signOf(metric) {
 function directionOf(metric) {
   const words = [];
   if (metric.direction) words.push(metric.direction === "min" ? "lower is better" : "higher is better");
-  for (const { relative, text, at_most: most, bound } of metric.thresholds) {
-    const now = `${most ? "at most" : "at least"} ${number(bound)}`;
-    words.push(relative ? `${text} (now ${now})` : now); // a relative bound moves with the estimate of its reference
+  for (const { relative, at_most: most, bound } of metric.thresholds) {
+    const now = relative ? `${relative}, now ${number(bound)}` : number(bound); // it moves with the estimate of its reference
+    words.push(`${most ? "at most" : "at least"} ${now}`);
   }
   return words.join(", ");
 }
