@@ -1,1 +1,1 @@
-"""Internal helpers: chats, extras, files, forks, the cache of JAX, the terminal, and threads."""
+"""Internal helpers for chats, extras, files, forks, the cache of JAX, the terminal, and threads."""

@@ -1,4 +1,4 @@
-"""Prompts that are chats: texts with the JSON of a chat.
+"""Prompts that are chats, which are texts with the JSON of a chat.
 
 Such a text is a list of messages as in chat APIs, or an object with `messages` and
 `tools`. The engine treats prompts as texts, and only displays chats in a readable form.

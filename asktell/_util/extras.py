@@ -11,7 +11,7 @@ from asktell.errors import InvalidStateError, MissingExtraError
 
 
 def how_to_install(extra: str) -> str:
-    """The end of a message: the command that installs an extra, from an index and in a checkout."""
+    """The end of a message with the command that installs an extra, from an index and in a checkout."""
     return f"Run: pip install 'asktell[{extra}]' (in a checkout: pip install --editable '.[{extra}]')"
 
 
@@ -66,7 +66,7 @@ def own_version() -> str:
 
 
 def short(item: object) -> str:
-    """A value's repr, cut to 60 characters, for a message; never fails, however deep or long the value is."""
+    """A value's repr, cut to 60 characters, for a message. Never fails, however deep or long the value is."""
     try:
         text = repr(item)
     except (RecursionError, ValueError):

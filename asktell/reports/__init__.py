@@ -1,4 +1,8 @@
-"""A selection as an HTML page: `document` gathers its data, `render` makes the page, `render_live` one that polls."""
+"""A selection as an HTML page.
+
+`document` gathers the data. `render` makes a page with the data, and `render_live` a
+page that polls for new data.
+"""
 
 from asktell.reports.data import FORMAT, VERSION, document, plain, version_of
 from asktell.reports.page import encode, frame, render, render_live, script_of, write

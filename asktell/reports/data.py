@@ -279,7 +279,7 @@ def _segments(
 def _factors(
     result: Result, candidates: Candidates, answer: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """The factors of candidates: their levels, with estimates and errors by metric, and the selected levels."""
+    """The factors of candidates, with estimates and errors of their levels by metric, and the selected levels."""
     metrics = result.goal.columns
     chosen = {
         name: {candidates.levels[arm][i] for arm in answer}
@@ -335,7 +335,7 @@ def _pairs(
     rivals: list[int],
     order: list[int],
 ) -> list[tuple[int, int, str]]:
-    """Pairs of prompts to compare, with the role of the second: baseline or runner-up."""
+    """Pairs of prompts to compare, with the role of the second, which is "baseline" or "runner-up"."""
     if not answer:
         return []
     first = next((arm for arm in answer if arm != baseline), answer[0])

@@ -47,10 +47,13 @@ def render(document: Mapping[str, Any]) -> str:
 
 
 def render_live(title: str, live: str, **attributes: str) -> str:
-    """A page that polls for its document, at the address `live` relative to its own, with `attributes` as of `frame`.
+    """A page that polls for new documents of a study.
 
-    There it finds the document of the study as it stands, with `live` beside it: see
-    `watching.LiveReport`.
+    Args:
+        title: the title of the page.
+        live: the address of the documents, relative to the page. A document also has
+            the part `live` (see `watching.LiveReport`).
+        attributes: as in `frame`.
     """
     return frame(title, assets()[1], attributes={"live": live, **attributes})
 
@@ -64,11 +67,15 @@ def frame(
     live: bool = True,
     attributes: Mapping[str, str] | None = None,
 ) -> str:
-    """A page that runs one script, in asktell's style; whoever runs none sees the `summary`.
+    """A page in asktell's style that runs one script.
 
-    `data`: JSON for the script, as `encode` writes it. `live`: whether the script asks
-    the server that the page came from for anything. `attributes`: the script finds them
-    as `document.documentElement.dataset`.
+    Args:
+        title: the title of the page.
+        script: the script.
+        data: JSON for the script, as `encode` writes it.
+        summary: the text of the page in browsers that run no scripts.
+        live: whether the script sends requests to the server of the page.
+        attributes: further data for the script, in `document.documentElement.dataset`.
     """
     found = "".join(
         f' data-{name}="{html.escape(_clean(value))}"'
@@ -89,7 +96,7 @@ def _policy(script: str, live: bool) -> str:
 
 
 def encode(document: Mapping[str, Any]) -> str:
-    """JSON for a script element of HTML: without markup, line separators and lone surrogates."""
+    """JSON for a script element of HTML, without markup, line separators and lone surrogates."""
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
@@ -103,7 +110,7 @@ def assets() -> tuple[str, str]:
 
 
 def script_of(*files: str | Path) -> str:
-    """Files as one script: those of this page by their names, others by absolute paths."""
+    """Files as one script. Files of this page are given by name, and others by absolute path."""
     return '"use strict";\n' + "\n".join(
         (_FOLDER / file).read_text(encoding="utf-8") for file in files
     )

@@ -1,4 +1,4 @@
-"""The sentences of a report: the conclusion of each panel."""
+"""The sentences of a report, one conclusion per panel."""
 
 import math
 import re
@@ -118,7 +118,7 @@ def _names(entries: Sequence[PromptResult], note: str = "") -> str:
 
 
 def _short(id_: str | int) -> str:
-    """Return an id as it is written in a sentence: a text in quotes and shortened, a number after "prompt"."""
+    """An id in a sentence. A text is shortened and quoted, and a number follows "prompt"."""
     if not isinstance(id_, str):
         return f"prompt {id_}"
     if len(id_) > _MOST_OF_A_NAME:
@@ -189,7 +189,7 @@ def _constraints(result: Result) -> str:
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
-    """The sentences below the headline: the state of the run, the verdict, and the comparison with the baseline."""
+    """The state of the run, the verdict, and the comparison with the baseline."""
     if not result.selected:
         return [result.verdict.sentence]
     first, said = result.selected[0], []
@@ -250,7 +250,7 @@ def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
 
 
 def _plane(data: Mapping[str, Any], result: Result) -> str:
-    """The conclusion of the plot: feasible prompts, the best estimate, or the number of trade-offs."""
+    """The number of feasible prompts, the best estimate, or the number of trade-offs."""
     known = [entry for entry in result.prompts if None not in entry.estimate.values()]
     if not known:
         return "No prompt has been evaluated yet."

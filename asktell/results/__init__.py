@@ -1,1 +1,1 @@
-"""Results of a selection at any time: the selected prompts, estimates of every prompt, comparisons, plots."""
+"""Results of a selection at any time, with estimates of every prompt, comparisons and plots."""

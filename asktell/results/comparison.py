@@ -1,4 +1,4 @@
-"""Comparisons of two prompts: which is better, by how much, and how sure this is."""
+"""Comparisons of two prompts, with the difference, its interval and the probability that one is better."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -126,7 +126,7 @@ class Comparison:
     ) -> tuple[ChangedExample, ...]:
         """The examples on which prompt a is worse than b by more than noise, the most certain first.
 
-        Scores also differ by noise: two runs of the same agent often differ on a fifth
+        Scores also differ by noise. Two runs of the same agent often differ on a fifth
         of the examples. The amount of noise is learned from repeated evaluations.
         Without repeats, differences that are equally frequent in both directions count
         as noise.
@@ -285,7 +285,7 @@ class Comparison:
         return f"{100 * self.confidence:g}%"
 
     def sentence(self, metric: str) -> str:
-        """A sentence about one metric: which prompt is better, whether that is established, and by how much."""
+        """The comparison in one metric as a sentence, with the better prompt, the difference and its interval."""
         difference = self.differences[metric]
         if difference.estimate is None:
             both = f"{quoted(self.a)} and {quoted(self.b)}"

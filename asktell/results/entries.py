@@ -1,4 +1,4 @@
-"""The parts of a result: an entry per prompt, and failures by reason."""
+"""The parts of a result, which are one entry per prompt, and failures by reason."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ _LONGEST_ID = 60  # characters of an id in a sentence
 
 
 def quoted(id_: str | int) -> str:
-    """A prompt's id in a sentence: in quotes, or `prompt 3` if ids are positions."""
+    """A prompt's id in a sentence. Text is quoted, and a position becomes `prompt 3`."""
     return (
         f'"{one_line(id_, _LONGEST_ID)}"' if isinstance(id_, str) else f"prompt {id_}"
     )

@@ -196,7 +196,7 @@ def _wanted(
 
 
 def _run_all(work: "_Work", jobs: int, missing: Sequence["_Run"]) -> Iterator[Line]:
-    """The lines of the runs: of methods that can be pickled in parallel, then of the others in this process."""
+    """The lines of the runs. Methods that can be pickled run in parallel, and then the others in this process."""
     portable = {
         name: method
         for name, method in work.methods.items()
