@@ -1,4 +1,4 @@
-"""The compiled part of least squares. It imports JAX, so it is imported where it is used."""
+"""The compiled part of least squares. It imports JAX, so other modules import it only when they use it."""
 
 import sys
 from functools import partial
@@ -14,7 +14,14 @@ _EPS = sys.float_info.epsilon
 
 
 class Fit(NamedTuple):
-    """The fit, in padded arrays. `pulled_rank` is the rank of the rows that were fitted."""
+    """The parts of the estimates, in padded arrays.
+
+    Attributes:
+        means: (P, m) fitted means.
+        leverage: (P,) variance of each fitted mean, in units of the residual variance.
+        pulled_rank: the rank of the rows that were fitted.
+        sum_of_squares: (m,) weighted squares of the residuals.
+    """
 
     means: Array
     leverage: Array
@@ -38,11 +45,20 @@ def fit(
     *,
     intercept: bool,
 ) -> Fit:
-    """Weighted least squares on the span of the active rows. Rows outside the span and without pulls are ignored.
+    """Weighted least squares on the span of the active rows. Rows outside of the span are ignored.
 
-    All arguments are padded with zeros: `features` (P, d), `means` (P, m), which must
-    be finite, `counts` (P,) and `active` (P,), which is 0 or 1.
+    All arrays are padded with zeros, so that one compilation serves arrays of similar
+    sizes.
+
+    Args:
+        features: (P, d) numbers that describe the arms.
+        means: (P, m) sample means, finite.
+        counts: (P,) number of scores of each arm.
+        active: (P,) 1 for active arms, else 0.
+        ridge: the weight of the penalty.
+        intercept: whether a constant is appended to the features.
     """
+    # Standardize the columns by the active rows
     n_rows = features.shape[0]
     n_active = jnp.maximum(active.sum(), 1.0)
     top = jnp.abs(features * active[:, None]).max(axis=0)
@@ -62,15 +78,15 @@ def fit(
     x = jnp.where(varies | (active[:, None] == 0), x / scale, 0.0)
     if intercept:
         x = jnp.concatenate((x, jnp.ones((n_rows, 1))), axis=1)
-    # Coordinates z in an orthonormal basis of the active span: the fit does not depend
-    # on the basis.
+    # Coordinates z in an orthonormal basis of the active span. The fit does not depend
+    # on the choice of the basis.
     _, s, vt = jnp.linalg.svd(
         x * active[:, None] / jnp.sqrt(n_active), full_matrices=False
     )
     kept = s > _rank_tolerance(s, n_rows)
     to_span = jnp.where(kept, vt.T / jnp.where(kept, s, 1.0), 0.0)
     z = x @ to_span
-    # Pulls of other arms count as far as their features lie in the span.
+    # Scores of other arms count if their features lie in the span
     off = jnp.abs(x - (x @ jnp.where(kept, vt.T, 0.0)) @ vt).max(axis=1)
     mean = (counts @ means) / jnp.maximum(counts.sum(), 1.0)
     counts = jnp.where(
@@ -79,6 +95,8 @@ def fit(
     total = counts.sum()
     level = jnp.where(total > 0, (counts @ means) / jnp.maximum(total, 1.0), mean)
     level = level if intercept else jnp.zeros_like(level)
+    # Ridge regression as ordinary least squares: the penalty becomes additional rows
+    # with the target 0
     root = jnp.sqrt(counts)[:, None]
     penalty = jnp.ones(x.shape[1]).at[-1].set(0.0 if intercept else 1.0)
     rows = jnp.concatenate((root * z, jnp.sqrt(ridge) * penalty[:, None] * to_span))
@@ -88,8 +106,8 @@ def fit(
     u, t, wt = jnp.linalg.svd(rows, full_matrices=False)
     seen = t > _rank_tolerance(t, n_rows)
     rank, pulled_rank = kept.sum(), seen.sum()
-    # Where the pulled arms do not span, a small ridge keeps the answer near the
-    # average.
+    # If the evaluated arms do not span the active arms, a small ridge keeps the
+    # estimates near the average
     little = jnp.where(
         pulled_rank < rank, 1e-6 * (t**2).sum() / jnp.maximum(rank, 1), 0.0
     )

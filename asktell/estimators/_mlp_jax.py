@@ -1,4 +1,4 @@
-"""The compiled part of the MLP. It imports JAX, flax and optax, so it is imported where it is used."""
+"""The compiled part of the MLP. It imports JAX, flax and optax, so other modules import it only when they use it."""
 
 from functools import partial
 from typing import NamedTuple
@@ -12,28 +12,28 @@ from jax.flatten_util import ravel_pytree
 
 
 class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the type checker
-    """One hidden ReLU layer, linear outputs."""
+    """A network with one hidden ReLU layer and linear outputs."""
 
     hidden: int
     outputs: int
 
     @nn.compact  # type: ignore[untyped-decorator]
     def __call__(self, x: Array) -> Array:
-        """(n, d) to (n, outputs)."""
+        """Map features (n, d) to outputs (n, m)."""
         outputs: Array = nn.Dense(self.outputs)(nn.relu(nn.Dense(self.hidden)(x)))
         return outputs
 
 
 class Fit(NamedTuple):
-    """The outputs of the networks, and the effect of noise on them.
+    """The outputs of the networks, and their sensitivity to noise in the targets.
 
-    Near its optimum, a network's output is S y, linear in its targets y. The noise of
-    the i-th target is s^2 / n_i, for n_i of n pulls.
+    Near its optimum, the first network is linear in its targets y: its outputs are S y.
+    The noise of target i has the variance s^2 / n_i for n_i scores.
 
     Attributes:
-        outputs: (members, P, m) of every network.
-        gain: (P, m) the variance of the first network's output, in units of s^2 / n.
-        freedom: (m,) the fitted degrees of freedom of the first network, tr S.
+        outputs: (members, P, m) the predictions.
+        gain: (P, m) the variance of S y, in units of s^2 / n for n scores in total.
+        freedom: (m,) the fitted degrees of freedom tr S.
     """
 
     outputs: Array
@@ -54,13 +54,24 @@ def fit_predict(
     hidden: int,
     members: int,
 ) -> Fit:
-    """Fit the networks from scratch. `weights` (P,) sum to 1, and are 0 where there is no target.
+    """Fit networks from scratch, and predict all rows.
 
     Full-batch Adam minimizes sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2.
     The learning rate falls to 0 along a cosine.
+
+    Args:
+        x: (P, d) standardized features.
+        y: (P, m) standardized targets.
+        weights: (P,) the weight of each target, with a sum of 1. 0 without a target.
+        seed: the seed of the random starts.
+        regularization: the weight of the squared parameters.
+        learning_rate: of Adam, at the first step.
+        steps: number of steps.
+        hidden: number of hidden units.
+        members: number of networks.
     """
     network = Network(hidden, y.shape[1])
-    # A schedule of optax would need the number of steps at the time of compilation.
+    # A schedule of optax would compile again for every number of steps
     optimizer = optax.adam(
         lambda step: learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * step / steps))
     )
@@ -92,8 +103,8 @@ def fit_predict(
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], parameters))
 
     def sensitivity(output: Array) -> tuple[Array, Array]:
-        # Around its optimum the network is linear in its parameters: S = J (J^T W J +
-        # regularization)^-1 J^T W.
+        # Near its optimum the network is linear in its parameters, with the slopes J.
+        # It is then a ridge regression: S = J (J^T W J + regularization)^-1 J^T W.
         slopes = jax.vmap(
             jax.grad(lambda flat, row: network.apply(unravel(flat), row)[output]),
             (None, 0),
@@ -103,7 +114,7 @@ def fit_predict(
             information + regularization * jnp.eye(len(first)), lower=True
         )
         solved = jax.scipy.linalg.cho_solve(factor, slopes.T).T
-        # Rounding may put it below 0.
+        # Rounding can make a variance of 0 negative
         gain = jnp.maximum(((solved @ information) * solved).sum(axis=1), 0.0)
         return gain, weights @ (solved * slopes).sum(axis=1)
 

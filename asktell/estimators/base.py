@@ -12,7 +12,7 @@ from asktell.numerics.tally import Tally
 
 
 class Estimates(NamedTuple):
-    """The means of the active arms and their standard errors, in metric units."""
+    """Means of the active arms and their standard errors, in metric units."""
 
     means: Float[Floats, "active metrics"]
     standard_errors: Float[Floats, "active metrics"]
@@ -23,11 +23,12 @@ class Sample:
     """The scores for an estimator, and their context.
 
     Attributes:
-        tally: The scores of all K arms, of all rounds or of the current round.
-        active: The arms to estimate.
-        features: The features of all arms. None if the problem has none.
-        population: The number of examples. None if they are drawn with replacement.
-        seed: The seed of this decision.
+        tally: counts and means of all arms. Depending on the method, they cover all
+            rounds or the current round only.
+        active: positions of the arms to estimate.
+        features: numbers that describe the arms, None without features.
+        population: number of examples, None if examples are drawn with replacement.
+        seed: the seed of this decision.
     """
 
     tally: Tally
@@ -38,22 +39,26 @@ class Sample:
 
 
 class AbstractEstimator(ABC):
-    """The part of an elimination method that turns scores into estimates."""
+    """Turns scores into estimates.
+
+    An estimator of your own derives from this class and implements `estimate`. It has
+    no state, so that the same scores always lead to the same estimates.
+    """
 
     needs_features: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
-    """Packages of the extra `structured` that the estimator imports once it is used."""
+    """Packages of the extra `structured` that the estimator imports when it is used."""
     needs_every_arm: ClassVar[bool] = True
-    """True if every arm must be pulled at least once. The budget must then be at least K."""
+    """True if every arm needs at least one evaluation, so that the budget must be at least the number of arms."""
     is_model: ClassVar[bool] = True
-    """False if estimates are the means of the arms' own scores."""
+    """False if the estimate of an arm is the mean of its own scores."""
 
     @abstractmethod
     def estimate(self, sample: Sample) -> Estimates:
-        """Estimate the active arms. The means are finite for every sample with at least one pull."""
+        """Estimate the active arms. Means are finite for any sample with at least one evaluation."""
 
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
     ) -> Iterator[str]:
-        """Notes for a result about estimates from these features, where the `pulled` arms have scores."""
+        """Notes of a result on estimates from these features, if the `pulled` arms have scores."""
         yield from ()

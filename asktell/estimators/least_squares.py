@@ -1,7 +1,7 @@
 """Weighted least squares on the arms' features (the linear model of GENSEC and GEGE), with standard errors.
 
-A constant is appended to the features. The paper has no constant, although its features
-are centred. Without the constant, the average prompt would have the score 0.
+The paper centers the features and fits no constant. The average prompt would then have
+a score of 0. Here a constant is appended to the features.
 """
 
 from collections.abc import Iterator
@@ -28,22 +28,26 @@ def least_squares(
 ) -> Estimates:
     """Minimize sum_i n_i (mean_i - x_i . theta)^2 + ridge * |theta|^2 on the span of the active arms' features.
 
-    If the pulled arms do not span the active arms, a ridge of 1e-6 of the mean
-    eigenvalue of the normal matrix is added, which shrinks to the average. Directions
-    are left out if their singular value, with columns of unit variance, is at most
-    max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors. The notes of
-    a result mention both.
+    The fit uses the span of the active arms. Other arms take part as far as their
+    features lie in this span. The ridge acts on columns of unit variance and never on
+    the constant. If the evaluated arms do not span the active arms, a ridge of 1e-6 of
+    the mean eigenvalue of the normal matrix is added, which draws estimates towards the
+    average.
+
+    Directions with a singular value of at most max(s_max * max(shape) * eps * 100,
+    1e-9) are left out, with columns of unit variance. GEGE's authors use the same
+    value. `LeastSquares.remarks` reports directions that were left out, and an added
+    ridge.
 
     Args:
-        features: The features x_i of the arms.
-        means: Sample means, ignored for arms without a pull.
-        counts: The number n_i of pulls of each arm.
-        deviations: Sums of squared deviations within arms, which add to the residuals.
-        active: The arms whose span is fitted, all by default. Other arms take part as
-            far as their features lie in the span.
-        ridge: The weight of the penalty. It acts on columns of unit variance, and never
-            on the constant.
-        intercept: Append a constant to the features.
+        features: numbers that describe the arms.
+        means: sample means, ignored where the count is 0.
+        counts: number of scores of each arm.
+        deviations: sums of squared deviations within each arm, which add to the
+            residuals.
+        active: the arms whose features span the fit, by default all.
+        ridge: the weight of the penalty.
+        intercept: whether a constant is appended to the features.
     """
     from asktell.estimators import _least_squares_jax
 
@@ -51,7 +55,7 @@ def least_squares(
     size = padded_size(n)
     active = np.ones(n, dtype=bool) if active is None else active
     pulled = counts > 0
-    # The padding and unpulled arms have weight 0, but NaN * 0 is NaN.
+    # Padded rows and arms without scores have weight 0, but NaN * 0 is NaN
     known = np.where(pulled[:, None], means, 0.0)
     with _least_squares_jax.double_precision():
         fit = _least_squares_jax.fit(
@@ -74,7 +78,12 @@ def least_squares(
 @final
 @dataclass(frozen=True)
 class LeastSquares(AbstractEstimator):
-    """Least squares. `ridge` acts on columns of unit variance, and `intercept` appends a constant to the features."""
+    """A linear model of the features.
+
+    Attributes:
+        ridge: the weight of the penalty on coefficients, for columns of unit variance.
+        intercept: whether a constant is appended to the features.
+    """
 
     ridge: float = 0.0
     intercept: bool = True
@@ -105,7 +114,7 @@ class LeastSquares(AbstractEstimator):
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
     ) -> Iterator[str]:
-        """Notes on directions where prompts differ too little to be estimated, and on directions without scores."""
+        """Notes on directions in which prompts differ too little to compute with, or that have no scores yet."""
         if lost := lost_directions(features, self.intercept):
             were = (
                 "1 direction of the features was"
@@ -113,13 +122,13 @@ class LeastSquares(AbstractEstimator):
                 else f"{lost} directions of the features were"
             )
             yield (
-                f"{were} left out of the estimates: prompts differ there by less than a billionth of what they differ "
-                "by elsewhere, which is too little to compute with. Leave out columns that are nearly sums of others, "
-                "or reduce the features with asktell.features.pca."
+                f"{were} left out of the estimates, because the prompts hardly differ there (by less than a billionth "
+                "of the difference in other directions). Leave out columns that are nearly sums of other columns, or "
+                "reduce the features with asktell.features.pca."
             )
         rows = with_intercept(features) if self.intercept else features
         if pulled.any() and rank(rows[pulled]) < rank(rows):
             yield (
-                "The prompts evaluated so far do not cover all directions of the features: estimates of the others "
+                "The evaluated prompts do not cover all directions of the features. The estimates of the other prompts "
                 "are drawn towards the average."
             )

@@ -1,7 +1,7 @@
 """A small neural network on the arms' features (MLP-CSR, MLP-EGE of GENSEC and GENPSI), as an ensemble.
 
-The paper leaves the optimizer, its steps and the scaling open. Here they are full-batch
-Adam, standardized inputs and targets, and the average of several networks.
+The paper leaves the optimizer, its steps and the scaling open. This implementation uses
+full-batch Adam, standardized inputs and targets, and the average of several networks.
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,26 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Floats, pad_rows, padded_size, standardized
 from asktell.problem.checks import check_number, whole
 
-# Least share of the arms that counts as degrees of freedom of the residuals. A
-# judgement.
+# Least share of the arms that counts as degrees of freedom of the residuals. A judgement.
 _LEAST_FREEDOM = 0.1
 
 
 @final
 @dataclass(frozen=True)
 class MLP(AbstractEstimator):
-    """One hidden ReLU layer, refitted from scratch at every decision to the sample means, weighted by pulls.
+    """Networks with one hidden ReLU layer, fitted from scratch at every decision.
 
-    Networks are fitted to all pulled arms. An arm without a pull is predicted like the
-    others.
+    The targets are the sample means of all evaluated arms, weighted by their numbers of
+    scores. Arms without scores are predicted, too.
 
-    Args:
-        hidden: The number of hidden units, up to 512.
-        members: The number of networks that are averaged, up to 100. They differ in
-            their random start.
-        regularization: The factor of the sum of squared parameters, which is added to
+    Attributes:
+        hidden: number of hidden units, at most 512.
+        members: number of networks with different random starts, at most 100. Their
+            predictions are averaged.
+        regularization: the weight of the sum of squared parameters, which is added to
             the mean squared error.
-        learning_rate: The first learning rate of Adam.
-        steps: The number of steps of Adam, up to 100,000.
+        learning_rate: of Adam.
+        steps: number of steps of Adam, at most 100,000.
     """
 
     hidden: int = 30
@@ -44,7 +43,8 @@ class MLP(AbstractEstimator):
     steps: int = 400
 
     def __post_init__(self) -> None:
-        # Saved methods are checked, too. No file may need endless memory or time.
+        # These limits also hold for a saved method, so that no file can use up the
+        # memory or run for ever
         whole("hidden of MLP", self.hidden, 1, 512)
         whole("members of MLP", self.members, 1, 100)
         whole("steps of MLP", self.steps, 1, 100_000)
@@ -56,15 +56,15 @@ class MLP(AbstractEstimator):
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Predictions of the active arms.
+        """Predict the means of the active arms.
 
-        Their squared standard errors are the sum of three parts:
+        The squared standard error is the sum of three variances:
 
-        - the spread between the networks;
-        - the effect of noise in the sample means on a network, which is linear in its
-          parameters near its optimum (MacKay 1992);
-        - the spread of the sample means about the prediction that noise does not
-          explain. The features have no information on it.
+        1. the variance between the networks;
+        2. the variance that noise in the sample means causes in a network, which is
+           linear in its parameters near its optimum (MacKay 1992);
+        3. the spread of the sample means about the predictions that noise does not
+           explain. The features have no information on it.
         """
         assert sample.features is not None, "the method has checked it"
         tally, active = sample.tally, sample.active
@@ -73,7 +73,7 @@ class MLP(AbstractEstimator):
         known = np.where(pulled[:, None], tally.means, 0.0)
         centre = weights @ known
         spread = np.sqrt(weights @ np.where(pulled[:, None], known - centre, 0.0) ** 2)
-        # A metric that is constant up to rounding is predicted as that constant.
+        # A metric that is constant up to rounding is predicted as this constant
         varies = spread > 1e-12 * np.abs(centre)
         unit = np.where(varies, spread, 1.0)
         targets = np.where(pulled[:, None] & varies, (known - centre) / unit, 0.0)
@@ -87,11 +87,11 @@ class MLP(AbstractEstimator):
         # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of
         # 1 / n_i.
         n_pulls, n_pulled = tally.counts.sum(), pulled.sum()
-        # The residuals lack the part of the spread that the fit explains.
+        # A fit with `freedom` parameters makes the residuals smaller than the spread
         left = np.maximum(1.0 - freedom / n_pulled, _LEAST_FREEDOM)
         total = weights @ (targets - mean) ** 2 / left
-        # Where no arm was pulled twice, all of the spread, which is 1 here, may be
-        # noise.
+        # If no arm has two scores, all of the spread may be noise. It is 1 in these
+        # units.
         noise = np.nan_to_num(tally.pooled_variance / unit**2, nan=n_pulls / n_pulled)
         if tally.noise is not None:
             noise = noise * (weights @ tally.left(sample.population))
@@ -115,7 +115,7 @@ class MLP(AbstractEstimator):
         Float[Floats, "arms metrics"],
         Float[Floats, " metrics"],
     ]:
-        """Outputs, gain and freedom of `_mlp_jax.Fit`. Arrays are padded, so one compilation serves every round."""
+        """Outputs, gain and freedom of `_mlp_jax.Fit`. Padded arrays let one compilation serve every round."""
         from asktell.estimators import _mlp_jax
 
         n, size = len(x), padded_size(len(x))
