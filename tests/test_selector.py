@@ -584,7 +584,7 @@ def test_directions_and_thresholds(
         enough = len(set(selector.state.history.examples().tolist())) >= 4
         assert (result.verdict.action == "none") == enough
         assert (
-            "No prompt is likely to satisfy every constraint" in result.verdict.sentence
+            "No prompt is likely to satisfy the constraint" in result.verdict.sentence
         ) == enough
 
 
