@@ -1,4 +1,4 @@
-"""The compiled part of the G-optimal design; imports JAX, so it is imported where it is used."""
+"""The compiled part of the G-optimal design. It imports JAX, so it is imported where it is used."""
 
 from functools import partial
 from typing import NamedTuple
@@ -24,15 +24,16 @@ def mirror_ascent(
 ) -> _Step:
     """Maximize log det sum_i w_i x_i x_i^T over the simplex by entropic mirror ascent, from `start`.
 
-    `x` (P, D) is padded with zeros: rows of weight 0, and columns that `dimensions`
-    (D,) marks with 0. Stops when the largest gradient g_i = x_i^T V^-1 x_i is at most
-    (1 + tolerance) d: by Kiefer & Wolfowitz (1960) it is d exactly at the optimum and
-    nowhere less.
+    `x` is padded with zeros: rows of weight 0, and columns that `dimensions` marks with
+    0. The ascent ends when the largest gradient g_i = x_i^T V^-1 x_i is at most
+    (1 + tolerance) d: by Kiefer & Wolfowitz (1960), the largest gradient is d exactly at
+    the optimum, and nowhere less.
     """
     d = dimensions.sum()
     present = start > 0
 
     def evaluate(weights: Array) -> tuple[Array, Array]:
+        # V = L L^T. Padded columns get a 1 on the diagonal, so that V can be inverted.
         v = x.T @ (weights[:, None] * x) + jnp.diag(1.0 - dimensions)
         factor = jnp.linalg.cholesky(v)
         inverse = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(v)), lower=True)
@@ -44,12 +45,13 @@ def mirror_ascent(
         )
 
     def advance(step: _Step) -> _Step:
+        # The largest gradient is subtracted so that no exponential overflows.
         raised = step.weights * jnp.exp(
             step.step_size * (step.gradient - step.gradient.max())
         )
         weights = jnp.where(present, raised / raised.sum(), 0.0)
         log_det, gradient = evaluate(weights)
-        # False for NaN
+        # False for NaN. A step that does not help is tried again at half the size.
         better = log_det >= step.log_det - 1e-12 * jnp.abs(step.log_det)
         return _Step(
             jnp.where(better, weights, step.weights),

@@ -17,7 +17,9 @@ from asktell.numerics.arrays import Floats, Ints, padded_size
 from asktell.problem.checks import check_number, whole
 from asktell.problem.features import span, with_intercept
 
-_WIDTH = 16  # columns are padded to multiples of it: few compilations
+# Columns are padded to multiples of it, so that few shapes are compiled.
+_WIDTH = 16
+# Parts of the total weight that may be dropped, the largest first.
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
@@ -86,7 +88,7 @@ class GOptimalDesign(AbstractAllocator):
     max_iterations: int = 5000
 
     def __post_init__(self) -> None:
-        # Also of a saved method: no file may take for ever.
+        # A saved method is checked too, so that no file makes a design run for ever.
         check_number("tolerance of GOptimalDesign", self.tolerance, 0.0, 1.0)
         whole("max_iterations of GOptimalDesign", self.max_iterations, 1, 1_000_000)
 

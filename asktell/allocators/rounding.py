@@ -12,8 +12,9 @@ from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
 
-_SMALLEST_WEIGHT = 1e-9  # numerical
-# Multiplications that a search for exchanges may cost; 0.1 s or so
+# A smaller weight counts as 0.
+_SMALLEST_WEIGHT = 1e-9
+# Multiplications that a search for exchanges may cost: about 0.1 s.
 _EXCHANGE_WORK = 2e8
 
 
@@ -36,10 +37,10 @@ def leverages(
 def reduce_support(
     x: Float[Floats, "active features"], weights: Float[Floats, " active"]
 ) -> Float[Floats, " active"]:
-    """The same V(w) from at most d (d + 1) / 2 + 1 arms (Caratheodory's theorem); weights below 1e-9 are dropped first.
+    """Weights with the same V from at most d (d + 1) / 2 + 1 arms (Caratheodory's theorem).
 
-    Works on blocks of columns: each null vector of their moments moves weight until one
-    arm has none left.
+    Weights below 1e-9 are dropped first. The arms are reduced in blocks. Each null
+    vector of the moments of a block moves weight until one arm has none left.
     """
     w = np.where(weights >= _SMALLEST_WEIGHT, weights, 0.0)
     w /= w.sum()
@@ -104,9 +105,9 @@ def within_capacity(
     capacity: Int[Ints, " active"],
     weights: Float[Floats, " active"],
 ) -> Int[Ints, " active"]:
-    """The counts cut to the capacity; what is cut goes to the other arms by weight, then evenly.
+    """Cut the counts to the capacity, and give the rest to the other arms by weight, then evenly.
 
-    The sum stays the same, or is the total capacity where that is less.
+    The sum stays the same, or is the total capacity if that is less.
     """
     n = min(int(counts.sum()), int(capacity.sum()))
     out = np.minimum(counts, capacity)
@@ -132,7 +133,7 @@ def greedy_fill(
     """Counts for budgets too small to round: d independent arms, then always the arm with the largest leverage.
 
     The first d arms come from a pivoted QR of diag(sqrt(weights)) x. Every capacity
-    must be positive and n at least d; the counts sum to n, or to the total capacity.
+    must be positive and n at least d. The counts sum to n, or to the total capacity.
     """
     counts = np.zeros(len(x), dtype=np.int64)
     d = x.shape[1]
@@ -146,6 +147,7 @@ def greedy_fill(
     for _ in range(min(n, int(capacity.sum())) - d):
         best = int(np.where(counts < capacity, lever, -np.inf).argmax())
         counts[best] += 1
+        # The inverse and all leverages after one more pull (Sherman & Morrison 1950).
         u = inverse @ x[best]
         scale = 1.0 + u @ x[best]
         inverse -= np.outer(u, u) / scale
@@ -169,8 +171,8 @@ def exchange(
 ) -> Int[Ints, " active"]:
     """Move single pulls from arm to arm while that lowers the largest leverage.
 
-    Looks at the pulls of every arm and at the few arms whose leverage would then be the
-    largest; stops early where the search would take long (many arms).
+    Each step considers the pulls of every arm, and the few arms whose leverage would
+    then be the largest. With many arms the search ends early, since it would take long.
     """
     counts = counts.copy()
     n_candidates = min(5, len(x))
@@ -182,6 +184,7 @@ def exchange(
         for source in np.flatnonzero(counts):
             if lever[source] > 1 - 1e-9:
                 continue  # the only arm in its direction
+            # Take one pull away from the source, then give it to each target.
             u = inverse @ x[source]
             less = inverse + np.outer(u, u) / (1 - lever[source])
             lever_less = lever + (x @ u) ** 2 / (1 - lever[source])
@@ -213,7 +216,7 @@ def round_design(
     """Whole pulls that sum to n, for weights whose largest leverage is at most (1 + tolerance) d.
 
     For n larger than the support s, without full arms, the largest leverage is at most
-    (1 + tolerance) d / (n - s), which is checked; smaller budgets are filled greedily.
+    (1 + tolerance) d / (n - s), which is checked. Smaller budgets are filled greedily.
     Every capacity must be positive, and d <= n <= total capacity.
     """
     d = x.shape[1]

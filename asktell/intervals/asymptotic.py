@@ -26,9 +26,12 @@ from jaxtyping import Float
 from asktell.intervals.base import Error, Interval
 from asktell.numerics.arrays import Floats
 
-_UNSEEN = 3  # the rule of three
-_TIGHTEST_AT = 64  # observations; a judgement
-_FEWEST = 3  # observations: the bounds of two are a million times their distance
+# Observations that may still come, by the rule of three.
+_UNSEEN = 3
+# The number of observations at which the boundary is tightest. A judgement.
+_TIGHTEST_AT = 64
+# Fewest observations. The bounds of two are a million times their distance.
+_FEWEST = 3
 
 
 @final

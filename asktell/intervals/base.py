@@ -17,7 +17,8 @@ from asktell.numerics.arrays import Bools, Floats
 Error: TypeAlias = float | Floats
 """The probability with which a bound may ever be wrong: one number, or one for every sequence."""
 
-_HALVINGS = 24  # numerical: bounds are found to 6e-8 of the range
+# Bounds are found to 6e-8 of the range.
+_HALVINGS = 24
 # Relative rounding of a mean: sums of decimal fractions differ by some units in the
 # last place
 _ROUNDING = 1e-12

@@ -35,14 +35,18 @@ from asktell.numerics.arrays import Bools, Floats
 
 # A bet of sqrt(2 log(1 / error) / (n variance)) is the best bet for evidence that takes
 # n observations (second order).
-_EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of 0.05, 14 for an error of 0.001
-_FIRST_HORIZON, _FACTOR, _LAST_HORIZON = 16, 4, 4**7  # a grid; a judgement
-_CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
-# observations; in squared widths of the range; a judgement
+# Here 2 log(1 / error) is 6 for an error of 0.05, and 14 for an error of 0.001.
+_EVIDENCE = 8.0
+# The numbers of observations for which bets are sized. A judgement.
+_FIRST_HORIZON, _FACTOR, _LAST_HORIZON = 16, 4, 4**7
+# Largest part of the capital that one observation can cost. A judgement.
+_CAP = 0.95
+# The variance before any observation, in squared widths of the range, and the number of
+# observations that it counts for. A judgement.
 _PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05
-_ROUNDING = 1e-9  # rounding of a mean, in widths of the range; numerical
-# Logarithm of the capital against an impossible mean; numerical: infinities would give
-# NaN
+# Rounding of a mean, in widths of the range.
+_ROUNDING = 1e-9
+# Logarithm of the capital against an impossible mean. Infinities would give NaN.
 _REFUTED = 1e9
 
 

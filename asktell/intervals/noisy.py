@@ -8,7 +8,7 @@ not: the p_j of seen examples stay unknown, and the data set is never exhausted.
 But let a gambler bet the same `rate` at the price m on every score, as on draws with
 replacement. The capital after n scores is
 
-    prod (1 + rate (y - m)),
+    prod (1 + rate (y - m)).
 
 Its expectation is at most 1 if the claim is right:
 
@@ -40,11 +40,14 @@ from asktell.intervals.base import AbstractBounded, Error
 from asktell.intervals.betting import Betting
 from asktell.numerics.arrays import Bools, Floats
 
-_FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
-_CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
-# 2 log(looks / error), as in `betting`: for example, 33 looks and an error of 0.05
+# The number of scores at the first look, and the ratio of two looks. A judgement.
+_FIRST_LOOK, _FACTOR = 8, 1.5
+# Largest part of the capital that one observation can cost. A judgement.
+_CAP = 0.95
+# 2 log(looks / error), as in `betting`: for example, 33 looks and an error of 0.05.
 _EVIDENCE = 13.0
-# A bet for each; the first is the largest variance of scores in [0, 1]
+# There is a bet for each variance. The first is the largest variance of scores in
+# [0, 1].
 _VARIANCES = 0.25 / 4.0 ** np.arange(5)
 
 

@@ -36,7 +36,7 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 # Relative rounding of a mean: sums of decimal fractions differ by some units in the
 # last place
 _ROUNDING = 1e-12
-# Most scores whose bets are computed at once; each score has up to eight bets
+# Most scores whose bets are computed at once. Each score has up to eight bets.
 _MOST_NUMBERS = 1 << 18
 
 
@@ -104,7 +104,8 @@ def certainly_worse(
             break
         worse = np.where(found <= again[0], found, never)
     worse = np.where(found <= end, found, never)
-    # All prompts still in the race are known exactly
+    # After the last example, the means of all prompts still in the race are known
+    # exactly.
     if end == n == betting.population:
         means, exact = x.mean(axis=1), stays & seen.all(axis=1)
         best = means[exact].max(initial=-np.inf)
@@ -123,7 +124,8 @@ def _won(
     """The number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
     n = leads.shape[1]
     found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
-    # Many prompts left long before the end
+    # Many prompts left long before the end, so those of similar length are computed
+    # together.
     length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)
     for at_most in np.unique(length[length >= 0]):
         of_length = np.flatnonzero(length == at_most)

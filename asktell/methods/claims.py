@@ -10,12 +10,12 @@ Theorem
 
 P(a false claim is ever established) <= error, over all looks at the scores, if
 
-(i)   the order of the examples does not depend on the scores, and the distribution of scores does not drift;
-(ii)  every score lies in the known range of its metric;
-(iii) a score counts, or does not count, whatever its value: no evaluation fails, and an
-example with a pending score is
-      ignored together with all later examples;
-(iv)  the errors of all claims that may be false sum to `error` at most.
+(i)   The order of the examples does not depend on the scores, and the distribution of
+      scores does not drift.
+(ii)  Every score lies in the known range of its metric.
+(iii) Whether a score counts does not depend on its value. No evaluation fails, and an
+      example with a pending score is ignored together with all later examples.
+(iv)  The errors of all claims that may be false sum to `error` at most.
 
 Without a known range, (ii) is replaced by a limit: the probability tends to `error` as
 the number of examples grows (`asktell.intervals.asymptotic`). Scores with a doubtful

@@ -329,7 +329,7 @@ class Comparison:
 
 
 def _signed(number: float | None) -> str:
-    """A difference with its sign, in three digits; 0 has no sign."""
+    """A difference with its sign, in three digits. 0 has no sign."""
     return f"{number:+.3g}" if number else "0"
 
 

@@ -59,8 +59,9 @@ def compare(
 ) -> Difference:
     """Compare two prompts in one metric, from their (n,) scores on the same examples.
 
-    The order of the examples must not depend on any score. If several intervals are
-    read together, divide the error among them.
+    P(the interval excludes the difference at any look) <= 1 - `confidence`, under (i) to
+    (iii) of `asktell.methods.claims`. So the order of the examples must not depend on
+    any score. If several intervals are read together, divide the error among them.
 
     Args:
         scores_a: scores of prompt a, in units of the metric.

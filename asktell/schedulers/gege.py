@@ -21,6 +21,7 @@ class GEGEHalving(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
+        """The rounds, each with the same budget. None for a single arm."""
         assert rank is not None, "the method has checked that there are features"
         if n_arms == 1:
             return ()

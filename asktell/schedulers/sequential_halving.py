@@ -23,11 +23,13 @@ class SequentialHalving(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        n_rounds = (n_arms - 1).bit_length()
+        """The rounds, each with the same budget. None for a single arm."""
+        n_rounds = (n_arms - 1).bit_length()  # ceil(log2 K)
         if n_rounds == 0:
             return ()
         keep = [-(-n_arms // 2**r) for r in range(1, n_rounds + 1)]
         if self.adaptive and budget // n_rounds < n_arms:
+            # Fewer rounds, so that round 1 reaches every arm.
             n_rounds = max(1, budget // n_arms)
             # The rounding guards against 1000^(2/3) = 100.00000000000001.
             keep = [

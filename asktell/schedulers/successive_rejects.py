@@ -23,7 +23,9 @@ class SuccessiveRejects(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
+        """The rounds, one for each arm that is eliminated."""
         totals = self.pulls_per_arm(n_arms, budget)
+        # In phase k = 1, 2, ..., the K + 1 - k active arms go from n_(k-1) to n_k.
         return tuple(
             Round(pulls=(n_arms - k) * (total - before), keep=n_arms - k - 1)
             for k, (before, total) in enumerate(zip([0, *totals], totals, strict=False))
