@@ -14,18 +14,10 @@ the set.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import (
-    Draws,
-    Floats,
-    Indices,
-    Means,
-    Vector,
-    distinct,
-    is_binary,
-)
+from asktell.numerics.arrays import Floats, Ints, distinct, is_binary
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
@@ -48,10 +40,10 @@ _DRIFT_ERROR = 0.04
 class Belief(NamedTuple):
     """A summary of the posterior of all K prompts, from which the next evaluations follow.
 
-    - `weight` (K,): the value of an evaluation. P(best or second best), or p (1 - p)
+    - `weight`: the value of an evaluation. P(best or second best), or p (1 - p)
       for a Pareto set, where p is the probability of membership. Sums to 2 or less for
       a best prompt.
-    - `expected` (K,): the expected quality as the best feasible prompt. None for Pareto
+    - `expected`: the expected quality as the best feasible prompt. None for Pareto
       sets.
     - `informative`: how informative a score on each example is, also for each prompt
       if the goal counts the worst of several columns. None if all examples are equally informative.
@@ -61,15 +53,15 @@ class Belief(NamedTuple):
       averaged over the metrics.
     """
 
-    weight: Vector
-    expected: Vector | None
+    weight: Float[Floats, " arms"]
+    expected: Float[Floats, " arms"] | None
     informative: design.Informative | None
     noise: design.CellNoise | None
     explained: float
 
 
 def believe(
-    state: State, most_draws: int, among: Indices | None = None
+    state: State, most_draws: int, among: Int[Ints, " among"] | None = None
 ) -> Belief | None:
     """The belief that follows from the scores so far. None without scores.
 
@@ -174,7 +166,7 @@ def has_drifted(state: State) -> bool:
     return again.has_drifted if again.tells_drift else drift(state).is_found
 
 
-def by_chance(problem: Problem, arms: Indices) -> Indices:
+def by_chance(problem: Problem, arms: Int[Ints, " some"]) -> Int[Ints, " some"]:
     """The arms in a seeded random order, so that the first of several maxima is a random one of them."""
     return arms[counters.chance_order(problem.seed, arms)]
 
@@ -184,7 +176,7 @@ def _missing(state: State) -> Failures:
     return state.missing if state.problem.goal.counts_failures else Failures()
 
 
-def _alive(problem: Problem, out: tuple[int, ...]) -> Indices:
+def _alive(problem: Problem, out: tuple[int, ...]) -> Int[Ints, " alive"]:
     """All arms without the arms in `out`. If no arm would be left, all arms."""
     alive = np.setdiff1d(np.arange(problem.n_arms), out)
     return alive if len(alive) else np.arange(problem.n_arms)
@@ -258,10 +250,14 @@ def _belief(
     )
 
 
-def _top_two(problem: Problem, rivals: Draws, alive: Indices) -> Vector:
-    """(K,) the share of draws in which an arm is the best or the second-best feasible arm.
+def _top_two(
+    problem: Problem,
+    rivals: Float[Floats, "draws alive columns"],
+    alive: Int[Ints, " alive"],
+) -> Float[Floats, " arms"]:
+    """The share of draws in which an arm is the best or the second-best feasible arm.
 
-    `rivals` (S, A, q) are draws of the A arms that are `alive`.
+    `rivals` are draws of the values of the arms that are `alive`.
     """
     merits = membership.merit(rivals)
     # In a random order, so that chance decides among equals.
@@ -317,7 +313,10 @@ def _noise(cells: Cells, fits: list[Posterior]) -> design.CellNoise | None:
 
 
 def _informative(
-    problem: Problem, cells: Cells, scores: Means, fits: list[Posterior]
+    problem: Problem,
+    cells: Cells,
+    scores: Float[Floats, "rows metrics"],
+    fits: list[Posterior],
 ) -> design.Informative | None:
     """How informative a score is on each example, from earlier studies as far as they fit, and from the scores here.
 
@@ -329,7 +328,7 @@ def _informative(
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
     # By metric: how informative the examples with scores are, in units of an example
     # without scores.
-    told: dict[int, Vector] = {}
+    told: dict[int, Floats] = {}
     for j, fit in enumerate(fits):
         if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
@@ -362,7 +361,7 @@ def _basis(problem: Problem) -> Basis | None:
     return problem.memo.get("basis", lambda: of_factors(candidates))
 
 
-def even_order(problem: Problem, n: int) -> Indices | None:
+def even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:
     """The first n arms of an order in which every beginning has the levels of each factor about equally often.
 
     Chance decides among equals. None if there are no factors.
@@ -370,7 +369,8 @@ def even_order(problem: Problem, n: int) -> Indices | None:
     return problem.memo.get(("even order", n), lambda: _new_even_order(problem, n))
 
 
-def _new_even_order(problem: Problem, n: int) -> Indices | None:
+def _new_even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:
+    """The same, not cached."""
     levels = [] if problem.candidates is None else levels_of(problem.candidates)
     if not levels:
         return None

@@ -29,7 +29,7 @@ from asktell.errors import (
 from asktell.estimators import AbstractEstimator, Estimates, Sample
 from asktell.methods.base import AbstractMethod
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Floats, Indices, Ints, Matrix, Means
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
@@ -198,28 +198,22 @@ class Elimination(AbstractMethod):
 
     @needs_extra("structured")
     def estimates(
-        self, state: State, active: Indices, pooled: Tally | None = None
+        self, state: State, active: Int[Ints, " active"], pooled: Tally | None = None
     ) -> Estimates:
-        """Estimates of the active arms (A,) from the scores so far. Zeros with unknown errors without any score.
+        """Estimate the active arms from the scores so far. Without any score: zeros with unknown errors.
 
         `pooled` is `state.current_tally()`, if the caller has it.
         """
-        tally = (
-            state.round_tally()
-            if self.data == "round"
-            else pooled or state.current_tally()
-        )
+        of_round = self.data == "round"
+        tally = state.round_tally() if of_round else pooled or state.current_tally()
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
             return Estimates(np.zeros(shape), np.full(shape, np.nan))
         problem = state.problem
-        seed = int(
-            counters.integers(
-                problem.seed, "estimator", 2**31 - 1, len(state.decisions)
-            )[0]
-        )
+        number = len(state.decisions)
+        seed = counters.integers(problem.seed, "estimator", 2**31 - 1, number)
         found = self.estimator.estimate(
-            Sample(tally, active, problem.features, problem.population, seed)
+            Sample(tally, active, problem.features, problem.population, int(seed[0]))
         )
         more = [
             self._in_subset(state, active, found.means[:, subset.column], subset)
@@ -275,37 +269,32 @@ class Elimination(AbstractMethod):
 
     def decide(self, state: State) -> Decided:
         """End the current round and plan the next one. The 0th decision only plans."""
-        number = len(state.decisions)
-        rounds = self.rounds(state.problem)
-        tally = state.current_tally()
-        silent = self._silent(state, tally)
-        active = np.setdiff1d(state.active, silent)
-        # An arm whose evaluations all failed cannot be estimated. It departs, unless it
-        # is the baseline.
-        departures = [
-            state.unscored(arm)
-            for arm in silent.tolist()
-            if arm != state.problem.baseline
-        ]
-        silent = silent[silent == state.problem.baseline]
-        # More decisions than rounds: a selected prompt was retired after the end.
-        last = number >= len(rounds)
-        if len(active) and (
-            last or (number > 0 and len(active) > rounds[number - 1].keep)
-        ):
-            keep = (
-                rounds[min(number, len(rounds)) - 1].keep
-                if number and rounds
-                else len(active)
-            )
+        number, baseline = len(state.decisions), state.problem.baseline
+        rounds, tally = self.rounds(state.problem), state.current_tally()
+        active = state.active
+        # An arm whose evaluations all failed cannot be estimated from other arms. It
+        # departs, unless it is the baseline.
+        silent = active[:0]
+        if number and self.estimator.needs_every_arm:
+            is_out = (tally.counts[active] == 0) & (state.capacity()[active] == 0)
+            silent = active[is_out]
+        active = np.setdiff1d(active, silent)
+        departures = [state.unscored(arm) for arm in silent.tolist() if arm != baseline]
+        silent = silent[silent == baseline]
+        # End the current round. There are more decisions than rounds if a selected
+        # prompt was retired after the end.
+        answer: list[int] = []
+        is_last = number >= len(rounds)
+        keep = len(active)
+        if number and rounds:
+            keep = rounds[min(number, len(rounds)) - 1].keep
+        if len(active) and (is_last or len(active) > keep):
             verdicts, staying, answer = self._eliminate(
-                state, active, tally, keep, last
+                state, active, tally, keep, is_last
             )
             departures += verdicts
             active = active[staying]
-        else:
-            answer = []
-        if last or not len(active):
+        if is_last or not len(active):
             answer = [*_accepted(state), *answer]
             if not answer:
                 revived = self._runners_up(state, tally)
@@ -314,29 +303,26 @@ class Elimination(AbstractMethod):
             return Decided(
                 number, tuple(departures), finished=True, answer=tuple(answer)
             )
-        # Rounds set totals, so a round makes up for the evaluations that an earlier
-        # round lacked.
-        quota = (
-            min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget)
-            - state.spent
-        )
+        # Plan the next round. Rounds set totals, so a round makes up for the evaluations
+        # that an earlier round lacked.
+        total = sum(r.pulls for r in rounds[: number + 1])
+        n_pulls = max(0, min(total, state.problem.budget) - state.spent)
         counts = self._allocate(
-            state, np.union1d(active, silent), tally, max(0, quota), number
+            state, np.union1d(active, silent), tally, n_pulls, number
         )
-        return Decided(number, tuple(departures), _short(counts))
-
-    def _silent(self, state: State, tally: Tally) -> Indices:
-        """The active arms without a score and without a further evaluation, if the estimator needs a score of each."""
-        active = state.active
-        if not len(state.decisions) or not self.estimator.needs_every_arm:
-            return active[:0]
-        return np.asarray(
-            active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)]
-        )
+        # One number if all arms have the same.
+        is_even = bool((counts == counts[0]).all())
+        plan = int(counts[0]) if is_even else tuple(counts.tolist())
+        return Decided(number, tuple(departures), plan)
 
     def _eliminate(
-        self, state: State, active: Indices, tally: Tally, keep: int, last: bool
-    ) -> tuple[list[Departure], Indices, list[int]]:
+        self,
+        state: State,
+        active: Int[Ints, " active"],
+        tally: Tally,
+        keep: int,
+        last: bool,
+    ) -> tuple[list[Departure], Int[Ints, " staying"], list[int]]:
         """The departures, the positions in `active` of the arms that stay, and the departing arms that are selected.
 
         `keep` is the number of arms to keep. In the `last` round, all arms depart, and
@@ -344,14 +330,11 @@ class Elimination(AbstractMethod):
         """
         estimates = self.estimates(state, active, tally)
         judgement = self._judge(state, active, estimates.means)
-        n_leaving = max(0, len(active) - keep)
-        leaving, staying = judgement.order[:n_leaving], judgement.order[n_leaving:]
         # The baseline stays in addition to the arms that are kept.
         baseline = np.flatnonzero(active == state.problem.baseline)
-        leaving, staying = (
-            np.setdiff1d(leaving, baseline, True),
-            np.union1d(staying, baseline),
-        )
+        n_leaving = max(0, len(active) - keep)
+        leaving = np.setdiff1d(judgement.order[:n_leaving], baseline, True)
+        staying = np.union1d(judgement.order[n_leaving:], baseline)
         # An arm without a score cannot be selected, whatever its estimate, unless no
         # arm has a score.
         known = tally.counts[active] > 0
@@ -359,10 +342,9 @@ class Elimination(AbstractMethod):
             known[:] = True
         accepted = judgement.accepted & known
         if last:
-            candidates = staying[known[staying]]
-            chosen = candidates[
-                self._join(state, active[candidates], estimates.means[candidates])
-            ]
+            known_staying = staying[known[staying]]
+            means = estimates.means[known_staying]
+            chosen = known_staying[self._join(state, active[known_staying], means)]
             better = estimates.means[leaving[accepted[leaving]]]
             if len(baseline) and self._is_dominated(
                 state, estimates.means[baseline[0]], better
@@ -370,10 +352,8 @@ class Elimination(AbstractMethod):
                 chosen = np.setdiff1d(chosen, baseline, True)
             accepted[staying] = False
             accepted[chosen] = True
-            leaving, staying = (
-                np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))),
-                staying[:0],
-            )
+            rest = np.setdiff1d(staying, chosen)
+            leaving, staying = np.concatenate((leaving, chosen, rest)), staying[:0]
         scored, n_columns = bool(tally.counts.any()), len(state.problem.goal.columns)
         departures = []
         for i in leaving.tolist():
@@ -390,11 +370,15 @@ class Elimination(AbstractMethod):
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
 
     @staticmethod
-    def _is_dominated(state: State, means: Means, leaving: Means) -> bool:
-        """True if an accepted arm dominates the baseline, whose means are `means` (c,).
+    def _is_dominated(
+        state: State,
+        means: Float[Floats, " columns"],
+        leaving: Float[Floats, "leaving columns"],
+    ) -> bool:
+        """True if an accepted arm dominates the baseline, whose means are `means`.
 
         The baseline is never eliminated, so better arms may have been accepted before.
-        `leaving` (L, c) are the means of the arms that are accepted now.
+        `leaving` has the means of the arms that are accepted now.
         """
         goal = state.problem.goal
         if isinstance(goal, BestFeasible):
@@ -403,10 +387,8 @@ class Elimination(AbstractMethod):
         # Only the means over all examples were recorded for arms that were accepted
         # before.
         n = len(goal.columns)
-        values = goal.values(
-            np.array([means[:n], *accepted, *(each[:n] for each in leaving)]),
-            goal.offsets,
-        )
+        everyone = [means[:n], *accepted, *(each[:n] for each in leaving)]
+        values = goal.values(np.array(everyone), goal.offsets)
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
@@ -424,7 +406,12 @@ class Elimination(AbstractMethod):
         reason = f"the best of those rejected, for all others have failed{' or were retired' * retired}"
         return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
 
-    def _judge(self, state: State, arms: Indices, means: Means) -> Judgement:
+    def _judge(
+        self,
+        state: State,
+        arms: Int[Ints, " some"],
+        means: Float[Floats, "some columns"],
+    ) -> Judgement:
         """The judgement of the rule on the arms. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
@@ -434,43 +421,60 @@ class Elimination(AbstractMethod):
             order[found.order], found.accepted[place], found.measure[place]
         )
 
-    def _choose(self, state: State, arms: Indices, means: Means) -> Indices:
+    def _choose(
+        self,
+        state: State,
+        arms: Int[Ints, " some"],
+        means: Float[Floats, "some columns"],
+    ) -> Int[Ints, " chosen"]:
         """Positions of the arms that the rule selects. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
         return order[self.rule.answer(problem.goal.values(means[order], bounds))]
 
-    def _join(self, state: State, arms: Indices, means: Means) -> Indices:
+    def _join(
+        self,
+        state: State,
+        arms: Int[Ints, " some"],
+        means: Float[Floats, "some columns"],
+    ) -> Int[Ints, " chosen"]:
         """Positions of the arms that are accepted now. Infeasible arms only if no arm was accepted before."""
         goal, chosen = state.problem.goal, self._choose(state, arms, means)
         if not _accepted(state):
             return chosen
-        slacks = goal.values(means[chosen], bounds_of(state, arms, means))[
-            :, len(goal.objectives) :
-        ]
+        values = goal.values(means[chosen], bounds_of(state, arms, means))
+        slacks = values[:, len(goal.objectives) :]
         return chosen[(slacks >= 0).all(axis=1)]
 
     @needs_extra("structured")
     def _allocate(
-        self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int
-    ) -> Counts:
-        """(A,) the number of evaluations of each active arm in the next round."""
+        self,
+        state: State,
+        active: Int[Ints, " active"],
+        tally: Tally,
+        n_pulls: int,
+        number: int,
+    ) -> Int[Ints, " active"]:
+        """The number of evaluations of each active arm in the next round."""
         problem = state.problem
-        return self.allocator.allocate(
-            PullsToShare(
-                n_pulls=n_pulls,
-                pulled=tally.counts[active],
-                capacity=state.capacity()[active],
-                priority=counters.permutation(
-                    problem.seed, "ties", len(active), number
-                ),
-                features=None if problem.features is None else problem.features[active],
-            )
+        features = problem.features
+        pulls = PullsToShare(
+            n_pulls=n_pulls,
+            pulled=tally.counts[active],
+            capacity=state.capacity()[active],
+            priority=counters.permutation(problem.seed, "ties", len(active), number),
+            features=None if features is None else features[active],
         )
+        return self.allocator.allocate(pulls)
 
 
-def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means:
-    """(A, c) the estimates of a model, but sample means where a bound at an end of the scale requires them.
+def _at_ends(
+    state: State,
+    active: Int[Ints, " active"],
+    tally: Tally,
+    means: Float[Floats, "active columns"],
+) -> Float[Floats, "active columns"]:
+    """The estimates of a model, but sample means where a bound at an end of the scale requires them.
 
     If every score of an arm satisfies such a bound, the arm satisfies it. An estimate
     of the model may lie on the other side of the bound.
@@ -490,8 +494,10 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
     return means
 
 
-def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
-    """(B,) the goal's bounds, given the means (A, c) of the arms and the last estimates of eliminated arms.
+def bounds_of(
+    state: State, arms: Int[Ints, " some"], means: Float[Floats, "some columns"]
+) -> Float[Floats, " bounds"]:
+    """The bounds of the goal, given the means of the arms and the last estimates of eliminated arms.
 
     An eliminated prompt may still be the best prompt, to which a bound is relative. If
     the reference of a bound has no score yet, every prompt satisfies the bound.
@@ -520,8 +526,3 @@ def _accepted(state: State) -> list[int]:
         for arm, (_, departure) in state.left.items()
         if departure.status == ACCEPTED
     ]
-
-
-def _short(counts: Counts) -> int | tuple[int, ...]:
-    """The evaluations per arm. One number if all arms have the same."""
-    return int(counts[0]) if (counts == counts[0]).all() else tuple(counts.tolist())
