@@ -90,7 +90,8 @@ def test_a_limit_next_to_nothing_is_refused() -> None:
         lambda: Budget(cost=1.0, max_cost_per_evaluation=1e-60),
     ):
         with pytest.raises(
-            InvalidArgumentError, match="of Budget must be at least 1e-50, .* Got 1e-60"
+            InvalidArgumentError,
+            match=r"of Budget must be at least 1e-50, .* Got 1e-60",
         ):
             make()
     s = Selector(prompts(3), PARETO, Budget(cost=1.0), examples=9)
