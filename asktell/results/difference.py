@@ -104,16 +104,19 @@ def compare(
         low, high = _interval(
             differences, scores, population, limits, confidence, rounds
         )
-    # With rounds, an example gives several differences.
-    pairs = min(n, population) if rounds is not None and population else n
     return Difference(
         estimate,
         *_shown(low, high, scores, limits),
         p_better,
-        pairs,
+        _n_pairs(n, population, rounds),
         _verdict(low, high, tolerance, minimize),
         guaranteed and (is_exact or is_known_range),
     )
+
+
+def _n_pairs(n: int, population: int | None, rounds: int | None) -> int:
+    """The number of distinct examples. With rounds, an example gives several differences."""
+    return min(n, population) if rounds is not None and population else n
 
 
 def _mean_difference(
