@@ -536,14 +536,20 @@ class Selector(Selection):
 
     def _set(self, prompts: Prompts, method: Method, state: State) -> None:
         """Set all attributes. `__init__`, `from_json` and `_at` begin here."""
-        self._first = prompts  # without prompts that were added later
-        self._known: tuple[tuple[Grown, ...], Prompts] = state.growth[:0], prompts
+        # Without prompts that were added later, whose texts are in the events of growth
+        self._prompts_at_start = prompts
+        # The growth that was followed so far, and the prompts after it. See `_prompts`
+        self._prompts_cache: tuple[tuple[Grown, ...], Prompts] = (
+            state.growth[:0],
+            prompts,
+        )
         self._method = method
         self._state = state
-        # Without the decisions that are due, and with them
-        self._seen: tuple[State, State] | None = None
-        # Of a study, which keeps a log
+        # A state, and the state after the decisions that are due in it. See `state`
+        self._decided_cache: tuple[State, State] | None = None
+        # Called with every event. A study writes it to its log. None: there is no study
         self._sink: Callable[[events.AnyEvent], None] | None = None
+        # A study replaces it, to use a decision that it computed before a transaction
         self._decide: Decide = decide
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
@@ -577,6 +583,7 @@ class Selector(Selection):
             pull = self._next_pull()
             if pull is None:
                 return None
+        # A released trial keeps its id. Any other evaluation gets the next id.
         asked = events.Asked(
             self._state.asked if pull.trial is None else pull.trial,
             pull.arm,
@@ -587,17 +594,18 @@ class Selector(Selection):
 
     def _next_pull(self) -> events.Pull | None:
         """The next pull of the plan, unless the selection is finished or the pull may exceed the remaining cost."""
-        # A trial of the baseline, which is never eliminated, may have been released
-        # after the end.
+        # The queue of returned trials can be filled after the end, by a released trial
+        # of the baseline, which is never eliminated. The selection is still finished.
         pull = None if self._state.finished else self._state.next_pull()
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
     def _make_due_decisions(self) -> None:
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
-        while self._state.may_decide and (decided := self._decided()) is not None:
+        # A decision that plans nothing is followed by the next one at once.
+        while self._state.may_decide and (decided := self._next_decision()) is not None:
             self._take(decided)
 
-    def _decided(self) -> Decided | None:
+    def _next_decision(self) -> Decided | None:
         """Return the next decision, None if the method needs more scores first."""
         with one_thread:
             return self._decide(self._method, self._state)
@@ -628,12 +636,12 @@ class Selector(Selection):
 
     def _record(self, id_: int, vector: tuple[float, ...], cost: float | None) -> bool:
         """Record scores that were checked."""
+        # A worker may repeat a tell whose answer was lost. The same scores change nothing.
         if self._state.open(id_) is None:
             check_same(self._state, id_, vector)
             return False
         self._take(events.Told(id_, vector, cost))
-        if self._sink is None:  # not of a study, which decides in `ask`
-            self._decide_when_nothing_is_pending()
+        self._decide_when_nothing_is_pending()
         return True
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
@@ -660,6 +668,7 @@ class Selector(Selection):
         cost: float | None = None,
     ) -> bool:
         with self._lock:
+            # Without scores and without a cost, `vector_of` refuses the scores.
             vector = (
                 None
                 if scores is None and cost is not None
@@ -680,7 +689,8 @@ class Selector(Selection):
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
-                return self._was_asked(id_)
+                self._check_was_asked(id_)
+                return False
             self._take(
                 events.Failed(
                     id_,
@@ -694,24 +704,27 @@ class Selector(Selection):
     def release(self, trial: AnyTrial) -> bool:
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
+            # Not `open`: a trial that was released already is not pending any more.
             if id_ not in self._state.pending:
-                return self._was_asked(id_)
+                self._check_was_asked(id_)
+                return False
             self._take(events.Released(id_))
             return True
 
     def wait(self, seconds: float | None = None) -> bool:
         return False
 
-    def _was_asked(self, trial: int) -> Literal[False]:
-        """False for a trial that is no longer pending. Raises an UnknownTrialError for a trial that was never asked."""
+    def _check_was_asked(self, trial: int) -> None:
+        """Raise an UnknownTrialError for a trial that was never asked."""
         if not 0 <= trial < self._state.asked:
             raise not_out(self._state, trial)
-        return False
 
     # Growing
 
     def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         with self._lock:
+            # The key comes first, since the prompts of a repeated request exist already
+            # and would be no addition.
             known = growth.request(self._state, key, events.Added)
             if known is not None:
                 return growth.ids_again(self._prompts, prompts, *known)
@@ -772,15 +785,15 @@ class Selector(Selection):
         recorded. Before the first trial, no decision is due.
         """
         with self._lock:
-            first = self._state
-            if first.pending or not first.asked:
-                return first
-            if self._seen is None or self._seen[0] is not first:
-                state = first
+            recorded = self._state
+            if recorded.pending or not recorded.asked:
+                return recorded
+            if self._decided_cache is None or self._decided_cache[0] is not recorded:
+                state = recorded
                 while (decided := self._decide(self._method, state)) is not None:
                     state = apply(state, decided)
-                self._seen = first, state
-            return self._seen[1]
+                self._decided_cache = recorded, state
+            return self._decided_cache[1]
 
     @property
     def prompts(self) -> Prompts:
@@ -790,15 +803,16 @@ class Selector(Selection):
     @property
     def _prompts(self) -> Prompts:
         """The prompts of the state, including prompts added by other processes. Cached until more are added."""
-        grown = self._state.growth
-        known, prompts = self._known
-        if known is not grown:
-            n = len(known)
-            if known != grown[:n]:
-                n, prompts = 0, self._first
-            for each in grown[n:]:
+        now = self._state.growth
+        then, prompts = self._prompts_cache
+        if then is not now:
+            n = len(then)
+            # A study may go back to an earlier state, and then read other growth.
+            if then != now[:n]:
+                n, prompts = 0, self._prompts_at_start
+            for each in now[n:]:
                 prompts = growth.prompts_after(prompts, each.event)
-            self._known = grown, prompts
+            self._prompts_cache = now, prompts
         return prompts
 
     @property
@@ -811,12 +825,13 @@ class Selector(Selection):
     def unwanted(self) -> list[Trial]:
         with self._lock:
             state = self._state
+            # The usual case, in which no trial is made
             if not state.left:
                 return []
-            left = {
+            to_stop = {
                 id_ for id_, p in state.pending.items() if state.is_eliminated(p.arm)
             }
-            return [trial for trial in self.pending if trial.id in left]
+            return [trial for trial in self.pending if trial.id in to_stop]
 
     def repeat_of(self, trial: Trial) -> int:
         state = self._state
@@ -886,8 +901,8 @@ class Selector(Selection):
     def _at(self, state: State) -> "Selector":
         """A selector of the same prompts and method in another state. It shares the scores: do not change it."""
         selector = Selector.__new__(Selector)
-        selector._set(self._first, self._method, state)
-        selector._known = self._known
+        selector._set(self._prompts_at_start, self._method, state)
+        selector._prompts_cache = self._prompts_cache
         return selector
 
     def __copy__(self) -> "Selector":
@@ -911,7 +926,7 @@ class Selector(Selection):
         """
         with self._lock:
             state = self._state
-        data = serialization.dump_selector(self._first, self._method, state)
+        data = serialization.dump_selector(self._prompts_at_start, self._method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -958,5 +973,6 @@ class Selector(Selection):
 
 def at_state(selector: Selector, state: State) -> Selector:
     """A selector of the same prompts and method that continues from another state, independently of the first."""
+    # The two selectors have different locks, so they must not append to the same rows.
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))

@@ -88,9 +88,9 @@ _FEWEST_FOR_FACTORS = 60
 
 # Bounds on the cost of a decision.
 
-# Evaluations per new decision. One more in sixteen changes little, and delays a stop by
-# no more than that.
-_PULLS_BEFORE_A_LOOK = 16
+# Evaluations so far, for each evaluation that the next plan may hold. One more in
+# sixteen changes the posterior little, and delays a stop by no more than that.
+_ASKED_PER_PLANNED = 16
 # Tries of a prompt without a score before others come first. Six failures of six
 # eliminate it at a rate of 1/2.
 _TRIES = 6
@@ -101,7 +101,7 @@ _MOST_DRAWS = 10_000
 
 
 ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
-_Cells: TypeAlias = tuple[tuple[int, int], ...]
+_Plan: TypeAlias = tuple[tuple[int, int], ...]
 """Pairs of an arm and an example, in the order in which they are asked for."""
 
 
@@ -156,8 +156,8 @@ class Adaptive(AbstractMethod):
             of prompts, or once in six if the goal has constraints.
         batch: The largest part of the field that one decision samples. The first plan
             holds the whole field.
-        draws: Joint posterior draws per decision, from 64 to 10,000. Large pools use
-            fewer.
+        draws: Joint posterior draws per decision, at most 10,000. Fewer than 64 count
+            as 64, and large pools use fewer.
         confidence: Stop before the budget is spent, once every prompt was evaluated and
             the selection is right with this probability. None: spend the whole budget.
         confidence_kind: "proof" requires both the posterior and confidence sequences.
@@ -222,6 +222,7 @@ class Adaptive(AbstractMethod):
             # progress may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
+        # The end waits for all scores, and a plan does not.
         return not state.pending or (
             state.room > 0
             and bool(state.open_arms()[self._field(state, self._first(state))].any())
@@ -236,6 +237,7 @@ class Adaptive(AbstractMethod):
         room = state.room
         if not room or not len(open_):
             return self.finish(state)
+        # Draws of the field only: prompts that take no part must not share its weight.
         belief = believe(state, self.draws, among=field)
         # Step 7: the early stop.
         unproven_arms = (
@@ -243,16 +245,17 @@ class Adaptive(AbstractMethod):
         )
         if unproven_arms is not None and not len(unproven_arms):
             return structs.replace(self.finish(state), settled=True)
-        # Steps 2 and 3: the prompts.
+        # Steps 2 and 3: the prompts. Candidates with factors may be more than the budget
+        # can evaluate. The field then counts as no larger than the budget.
         size = len(field) if first is None else min(len(field), state.problem.budget)
         n_prompts = min(room, max(1, round(self.batch * size)))
         look = _Look.of(state, field, first, open_, room)
         arms = self._choose(look, n_prompts, belief, unproven_arms)
         # Step 5: the size of the plan.
         n_asked = state.spent + len(state.missing) + len(state.pending)
-        n_pulls = min(room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
+        n_pulls = min(room, max(len(arms), n_asked // _ASKED_PER_PLANNED))
         # Step 4: the examples.
-        plan = self._cells(look, arms, n_pulls, belief)
+        plan = self._plan(look, arms, n_pulls, belief)
         return Decided(len(state.decisions), plan=plan)
 
     def answer(self, state: State) -> list[int]:
@@ -277,7 +280,7 @@ class Adaptive(AbstractMethod):
         statement = stated(state)
         if statement is None or statement.is_guess:
             return None
-        # Failed prompts are excluded.
+        # Only active arms compete, since failed and retired arms cannot be selected.
         chosen = _answer(state, statement)
         best = isinstance(state.problem.goal, BestFeasible)
         places, n_objectives = (
@@ -289,6 +292,7 @@ class Adaptive(AbstractMethod):
         )
         if float(right.mean()) < self.confidence:
             return None
+        # No claim to prove: the posterior is sure enough already.
         if self.confidence_kind == "posterior":
             return active[:0]
         return unproven(
@@ -299,21 +303,25 @@ class Adaptive(AbstractMethod):
 
     def finish(self, state: State) -> Decided:
         """The last decision: the selection according to the scores so far, whatever is left of the budget."""
-        found = stated(state)
-        chosen = _answer(state, found)
+        statement = stated(state)
+        chosen = _answer(state, statement)
         # Arms that have no score and will never have one.
         silent = (state.told == 0) & ~state.have_pulls()
         departures = []
         for arm in state.active.tolist():
+            # The baseline is never eliminated, and stays active.
             if arm == state.problem.baseline and arm not in chosen:
                 continue
-            if found is None or silent[arm]:
+            if statement is None or silent[arm]:
                 departures.append(state.unscored(arm))
                 continue
             reason = "selected" if arm in chosen else "not selected"
             departures.append(
                 Departure.of(
-                    arm, arm in chosen, reason, (found.means[arm], found.errors[arm])
+                    arm,
+                    arm in chosen,
+                    reason,
+                    (statement.means[arm], statement.errors[arm]),
                 )
             )
         return Decided(
@@ -388,24 +396,28 @@ class Adaptive(AbstractMethod):
         the last two return.
         """
         state, open_, n_out = look.state, look.open_, look.n_out
+        # Random numbers are a function of seed, decision and arm, and not of a generator's
+        # state. So every process of a study makes the same decision.
         bits = counters.bits(state.problem.seed, "choose", len(state.decisions), open_)
         # (open,) uniform numbers in (0, 1), from the upper 53 of 64 random bits.
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
         new = self._new_arms(look, uniform)
         if len(new):
             return new
-        missing = (
+        to_prove = (
             open_[:0] if unproven_arms is None else np.intersect1d(unproven_arms, open_)
         )
-        if len(missing):
+        if len(to_prove):
             # Claims compare arms on common examples, so arms with fewer scores come
             # first.
-            n_asked = (look.n_scores + n_out)[missing]
-            return missing[np.argsort(n_asked, kind="stable")][:n_prompts]
+            n_asked = (look.n_scores + n_out)[to_prove]
+            return to_prove[np.argsort(n_asked, kind="stable")][:n_prompts]
+        # No score yet: all first evaluations are in progress or have failed.
         if belief is None:
             return open_[np.argsort(uniform, kind="stable")][:n_prompts]
         weight = self._weights(look, belief)
-        # The effective number of prompts in doubt (Kish 1965), to rounding.
+        # The effective number of prompts in doubt (Kish 1965), rounded up. Without the
+        # 1e-9, an error of rounding could make it one more.
         effective = math.ceil(weight.sum() ** 2 / (weight**2).sum() - 1e-9)
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
         order = open_[np.argsort(-np.log(uniform) / (weight + 1e-9), kind="stable")]
@@ -415,6 +427,7 @@ class Adaptive(AbstractMethod):
             return chosen
         if not _is_behind(look, baseline):
             return chosen
+        # In the place of the last sampled arm, if the decision has no room for more
         return np.concatenate((np.array([baseline]), chosen))[:n_prompts]
 
     def _new_arms(
@@ -446,6 +459,7 @@ class Adaptive(AbstractMethod):
         # An evaluation is worth as much as its chance of a score.
         n_scores = look.n_scores
         weight *= ((1.0 + n_scores) / (1.0 + n_scores + look.n_failed))[open_]
+        # Information per unit of cost, where the cost is what runs out
         if state.problem.allowance.cost is not None:
             weight = weight / state.costs.expected_all(state.problem.n_arms)[open_]
         top = float(weight.max())
@@ -478,23 +492,26 @@ class Adaptive(AbstractMethod):
 
     # Step 4: the examples, a function for each case
 
-    def _cells(
+    def _plan(
         self,
         look: _Look,
         arms: Int[Ints, " chosen"],
         n_pulls: int,
         belief: Belief | None,
-    ) -> _Cells:
+    ) -> _Plan:
         """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left."""
         state, first = look.state, look.first
+        # Examples cannot be chosen where each evaluation draws its own.
         if state.problem.population is None:
             return _drawn_cells(state, arms, n_pulls)
         if self.confidence is not None:
             return _cells_in_order(state, arms, n_pulls)
         if belief is None:
             return self._first_cells(state, arms, n_pulls, None)
-        to_see = arms if first is None else np.intersect1d(arms, first)
-        is_first = not look.n_scores[to_see].all()
+        # Chosen arms that need a first score. Where factors predict the other arms, these
+        # need none.
+        needing = arms if first is None else np.intersect1d(arms, first)
+        is_first = not look.n_scores[needing].all()
         # The last open arm, and the last evaluation, need no comparison. So they may
         # repeat an example if its scores are noisy.
         is_only_one = len(look.open_) == 1 or look.room == 1
@@ -513,14 +530,14 @@ class Adaptive(AbstractMethod):
         arms: Int[Ints, " chosen"],
         n_pulls: int,
         noise: design.CellNoise | None,
-    ) -> _Cells:
+    ) -> _Plan:
         """The first evaluations (step 2): about eight arms share an example."""
         share = _FIRST_SHARE if self.share is None else self.share
         return _shared_cells(state, arms, n_pulls, share, noise=noise)
 
     def _cells_of_added(
         self, state: State, arms: Int[Ints, " chosen"], n_pulls: int, belief: Belief
-    ) -> _Cells:
+    ) -> _Plan:
         """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
         problem = state.problem
         used_arms, used = _used_places(state, problem.telling_place)
@@ -539,7 +556,7 @@ class Adaptive(AbstractMethod):
         arms: Int[Ints, " chosen"],
         n_pulls: int,
         noise: design.CellNoise | None,
-    ) -> _Cells:
+    ) -> _Plan:
         """Spread the arms over more examples, where the levels of factors explain most of the scores.
 
         Candidates with a level in common often score alike on an example, so a few
@@ -555,7 +572,7 @@ class Adaptive(AbstractMethod):
         n_pulls: int,
         belief: Belief,
         noise: design.CellNoise | None,
-    ) -> _Cells:
+    ) -> _Plan:
         """The examples that most prompts in doubt have seen, or that are most informative."""
         share = self.share
         if share is None:
@@ -571,14 +588,14 @@ class Adaptive(AbstractMethod):
         )
 
 
-def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Cells:
+def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, where each evaluation draws its own example."""
     nth, which = np.divmod(np.arange(n_pulls), len(arms))
     examples = state.problem.draw(arms[which], state.draws[arms[which]] + nth)
     return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
 
 
-def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Cells:
+def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, each on the first example of the common order that it has used least (step 7).
 
     The order does not depend on any score, as the confidence sequences require.
@@ -605,7 +622,7 @@ def _shared_cells(
     doubt: Float[Floats, " arms"] | None = None,
     informative: design.Informative | None = None,
     noise: design.CellNoise | None = None,
-) -> _Cells:
+) -> _Plan:
     """Cells chosen by `design.next_examples`, one for each arm, repeated until there are enough or none is left.
 
     See `design.next_examples` for the arguments from `share` on.
@@ -613,6 +630,7 @@ def _shared_cells(
     problem = state.problem
     used_arms, used = _used_places(state, problem.telling_place)
     cells: list[tuple[int, int]] = []
+    # Each turn counts the cells of the turns before it as used.
     while len(arms) and len(cells) < n_pulls:
         arms, places = design.next_examples(
             arms,
@@ -648,31 +666,31 @@ def _is_behind(look: _Look, baseline: int) -> bool:
 # Step 6: the selection
 
 
-def _answer(state: State, found: Statement | None) -> list[int]:
+def _answer(state: State, statement: Statement | None) -> list[int]:
     """The selected arms, according to a statement. Empty without one."""
-    if found is None:
+    if statement is None:
         return []
     problem, goal = state.problem, state.problem.goal
     allowed = by_chance(
         problem, np.intersect1d(state.active, np.unique(state.history.arms()))
     )
     if isinstance(goal, BestFeasible) and goal.sure is not None and len(allowed):
-        return [_surest(found, goal.sure, allowed)]
+        return [_surest(statement, goal.sure, allowed)]
     return answer.selected(
-        found.values, found.kept, goal, problem.seed, allowed, state.told
+        statement.values, statement.kept, goal, problem.seed, allowed, state.told
     )
 
 
-def _surest(found: Statement, sure: float, arms: Int[Ints, " some"]) -> int:
+def _surest(statement: Statement, sure: float, arms: Int[Ints, " some"]) -> int:
     """The arm of the highest mean among those that are feasible with probability `sure`.
 
     If no arm is, the arm with the highest probability of being feasible.
     """
-    p_feasible = membership.feasible(found.values[:, arms]).mean(axis=0)
+    p_feasible = membership.feasible(statement.values[:, arms]).mean(axis=0)
     is_sure = p_feasible >= sure
     if not is_sure.any():
         return int(arms[p_feasible.argmax()])
-    means = found.values[:, arms, 0].mean(axis=0)
+    means = statement.values[:, arms, 0].mean(axis=0)
     return int(arms[np.where(is_sure, means, -np.inf).argmax()])
 
 

@@ -1,4 +1,8 @@
-"""The interface of a method. Subclass it to write a method of your own."""
+"""The interface of a method. Subclass it to write a method of your own.
+
+A selector asks `due` after each event that may end a plan, and `decide` only if a
+decision is due.
+"""
 
 from abc import ABC, abstractmethod
 

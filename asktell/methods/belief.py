@@ -41,8 +41,8 @@ class Belief(NamedTuple):
     """A summary of the posterior of all K prompts, from which the next evaluations follow.
 
     - `weight`: the value of an evaluation. P(best or second best), or p (1 - p)
-      for a Pareto set, where p is the probability of membership. Sums to 2 or less for
-      a best prompt.
+      for a Pareto set, where p is the probability of membership. Sums to 2 for a best
+      prompt.
     - `expected`: the expected quality as the best feasible prompt. None for Pareto
       sets.
     - `informative`: how informative a score on each example is, also for each prompt
@@ -65,10 +65,10 @@ def believe(
 ) -> Belief | None:
     """The belief that follows from the scores so far. None without scores.
 
-    Decisions are frequent, so they use the two-way model of every metric at its most
-    likely variances. Only results use the whole posterior (`stated`). The history
-    caches the last beliefs, and states that differ only in their pending trials share
-    them.
+    Plans are frequent, so they use the two-way model of every metric at its most likely
+    variances. Results, the final selection and the early stop use the whole posterior
+    (`stated`). The history caches the last beliefs, and states that differ only in
+    their pending trials share them.
 
     Args:
         state: the state.
@@ -77,12 +77,13 @@ def believe(
     """
     if not len(state.history):
         return None
-    missing, problem = _missing(state), state.problem
+    counted, problem = _counted_failures(state), state.problem
     others = () if among is None else np.setdiff1d(state.active, among).tolist()
-    out = (*state.no_rivals(), *others)
-    key = most_draws, problem, missing.key, out
+    excluded = (*state.no_rivals(), *others)
+    # All that `_belief` reads besides the history, which owns the cache
+    key = most_draws, problem, counted.key, excluded
     return state.history.memo.get(
-        key, lambda: _belief(most_draws, problem, state.history, missing, out)
+        key, lambda: _belief(most_draws, problem, state.history, counted, excluded)
     )
 
 
@@ -90,10 +91,14 @@ def stated(state: State) -> Statement | None:
     """The statement of a result: means, errors and joint draws. None without scores. Cached in the history."""
     if not len(state.history):
         return None
-    missing, problem, out = _missing(state), state.problem, tuple(state.no_rivals())
-    key = "stated", problem, missing.key, out
+    counted, problem, excluded = (
+        _counted_failures(state),
+        state.problem,
+        tuple(state.no_rivals()),
+    )
+    key = "stated", problem, counted.key, excluded
     return state.history.memo.get(
-        key, lambda: statement(_model(problem, state.history, missing, out))
+        key, lambda: statement(_model(problem, state.history, counted, excluded))
     )
 
 
@@ -171,21 +176,21 @@ def by_chance(problem: Problem, arms: Int[Ints, " some"]) -> Int[Ints, " some"]:
     return arms[counters.chance_order(problem.seed, arms)]
 
 
-def _missing(state: State) -> Failures:
+def _counted_failures(state: State) -> Failures:
     """The failures that the goal counts."""
     return state.missing if state.problem.goal.counts_failures else Failures()
 
 
-def _alive(problem: Problem, out: tuple[int, ...]) -> Int[Ints, " alive"]:
-    """All arms without the arms in `out`. If no arm would be left, all arms."""
-    alive = np.setdiff1d(np.arange(problem.n_arms), out)
+def _alive(problem: Problem, excluded: tuple[int, ...]) -> Int[Ints, " alive"]:
+    """All arms without the arms in `excluded`. If no arm would be left, all arms."""
+    alive = np.setdiff1d(np.arange(problem.n_arms), excluded)
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
 def _model(
-    problem: Problem, history: History, missing: Failures, out: tuple[int, ...]
+    problem: Problem, history: History, counted: Failures, excluded: tuple[int, ...]
 ) -> draws.Model:
-    """The model of all scores so far. `out`: arms that do not compete."""
+    """The model of all scores so far. `excluded`: arms that do not compete."""
     cells = Cells.of(
         history.arms(),
         history.examples(),
@@ -195,12 +200,13 @@ def _model(
     )
     # The number of rows seeds the draws. Repeats that agree must not change any draw.
     n_rows = len(history) if problem.is_noisy else len(cells.arms)
-    if missing:
-        cells = cells.with_failures(missing.pulls.arms(), missing.pulls.examples())
+    if counted:
+        cells = cells.with_failures(counted.pulls.arms(), counted.pulls.examples())
     n_examples = problem.n_examples
     if n_examples is not None and problem.inputs == "new":
         n_examples = draws.ENDLESS
-    competing = np.intersect1d(_alive(problem, out), history.arms())
+    # The best prompt of a relative bound must have a score.
+    competing = np.intersect1d(_alive(problem, excluded), history.arms())
     return draws.Model(
         cells,
         problem.goal,
@@ -219,14 +225,15 @@ def _belief(
     most_draws: int,
     problem: Problem,
     history: History,
-    missing: Failures,
-    out: tuple[int, ...],
+    counted: Failures,
+    excluded: tuple[int, ...],
 ) -> Belief:
     goal = problem.goal
-    model = _model(problem, history, missing, out)
+    model = _model(problem, history, counted, excluded)
     drawn = draws.joint(model, most_draws, averaged=False)
-    alive = _alive(problem, out)
+    alive = _alive(problem, excluded)
     rivals = drawn.values if len(alive) == problem.n_arms else drawn.values[:, alive]
+    # Arms that do not compete keep a weight and a quality of 0.
     weight, expected = np.zeros(problem.n_arms), None
     if isinstance(goal, BestFeasible):
         weight = _top_two(problem, rivals, alive)
@@ -239,13 +246,14 @@ def _belief(
             membership.standing(rivals, len(goal.objectives))
         ).mean(axis=0)
         weight[alive] = p_member * (1.0 - p_member)
-    told = model.cells.of_column(0)
-    informative = _informative(problem, told, history.scores(), drawn.fits)
+    # Cells without a failure. All metrics have a score in each of them.
+    scored = model.cells.of_column(0)
+    informative = _informative(problem, scored, history.scores(), drawn.fits)
     return Belief(
         weight=weight,
         expected=expected,
         informative=_by_kind(problem, informative, drawn.columns),
-        noise=_noise(told, drawn.fits),
+        noise=_noise(scored, drawn.fits),
         explained=float(np.mean([fit.explained for fit in drawn.fits])),
     )
 
@@ -305,6 +313,7 @@ def _noise(cells: Cells, fits: list[Posterior]) -> design.CellNoise | None:
     parts = []
     for fit in fits:
         _, example, residual = fit.variances
+        # A metric that the model fits exactly has no noise to compare with.
         if residual > 0:
             parts.append((fit.noise, example / residual))
     if cells.noisy is None or not parts:
@@ -328,19 +337,19 @@ def _informative(
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
     # By metric: how informative the examples with scores are, in units of an example
     # without scores.
-    told: dict[int, Floats] = {}
+    by_metric: dict[int, Floats] = {}
     for j, fit in enumerate(fits):
         if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
-            told[j] = design.information(
+            by_metric[j] = design.information(
                 places, cells.scores[:, j], correlation, len(seen)
             )
     if problem.tells is None:
         return (
             design.Informative(
-                problem.place[seen], np.mean(list(told.values()), axis=0)
+                problem.place[seen], np.mean(list(by_metric.values()), axis=0)
             )
-            if told
+            if by_metric
             else None
         )
     # The average over the metrics. The profile counts as far as the scores here agree
@@ -348,7 +357,7 @@ def _informative(
     units = np.zeros(len(problem.tells))
     for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
         own = np.ones(len(units))
-        own[seen] = told.get(j, 1.0)
+        own[seen] = by_metric.get(j, 1.0)
         units += own if shape is None else shape.tells**fit.trust * own
     return design.Informative(problem.telling_place, units / len(problem.shapes))
 
@@ -375,6 +384,7 @@ def _new_even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:
     if not levels:
         return None
     order = by_chance(problem, np.arange(problem.n_arms))
+    # In the order of chance, so that `argmin` takes a random one of several arms
     levels = [codes[order] for codes in levels]
     used = np.zeros(problem.n_arms)
     found = np.empty(min(n, problem.n_arms), dtype=np.int64)

@@ -50,7 +50,8 @@ class Statement(NamedTuple):
     """Joint draws of all prompts' means and of the goal's values, and estimates."""
 
     values: Float[Floats, "draws arms values"]  # the goal's values, larger is better
-    columns: Float[Floats, "columns draws arms"]  # the columns' means, in metric units
+    # The columns' means in metric units, then those of the goal's subsets
+    columns: Float[Floats, "columns draws arms"]
     means: Float[Floats, "arms columns"]
     # Standard deviations, NaN where the scores do not support one
     errors: Float[Floats, "arms columns"]
@@ -68,15 +69,17 @@ class Statement(NamedTuple):
 def statement(model: Model) -> Statement:
     """Draw from the posterior of the recorded cells, and estimate every prompt's means."""
     cells, goal = model.cells, model.goal
+    # The same scores give the same draws, whatever was drawn before.
     rng = np.random.default_rng([model.seed & 0xFFFFFFFFFFFFFFFF, model.n_rows])
     in_log_odds = {
         j: _log_odds(model, j, rng)
         for j in range(len(goal.columns))
-        if _is_share(model, j)
+        if _suits_log_odds(model, j)
     }
     found = joint(model, _DRAWS, True, in_log_odds)
     means, errors = found.means.copy(), found.errors.copy()
     for j in in_log_odds:
+        # Where one example supports no error, the model of log odds adds none.
         known = np.isfinite(errors[:, j])
         # Draws of the two-way model may leave the range
         shares = np.clip(found.columns[j], 0.0, 1.0)
@@ -86,6 +89,7 @@ def statement(model: Model) -> Statement:
         # them.
         widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
         errors[known, j] = widths[known]
+    # Over the given examples, draws include the scores that are not known yet.
     if model.n_examples is None or model.n_examples >= ENDLESS:
         _hold_kept(found, model, list(in_log_odds), rng)
     variances = np.array([fit.variances for fit in found.fits])
@@ -95,12 +99,14 @@ def statement(model: Model) -> Statement:
         part = len(p) / len(found.columns[j])
         own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
-    likely = _near_bounds(found.values, cells, goal)
+    # The prior of the levels comes last: it weighs the draws, and changes none.
+    chosen = _resampled(found.values, cells, goal)
+    # A relative bound has no level of its own, so it moves no mean.
     bounded = sorted({bound.column for bound in goal.bounds if bound.of is None})
-    means[:, bounded] += _moved(found.columns[bounded], likely)
+    means[:, bounded] += _moved(found.columns[bounded], chosen)
     return Statement(
-        values=found.values[likely],
-        columns=found.columns[:, likely],
+        values=found.values[chosen],
+        columns=found.columns[:, chosen],
         means=means,
         errors=errors,
         kept=found.kept,
@@ -115,7 +121,7 @@ def statement(model: Model) -> Statement:
     )
 
 
-def _is_share(model: Model, j: int) -> bool:
+def _suits_log_odds(model: Model, j: int) -> bool:
     """True if the scores of a column are 0 or 1, and the model of log odds can be used for it."""
     has_factors = model.basis is not None and model.basis.blocks is not None
     own = model.cells.of_column(j)
@@ -155,8 +161,11 @@ def _log_odds(
     return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
 
 
-def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
+def _hold_kept(found: Joint, model: Model, of_shares: list[int], rng: Rng) -> None:
     """Let arms that always satisfied a bound at an end of the scale satisfy it, in some draws over new inputs.
+
+    `of_shares` are the columns with draws from the model of log odds. `found.values` is
+    changed in place.
 
     These are as many draws as the probability that none of as many new scores violates
     the bound. Over the given examples this is not needed, since draws include the
@@ -165,14 +174,14 @@ def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
         kept = found.kept[:, k]
-        if bound.column in shares and kept.any():
+        if bound.column in of_shares and kept.any():
             share = np.clip(found.columns[bound.column], 0.0, 1.0)
             keeps = (1.0 - share if bound.at_most else share) ** counts
             column = found.values[:, :, len(goal.objectives) + k]
             column[kept & (rng.random(column.shape) < keeps)] = 0.0
 
 
-def _near_bounds(
+def _resampled(
     values: Float[Floats, "draws arms values"], cells: Cells, goal: Goal
 ) -> Int[Ints, " draws"]:
     """Resample the draws by the prior of the levels: (S,) numbers of draws, likely draws repeatedly.
@@ -201,6 +210,8 @@ def _near_bounds(
             )
     if np.ptp(weights) == 0.0:
         return np.arange(n)
+    # Systematic resampling: no random numbers, and each draw comes at least as often as
+    # the whole part of its expected number.
     ends = np.cumsum(weights) / weights.sum()
     return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)
 

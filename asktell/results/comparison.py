@@ -430,6 +430,7 @@ class Pairs:
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
             )  # fmt: skip
+        # Changed examples are found only when they are asked for.
         ids = None if self.problem.examples is None else self.problem.examples.ids
         changes = partial(self._changes, arm_a, arm_b)
         return Comparison(
@@ -492,6 +493,7 @@ class Pairs:
     def _draws(self, arm: int) -> tuple[Float[Floats, "n metrics"], bool]:
         """Scores of one arm in the order drawn, up to a pending evaluation, and whether the method drew all of them."""
         history = self.history
+        # A pending score may be late because of its value, so all draws after it wait.
         mine = history.arms() == arm
         trials, scores = history.trials()[mine], history.scores()[mine]
         first_out = min(

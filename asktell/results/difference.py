@@ -91,6 +91,7 @@ def compare(
     mean = _mean_difference(a, b, largest)
     estimate = mean if estimate is None else estimate
     is_known_range = limits is not None
+    # Limits that were guessed from the scores give an interval, but no guarantee.
     if limits is None and n and np.isin(scores, (0.0, 1.0)).all():
         limits = (0.0, 1.0)
     if n == 0 and limits is None:

@@ -62,20 +62,24 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     problem, goal = state.problem, state.problem.goal
 
     # Estimates and probabilities. Doubtful scores support no probability.
-    found = stated(state)
-    likely = None if found is None or state.doubts else chances(state, found)
-    prompts = _prompt_results(state, named, found, likely)
+    statement = stated(state)
+    of_arms = None if statement is None or state.doubts else chances(state, statement)
+    prompts = _prompt_results(state, named, statement, of_arms)
 
     # The selection, the best prompt first
     last = state.decisions[-1][1] if state.finished else None
+    # A finished selection keeps its recorded answer, even if late scores changed the
+    # estimates since.
     answer = method.answer(state) if last is None else list(last.answer)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
     feasible = [entry.feasible for entry in selected]
 
     # In words
+    # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
+    # the hypervolume.
     tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
-    verdict = judge(state, found, likely, answer, named.ids, tolerance)
+    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -102,17 +106,18 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         failures=grouped(
             (named.ids[failure.arm], failure.reason) for failure in state.failures
         ),
-        _factors=_factors(problem, found),
-        _comparer=_pairs(state, found),
+        _factors=_factors(problem, statement),
+        _comparer=_pairs(state, statement),
         _analyzed=partial(example_results, state),
     )
+    # Which selected prompts are dominated follows from the result itself.
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
 
 
-def _factors(problem: Problem, found: Statement | None) -> dict[str, Levels]:
+def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]:
     """For each factor and level, the mean of the candidates of that level in each metric, and its error."""
     candidates, means = problem.candidates, dict[str, Levels]()
-    if candidates is None or found is None or not levels_of(candidates):
+    if candidates is None or statement is None or not levels_of(candidates):
         return means
     for factor, column in zip(
         candidates.factors, zip(*candidates.levels, strict=True), strict=True
@@ -122,9 +127,9 @@ def _factors(problem: Problem, found: Statement | None) -> dict[str, Levels]:
             [[level == own for own in column] for level in levels], dtype=np.float64
         )
         by_metric = [
-            fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in found.fits
+            fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in statement.fits
         ]
-        known = np.atleast_1d((~np.isnan(found.errors)).any(axis=0))
+        known = np.atleast_1d((~np.isnan(statement.errors)).any(axis=0))
         means[factor] = {
             level: {
                 name: (float(mean[i]), float(error[i]) if known[j] else None)
@@ -155,15 +160,17 @@ def compare(
     )
 
 
-def _pairs(state: State, found: Statement | None) -> Pairs:
-    out = (*state.pending.values(), *state.returned)
+def _pairs(state: State, statement: Statement | None) -> Pairs:
+    in_progress = (*state.pending.values(), *state.returned)
+    # Prompts whose examples may depend on scores, so comparisons with them have no
+    # guarantee
     late = (
         range(state.problem.n_arms)
         if ORDER in state.remarks
         else np.flatnonzero(joined_at(state)).tolist()
     )
     return Pairs(
-        state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late,
+        state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
         partial(has_drifted, state),
     )  # fmt: skip
 
@@ -172,7 +179,7 @@ def _notes(
     state: State,
     method: Method,
     selected: list[PromptResult],
-    found: tuple[Check, ...],
+    found_checks: tuple[Check, ...],
     failures: str,
 ) -> tuple[str, ...]:
     notes = [
@@ -184,10 +191,10 @@ def _notes(
         and not state.doubts
         and (isinstance(method, Race) or state.decisions[-1][1].settled)
     ):
-        notes.append(_certainty(state, method, found))
+        notes.append(_certainty(state, method, found_checks))
     # The verdict already has the doubts, and the failures come last
     said = {*state.doubts, " ".join(state.doubts), failures}
-    notes += (warning for warning in warnings(found) if warning not in said)
+    notes += (warning for warning in warnings(found_checks) if warning not in said)
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
         notes.append("All scores are the same so far.")
@@ -216,13 +223,13 @@ def _of_method(state: State, method: Method) -> Iterator[str]:
     yield from method.estimator.remarks(features, state.told > 0)
 
 
-def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
+def _certainty(state: State, method: Method, found_checks: tuple[Check, ...]) -> str:
     """How sure the recorded selection is."""
     if not state.decisions[-1][1].settled:
         return "The budget was spent before the requested confidence was reached."
     if not isinstance(method, Race | Adaptive):
         return f"{type(method).__name__} ended the run before the budget was spent."
-    by_name: dict[str, Check] = {check.name: check for check in found}
+    by_name: dict[str, Check] = {check.name: check for check in found_checks}
     within = f" within {method.tolerance:g}" if method.tolerance else ""
     # A run that stopped early has a confidence
     percent = f"{100 * (method.confidence or 0.0):g}%"
@@ -288,33 +295,33 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
 def _prompt_results(
     state: State,
     named: Prompts,
-    found: Statement | None,
-    likely: Chances | None,
+    statement: Statement | None,
+    of_arms: Chances | None,
 ) -> list[PromptResult]:
     """An entry for each prompt, with the posterior's estimates whatever the method is."""
     problem, metrics = state.problem, state.problem.goal.columns
     n_arms = problem.n_arms
-    estimates = _estimates(state, found)
+    estimates = _estimates(state, statement)
     p_best: Sequence[float | None] = [None] * n_arms
     p_feasible: Sequence[float | None] = [None] * n_arms
     feasible: Sequence[bool | None] = [None] * n_arms
-    if likely is not None:
-        p_best = likely.p_best.tolist()
-        if likely.p_feasible is not None and likely.taken is not None:
-            p_feasible, feasible = likely.p_feasible.tolist(), likely.taken.tolist()
+    if of_arms is not None:
+        p_best = of_arms.p_best.tolist()
+        if of_arms.p_feasible is not None and of_arms.taken is not None:
+            p_feasible, feasible = of_arms.p_feasible.tolist(), of_arms.taken.tolist()
     evaluations = state.told if problem.repeats > 1 else state.current_tally().counts
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if (
         problem.segments is not None
-        and found is not None
-        and found.in_segments is not None
+        and statement is not None
+        and statement.in_segments is not None
     ):
         lows, highs = np.array(
             [limits or (-np.inf, np.inf) for limits in limits_of(state)]
         ).T
-        in_segments = np.clip(found.in_segments[0], lows[:, None], highs[:, None])
+        in_segments = np.clip(statement.in_segments[0], lows[:, None], highs[:, None])
         segments = _by_segment(
-            problem.segments.names, metrics, in_segments, found.in_segments[1]
+            problem.segments.names, metrics, in_segments, statement.in_segments[1]
         )
     entries = []
     for arm, text in enumerate(named.texts):
@@ -341,7 +348,9 @@ def _prompt_results(
     return entries
 
 
-def _estimates(state: State, found: Statement | None) -> list[list[list[float | None]]]:
+def _estimates(
+    state: State, statement: Statement | None
+) -> list[list[list[float | None]]]:
     """Means and standard errors of each arm, in the order of the columns. None where the scores support no number.
 
     The model has no range, so its numbers are kept within what the scores allow:
@@ -353,9 +362,9 @@ def _estimates(state: State, found: Statement | None) -> list[list[list[float | 
     - An error that is only an error of rounding is 0.
     """
     scores, goal = state.history.scores(), state.problem.goal
-    if found is None:
+    if statement is None:
         return [[[None] * len(goal.columns)] * 2] * state.problem.n_arms
-    means, errors = found.means.copy(), found.errors.copy()
+    means, errors = statement.means.copy(), statement.errors.copy()
     for j, limits in enumerate(limits_of(state)):
         if limits is not None:
             means[:, j] = np.clip(means[:, j], *limits)

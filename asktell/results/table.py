@@ -128,6 +128,7 @@ def _estimates(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
 
 def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
     """Per metric that the goal judges by segment: the estimate in the worst segment, and its label."""
+    # The texts only: the numbers are in `PromptResult.segments`, for each segment.
     for column in goal.by_segment:
         metric = goal.columns[column]
         worst_of: Callable[..., Any] = max if metric in goal.minimized else min

@@ -36,7 +36,7 @@ _COVERED = 0.95
 _LIKELY = 0.5
 # Probability that some prompt satisfies every constraint: below it, the verdict is
 # "none"
-_NONE = 0.05
+_NO_PROMPT = 0.05
 _FEWEST_EXAMPLES = 4  # before the verdict can be "none"
 # Probability of being in the Pareto set from which a prompt that is not selected is a
 # contender
@@ -60,9 +60,8 @@ _SET_DRAWS, _SET_ARMS = 64, 300
 _MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
-_LEAST_SHOWN = (
-    0.1  # of the tolerance: the smallest expected loss of equal prompts in a sentence
-)
+# Of the tolerance: the smallest expected loss of equal prompts in a sentence
+_LEAST_SHOWN = 0.1
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class Chances(NamedTuple):
     taken: Mask | None
 
 
-def chances(state: State, stated: Statement) -> Chances | None:
+def chances(state: State, statement: Statement) -> Chances | None:
     """The chances of all prompts. A failed or retired prompt has the probability 0 of being the best.
 
     None if there is not enough data for probabilities: after a single evaluation or,
@@ -174,51 +173,54 @@ def chances(state: State, stated: Statement) -> Chances | None:
     differ.
     """
     alive, goal = _alive(state), state.problem.goal
-    if stated.is_guess or (goal.is_constrained and stated.n_seen < 2):
+    if statement.is_guess or (goal.is_constrained and statement.n_seen < 2):
         return None
-    p_best = _shares(stated.values, goal, alive).mean(axis=0)
+    # P(best): the share of the draws in which a prompt is the best feasible one
+    p_best = _shares(statement.values, goal, alive).mean(axis=0)
     if not goal.is_constrained:
         return Chances(p_best, None, None)
+    # An arm that always satisfied a bound at an end of the scale counts as feasible. Its
+    # mean, shrunk to the others', is on the far side of the bound in most draws.
     n = len(goal.objectives)
-    taken = ((stated.values[:, :, n:] >= 0) | stated.kept).all(axis=2).mean(
+    taken = ((statement.values[:, :, n:] >= 0) | statement.kept).all(axis=2).mean(
         axis=0
     ) >= _LIKELY
-    return Chances(p_best, membership.feasible(stated.values, n).mean(axis=0), taken)
+    return Chances(p_best, membership.feasible(statement.values, n).mean(axis=0), taken)
 
 
-def members(state: State, stated: Statement) -> Masks:
+def members(state: State, statement: Statement) -> Masks:
     """(S, K): the Pareto set of each draw."""
-    return _shares(stated.values, state.problem.goal, _alive(state)) > 0.0
+    return _shares(statement.values, state.problem.goal, _alive(state)) > 0.0
 
 
 def judge(
     state: State,
-    stated: Statement | None,
-    likely: Chances | None,
+    statement: Statement | None,
+    of_arms: Chances | None,
     answer: Sequence[int],
     ids: Sequence[str | int],
     tolerance: float = 0.0,
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
-    `stated` is None if nothing was recorded. `likely` is None if there is not enough
+    `statement` is None if nothing was recorded. `of_arms` is None if there is not enough
     data for probabilities. `tolerance`: a loss of a single best prompt that does not
     matter, in the objective's units. 0 stands for 1% of the objective's range. Without
     a range, it is 1% of the larger of the spread of the means and the standard
     deviation of the scores.
     """
     one_example = (
-        stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
+        statement is not None and statement.n_seen < 2 and state.problem.n_examples != 1
     )
-    if stated is None or likely is None or not answer or one_example:
-        return _undecided(state, stated, answer, ids)
+    if statement is None or of_arms is None or not answer or one_example:
+        return _undecided(state, statement, answer, ids)
     which = _OfSet if isinstance(state.problem.goal, ParetoSet) else _OfBest
-    return which(state, stated, likely, np.array(answer), ids, tolerance).verdict()
+    return which(state, statement, of_arms, np.array(answer), ids, tolerance).verdict()
 
 
 def _undecided(
     state: State,
-    stated: Statement | None,
+    statement: Statement | None,
     answer: Sequence[int],
     ids: Sequence[str | int],
 ) -> Verdict:
@@ -229,11 +231,11 @@ def _undecided(
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
     action, best = NONE, None
     sentence = "No prompt has been evaluated successfully yet."
-    if stated is not None and answer:
+    if statement is not None and answer:
         action = GO_ON
         if not isinstance(state.problem.goal, ParetoSet):
             best = ids[answer[0]]
-        few = "evaluation" if stated.is_guess else "example"
+        few = "evaluation" if statement.is_guess else "example"
         sentence = (
             f"Keep evaluating: one {few} is not enough to estimate a probability."
         )
@@ -246,23 +248,25 @@ class _Judge(ABC):
     def __init__(
         self,
         state: State,
-        stated: Statement,
-        likely: Chances,
+        statement: Statement,
+        of_arms: Chances,
         answer: Indices,
         ids: Sequence[str | int],
         tolerance: float,
     ) -> None:
-        self.state, self.stated, self.chances = state, stated, likely
+        self.state, self.statement, self.chances = state, statement, of_arms
         self.answer, self.ids = answer, ids
         self.goal, self.alive = state.problem.goal, _alive(state)
         self.first = int(answer[0])
         # Without constraints, every prompt that neither failed nor was retired is feasible
         self.p_some, self.p_feasible = 1.0, None
         if self.goal.is_constrained:
-            satisfied = membership.feasible(stated.values, len(self.goal.objectives))
+            satisfied = membership.feasible(statement.values, len(self.goal.objectives))
             self.p_some = float((satisfied & self.alive).any(axis=1).mean())
             self.p_feasible = float(satisfied[:, answer].all(axis=1).mean())
-        self.values = self.truths(stated.values)
+        # Losses need fewer draws than probabilities, and are computed many times.
+        self.values = self.truths(statement.values)
+        # (S, K): the selection is the same in all draws, but those of the outlook differ.
         self.held = np.zeros(self.values.shape[:2], dtype=bool)
         self.held[:, answer] = True
         losses = self.losses(self.held)
@@ -305,7 +309,7 @@ class _Judge(ABC):
     def verdict(self) -> Verdict:
         """The verdict."""
 
-    def _stated(
+    def _verdict(
         self,
         action: str,
         sentence: str,
@@ -331,7 +335,9 @@ class _Judge(ABC):
             self.chances.taken[self.alive].any()
         )
         return (
-            self.p_some < _NONE and not kept and self.stated.n_seen >= _FEWEST_EXAMPLES
+            self.p_some < _NO_PROMPT
+            and not kept
+            and self.statement.n_seen >= _FEWEST_EXAMPLES
         )
 
     @property
@@ -345,7 +351,7 @@ class _Judge(ABC):
     # The outlook
 
     @cached_property
-    def room(self) -> Vector:
+    def n_left(self) -> Vector:
         """(K,) remaining evaluations of each prompt, infinite without a fixed set of examples."""
         problem = self.state.problem
         most = (
@@ -357,7 +363,8 @@ class _Judge(ABC):
 
     def _outlook(self) -> tuple[Outlook, ...]:
         problem, spent = self.state.problem, max(1, len(self.state.history))
-        room, left = self.room, float(self.room.sum())
+        n_left, left = self.n_left, float(self.n_left.sum())
+        # All that remain are the last forecast, if the examples have an end.
         wanted = [
             float(round(part * spent)) for part in _MORE if round(part * spent) < left
         ]
@@ -365,23 +372,23 @@ class _Judge(ABC):
         new_examples = (
             np.inf
             if problem.n_examples is None
-            else float(problem.n_examples - self.stated.n_seen)
+            else float(problem.n_examples - self.statement.n_seen)
         )
         p_last, last, found = self.p_hit, self.loss, []
         for n in wanted:
-            first = _allotted(n / _STAGES, self.interest, room)
+            first = _allotted(n / _STAGES, self.interest, n_left)
             predicted = self._predicted(
                 first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES)
             )
             held = self.chosen(predicted)
             p_best, loss = self.hits(held), float(self.losses(held).mean())
-            # More scores never do harm
+            # More scores never do harm, so a forecast that is worse is Monte Carlo error.
             p_last = None if p_best is None or p_last is None else max(p_best, p_last)
             last = min(loss, last)
             costs = self.state.costs
             price = None
             if costs.pool.total:
-                per_arm = _allotted(n, self.interest, room)
+                per_arm = _allotted(n, self.interest, n_left)
                 price = float(per_arm @ costs.expected_all(len(per_arm)))
             found.append(Outlook(int(n), price, p_last, last))
         return tuple(found)
@@ -395,6 +402,7 @@ class _Judge(ABC):
         level itself becomes known with the number of new examples.
         """
         example, residual = self._variances()
+        # The same random numbers for each forecast, so that forecasts differ less by chance
         rng = np.random.default_rng(
             [self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)]
         )
@@ -421,7 +429,10 @@ class _Judge(ABC):
         weight = (
             goal.values(unit, goal.offsets) - goal.values(zero, goal.offsets)
         ) ** 2
-        example, residual = self.stated.example @ weight, self.stated.residual @ weight
+        example, residual = (
+            self.statement.example @ weight,
+            self.statement.residual @ weight,
+        )
         # Columns of which the worst counts share the evaluations.
         return example, residual * [len(columns) for columns in goal.worst_of]
 
@@ -496,7 +507,7 @@ class _Judge(ABC):
             f"The prompt most likely to satisfy {self.constraints} is {self.name(likeliest)}, with "
             f"{in_percent(float(p_feasible[likeliest]))} probability."
         )
-        if not self.room.any():
+        if not self.n_left.any():
             return f"{what} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
         then = self.worthwhile
         return f"Keep evaluating. {what}{'' if then is None else f' {self.gain(then)}'}"
@@ -583,7 +594,7 @@ class _OfBest(_Judge):
         least = np.partition(merits, merits.shape[1] - n, axis=1)[
             :, [merits.shape[1] - n]
         ]
-        leading = (merits >= least) & (self.room > 0)
+        leading = (merits >= least) & (self.n_left > 0)
         return np.asarray(leading / np.maximum(leading.sum(axis=1, keepdims=True), 1))
 
     def least_loss(self) -> float:
@@ -607,7 +618,7 @@ class _OfBest(_Judge):
 
     def verdict(self) -> Verdict:
         action, likely = self._action(), self._likely[1]
-        return self._stated(
+        return self._verdict(
             action,
             self._sentence(action),
             self._contenders(),
@@ -623,6 +634,7 @@ class _OfBest(_Judge):
     def _likely(self) -> tuple[list[int], Vector]:
         """The prompts that are most likely the best, or closest to feasible if no prompt is, and all probabilities."""
         p_best = self.chances.p_best
+        # Hardly any draw has a feasible prompt. Then the prompt that violates least counts.
         if self.none_is_feasible:
             p_best = self.chosen(self.values).mean(axis=0)
         order = np.argsort(-p_best, kind="stable")
@@ -664,6 +676,7 @@ class _OfBest(_Judge):
         return (contenders, most) if are_equal else ([], 0.0)
 
     def _action(self) -> str:
+        # Constraints come before the objective.
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
@@ -754,7 +767,7 @@ class _OfSet(_Judge):
         return np.asarray(p * (1.0 - p))
 
     def leaders(self, predicted: Draws, n: int) -> Matrix:
-        interest = np.where(self.room > 0, self.interest, 0.0)
+        interest = np.where(self.n_left > 0, self.interest, 0.0)
         share = interest / max(float(interest.sum()), 1e-300)
         return np.broadcast_to(share, predicted.shape[:2])
 
@@ -775,7 +788,7 @@ class _OfSet(_Judge):
             *self.answer.tolist(),
             *(arm for arm in others if arm not in self.answer),
         ]
-        return self._stated(
+        return self._verdict(
             action, self._sentence(action, contenders), contenders, p_in, answer=None
         )
 
@@ -854,15 +867,16 @@ def _effective(weights: Vector) -> int:
     return round(float(weights.sum()) ** 2 / squares) if squares > 0 else len(weights)
 
 
-def _allotted(n: float, interest: Vector, room: Vector) -> Vector:
-    """(K,) n evaluations divided by the weights `interest`, at most `room` for each prompt."""
-    found, left = np.zeros(len(room)), min(n, float(room.sum()))
-    weights = np.where(room > 0, np.maximum(interest, 1e-6), 0.0)
+def _allotted(n: float, interest: Vector, most: Vector) -> Vector:
+    """(K,) n evaluations divided by the weights `interest`, at most `most` for each prompt."""
+    found, left = np.zeros(len(most)), min(n, float(most.sum()))
+    weights = np.where(most > 0, np.maximum(interest, 1e-6), 0.0)
+    # What a full prompt cannot take is divided among the others, in the next turn.
     while left > 1e-9 and weights.any():
-        share = np.minimum(left * weights / weights.sum(), room - found)
+        share = np.minimum(left * weights / weights.sum(), most - found)
         found += share
         left -= float(share.sum())
-        weights = np.where(room - found > 1e-9, weights, 0.0)
+        weights = np.where(most - found > 1e-9, weights, 0.0)
     return found
 
 

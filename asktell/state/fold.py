@@ -188,6 +188,7 @@ def _asked(state: State, event: events.Asked) -> State:
     """Make an evaluation pending: the first that was returned, or else the next of the plan."""
     pull = Pull(event.trial, event.arm, event.example)
     pending = state.pending.set(event.trial, pull)
+    # A released trial keeps its old id, which is no new one.
     asked = max(state.asked, event.trial + 1)
     if state.problem.allowance.cost is not None and state.costs.pool.n:
         # The reserve is kept until costs change, so that n asks in a row take O(n)
@@ -207,9 +208,9 @@ def _asked(state: State, event: events.Asked) -> State:
 
 def _told(state: State, event: events.Told) -> State:
     """Record the scores of a trial, even if its arm was eliminated meanwhile."""
-    pull, rest = _close(state, event.trial)
+    pull, closed = _close(state, event.trial)
     return state._replace(
-        **rest,
+        **closed,
         history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
         spent=state.spent + 1,
         cost=state.cost + (event.cost or 0.0),
@@ -219,8 +220,8 @@ def _told(state: State, event: events.Told) -> State:
 
 def _released(state: State, event: events.Released) -> State:
     """Return a trial, which is assigned again unless its arm was eliminated."""
-    pull, rest = _close(state, event.trial)
-    state = state._replace(**rest)
+    pull, closed = _close(state, event.trial)
+    state = state._replace(**closed)
     if pull.arm in state.left:
         return state
     return state._replace(returned=state.returned.append(pull))
@@ -231,16 +232,17 @@ def _failed(state: State, event: events.Failed) -> State:
 
     With `failure_scores`, a failure counts as these scores instead.
     """
-    pull, rest = _close(state, event.trial)
+    pull, closed = _close(state, event.trial)
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
-        **rest,
+        **closed,
         failures=state.failures.append(
             events.Failure(event.trial, arm, pull.example, event.reason)
         ),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
+    # Failures that count as scores use the budget, as scores do.
     if scores is not None:
         history = state.history.append(event.trial, arm, pull.example, scores)
         return state._replace(history=history, spent=state.spent + 1)
@@ -279,12 +281,13 @@ def _observed(state: State, event: events.Observed) -> State:
     )
     if example is None or state.problem.population is None or arm in state.left:
         return state
-    # An evaluation of the cell that is in progress stays.
+    # An evaluation of the cell that is in progress stays: it may be paid for already.
     planned = zip(
         state.plan_arms[state.position :],
         state.plan_examples[state.position :],
         strict=True,
     )
+    # `i` is the index of the cell in the plan, and later in the queue.
     i = next(
         (i for i, cell in enumerate(planned, state.position) if cell == (arm, example)),
         None,
@@ -315,6 +318,8 @@ def _decided(state: State, event: events.Decided) -> State:
     the order.
     """
     rows = len(state.history)
+    # Rows never change. So unless cells are scored several times, later tallies only
+    # add the rows that come after these.
     state = state._replace(
         tally=state.next_tally(),
         tallied=rows,
@@ -322,6 +327,7 @@ def _decided(state: State, event: events.Decided) -> State:
         reopened=False,
     )
     state = _leave(state, event.departures, event.round)
+    # Pending trials stay, since their scores are paid for and will be recorded.
     if event.finished:
         return state._replace(
             plan_arms=(), plan_examples=(), position=0, returned=Queue()
@@ -366,6 +372,7 @@ def _grown(state: State, event: events.Growth) -> State:
         draws=np.concatenate((state.draws, np.zeros(n_more, dtype=np.int64))),
         tally=state.tally.wider(n_more),
     )
+    # `departed` has the departure of a retired arm. Only its plan is left to drop.
     if isinstance(event, events.Retired):
         return _without(state, {event.arm})
     # An arm that is back may have failed too often meanwhile.
@@ -411,6 +418,7 @@ def plan(
     usual = (
         ~np.isin(arms, list(observed)) if observed else np.ones(len(arms), dtype=bool)
     )
+    # The usual arms take the order of examples from where they stopped.
     examples[usual] = state.problem.draw(
         arms[usual], (state.drawn()[arms] + nth)[usual]
     )
@@ -455,8 +463,10 @@ def _without(state: State, gone: set[int]) -> State:
 def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
     """Remove a trial from the pending trials, or from the returned trials.
 
-    Returns its evaluation, and the new values of the fields of `State` that change.
+    Returns its evaluation, and the new values of the fields of `State` that change. So
+    the caller can change all fields in one copy of the state.
     """
+    # The reserve was for the trials that were pending until now.
     pull = state.pending.get(trial)
     if pull is not None:
         return pull, {"reserve": None, "pending": state.pending.delete(trial)}
@@ -470,6 +480,8 @@ def _next_example(state: State, arm: int) -> Pull | None:
     if state.is_exhausted(arm):
         return None
     observed = observed_examples(state, arm).get(arm)
+    # With observed examples, the number of draws is no place in the order any more. So
+    # the used and the planned examples are counted one by one.
     if observed is not None:
         ahead = range(state.position, len(state.plan_arms))
         observed.update(

@@ -45,6 +45,7 @@ def departed(
     if reopening:
         last = decisions[-1][1]
         for departure in last.departures:
+            # An arm that was retired since, or failed too often, stays out.
             if departure.status in (ACCEPTED, REJECTED) and left.get(departure.arm) == (
                 last.round,
                 departure,
@@ -69,6 +70,7 @@ def told_departures(
     for number in range(len(decisions) + 1):
         last = decisions[number - 1][1] if number else None
         reopened = False
+        # The growth between the last decision and the next one
         while waiting and waiting[-1].decisions == number:
             event = waiting.pop().event
             reopening = reopens(
@@ -251,6 +253,7 @@ def is_new(state: State, event: Retired | Extended) -> bool:
     if known is None:
         check_growth(state, event)
         return True
+    # Retiring the same prompt for another reason is the same request.
     check_again(
         event.key,
         known[1].arm == event.arm if isinstance(event, Retired) else known[1] == event,
@@ -307,6 +310,7 @@ def check_key(key: str | None) -> str | None:
 def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
     """True if one of the prompts in a request exists already, with its own id."""
     arm = None if isinstance(came.ids, range) else prompts.with_id(came.ids[number])
+    # Positions identify no prompt, so texts without ids are always new.
     if arm is None or prompts.texts[arm] != came.texts[number]:
         return False
     known, new = prompts.candidates, came.candidates

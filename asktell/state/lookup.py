@@ -30,6 +30,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
         UnknownTrialError: the trial belongs to another prompt or example, or the prompt
             has no pending trial.
     """
+    # The usual case, a trial from `ask`, needs no parsing.
     found = (
         trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
     )
@@ -41,6 +42,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     arm = prompts.find(found)
     if arm is None:
         raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
+    # A released trial may still be told: its worker was only late.
     out = [id_ for id_, pull in state.pending.items() if pull.arm == arm]
     out += [
         pull.trial
@@ -90,6 +92,7 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
         UnknownTrialError: the trial has no scores.
         ConflictingTellError: other scores were recorded.
     """
+    # With `on_failure` as scores, a failed trial has scores that were never told.
     told = state.history.scores_of(trial)
     if told is None or trial in state.failures:
         raise not_out(state, trial)

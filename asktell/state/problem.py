@@ -117,6 +117,7 @@ class Problem:
     @cached_property
     def order(self) -> Int[Ints, " examples"]:
         """The shared order of the examples. Added examples follow the existing examples."""
+        # One order for each extension, so that no example changes its place.
         first = (self.n_examples or 0) - sum(self.joined_examples)
         order = counters.permutation(self.seed, "example order", first)
         for number, n in enumerate(self.joined_examples, start=1):
@@ -220,6 +221,7 @@ class Problem:
             self.profile.shape(metric, self.examples.ids)
             for metric in self.goal.metrics
         )
+        # Shares of a quantile and the failure rate have no profile.
         return told + (None,) * (len(self.goal.columns) - len(told))
 
     @cached_property
@@ -228,6 +230,7 @@ class Problem:
         known = [shape.tells for shape in self.shapes if shape is not None]
         if not known:
             return None
+        # A metric without a profile counts 1 for each example.
         return np.asarray(
             (np.sum(known, axis=0) + len(self.shapes) - len(known)) / len(self.shapes)
         )
@@ -266,6 +269,7 @@ class Problem:
         if self.n_examples is None:
             return np.full(len(arms), -1, dtype=np.int64)
         if self.sampling == "shared":
+            # After the last example, repeats begin with the first one.
             return self.order[nth % len(self.order)]
         return counters.integers(self.seed, "example", self.n_examples, arms, nth)
 
@@ -307,6 +311,7 @@ def grown(problem: Problem, event: object) -> Problem:
         )
     else:
         return problem
+    # A limit on cost alone allows all evaluations that exist, now more than before.
     if problem.is_bound_by_cost_alone:
         budget = most_evaluations(
             larger.n_arms, larger.n_examples, larger.sampling, larger.repeats

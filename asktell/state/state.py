@@ -121,7 +121,7 @@ class State(NamedTuple):
 
     @property
     def seen(self) -> Problem:
-        """The problem, with noisy scores if repeats differed, and without noise if enough repeats agreed."""
+        """The problem as the repeats so far show it: with noise if some differed, without if enough agreed."""
         problem = self.problem
         # Without observations, no cell was scored twice.
         if problem.repeats > 1 or problem.differs or len(self.history) == self.spent:
@@ -146,6 +146,8 @@ class State(NamedTuple):
     @property
     def may_decide(self) -> bool:
         """True if a decision can come next: no evaluation is left to assign, or the rest may cost too much."""
+        # While a trial is pending, it may turn out cheaper than expected, so that the
+        # budget of cost allows the rest of the plan after all.
         has_limit = self.problem.allowance.cost is not None
         return (
             self.plan_is_empty or (has_limit and not self.pending)
@@ -190,7 +192,7 @@ class State(NamedTuple):
 
     @property
     def told(self) -> Int[Ints, " arms"]:
-        """The number of recorded scores of each arm."""
+        """The number of recorded scores of each arm, observed scores included."""
         return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
 
     def no_rivals(self) -> list[int]:
@@ -292,6 +294,7 @@ class State(NamedTuple):
         """
         rows = slice(None) if observed else self.history.trials() >= 0
         n, missing = self.problem.n_examples or 1, self.missing
+        # A returned trial will be asked again, so its cell is in use.
         more = [
             (p.arm, p.example)
             for p in (*self.pending.values(), *self.returned)
@@ -304,6 +307,7 @@ class State(NamedTuple):
         examples = np.concatenate(
             (self.history.examples()[rows], missing.pulls.examples(), extra[:, 1])
         )
+        # A score without an example uses no cell.
         real = examples >= 0
         cells, asks = counted(arms[real] * n + examples[real])
         return cells // n, cells % n, asks
@@ -371,6 +375,7 @@ class State(NamedTuple):
             tally = before.plus(*self.history.in_asked_order(n_before))
         if self.problem.population is None or len(self.history) == self.spent:
             return tally
+        # Counted apart, since they are no part of a mean over the given examples
         outside = self.history.arms(start)[self.history.examples(start) < 0]
         return replace(tally, outside=np.bincount(outside, minlength=n_arms))
 
@@ -391,6 +396,7 @@ class State(NamedTuple):
 
     def capacity(self) -> Int[Ints, " arms"]:
         """The number of evaluations that each arm has left, practically unlimited unless examples are shared."""
+        # Unlimited is far below the largest integer, so that sums do not overflow.
         most = self.problem.most_pulls
         free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
         if most is not None:
