@@ -167,7 +167,7 @@ def test_other_scores_told_for_the_same_trial_are_an_error_that_shows_both() -> 
     with pytest.raises(ConflictingTellError) as error:
         selector.tell(trial, [0.5, 0.0])
     assert (
-        "Trial 0 was told {'a': 0.5, 'b': 1.0} before, and now {'a': 0.5, 'b': 0.0}"
+        "Trial 0 has the recorded scores {'a': 0.5, 'b': 1.0}. Got the different scores {'a': 0.5, 'b': 0.0}"
         in str(error.value)
     )
 

@@ -120,7 +120,7 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     ({"on_failure": 0.0}, InvalidArgumentError, "Got 0.0"),
     ({"on_failure": None}, InvalidArgumentError, "Got None"),
     ({"on_failure": [0.0, 0.0]}, InvalidArgumentError, "Got [0.0, 0.0]"),
-    ({"on_failure": {"a": 0.0}}, InvalidArgumentError, "missing: ['b']"),
+    ({"on_failure": {"a": 0.0}}, InvalidArgumentError, "Missing: ['b']"),
     (
         {"on_failure": {"a": 0.0, "b": NAN}},
         InvalidArgumentError,
@@ -169,9 +169,9 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     ({"features": [[NAN], [1], [2]]}, InvalidArgumentError, "features must be finite"),
     ({"features": [[None], [1], [2]]}, InvalidArgumentError, "features must be"),
     ({"features": "abc"}, InvalidArgumentError, "features must be"),
-    ({"method": "best"}, InvalidArgumentError, "got 'best'"),
-    ({"method": None}, InvalidArgumentError, "got None"),
-    ({"method": ["csr"]}, InvalidArgumentError, "got ['csr']"),
+    ({"method": "best"}, InvalidArgumentError, "Got 'best'"),
+    ({"method": None}, InvalidArgumentError, "Got None"),
+    ({"method": ["csr"]}, InvalidArgumentError, "Got ['csr']"),
     ({"method": asktell.Elimination}, InvalidArgumentError, "method must be one of"),
     (
         {"method": "csr"},
@@ -254,8 +254,8 @@ def test_composition(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"name": "csr-shh"}, "got 'csr-shh'"),
-        ({"name": 3}, "got 3"),
+        ({"name": "csr-shh"}, "Got 'csr-shh'"),
+        ({"name": 3}, "Got 3"),
         ({"schedule": "tight"}, "one of ['default', 'published'], got 'tight'"),
         ({"data": "all"}, "got 'all'"),
     ],
@@ -327,7 +327,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (
         lambda s: s.tell(0, [1, 1]),
         ConflictingTellError,
-        "Trial 0 was told {'a': 0.5, 'b': 0.25} before",
+        "Trial 0 has the recorded scores {'a': 0.5, 'b': 0.25}",
     ),
     (
         lambda s: s.tell("gamma", [1, 1]),
@@ -345,7 +345,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(1, [1]), InvalidScoresError, "1 scores, expected 2"),
     (lambda s: s.tell(1, [1, NAN]), InvalidScoresError, "'b' must be finite. Got nan"),
     (lambda s: s.tell(1, [INF, 1]), InvalidScoresError, "'a' must be finite. Got inf"),
-    (lambda s: s.tell(1, {"a": 1}), InvalidScoresError, "missing: ['b']"),
+    (lambda s: s.tell(1, {"a": 1}), InvalidScoresError, "Missing: ['b']"),
     (
         lambda s: s.tell(1, {"a": 1, "b": "1"}),
         InvalidScoresError,
@@ -371,7 +371,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (
         lambda s: s.observe("delta", [1, 1]),
         InvalidArgumentError,
-        "no prompt 'delta'. Name one by its text, or its id: 'x'",
+        "no prompt 'delta'. Give its text or its id. The ids are 'x'",
     ),
     # The ids are x, y, z
     (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),

@@ -102,8 +102,8 @@ def preset(
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
             f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, a composed asktell.Elimination, or a "
-            f"subclass of asktell.extend.AbstractMethod; "
-            f"got {short(name)}{nearest(name, METHODS)}."
+            f"subclass of asktell.extend.AbstractMethod. "
+            f"Got {short(name)}{nearest(name, METHODS)}."
         )
     if name in _WHOLE:
         return _WHOLE[name]()

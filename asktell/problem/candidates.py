@@ -534,4 +534,4 @@ class Prompts:
 
     def unknown(self, prompt: object) -> str:
         """The error message for an unknown prompt."""
-        return f"There is no prompt {short(prompt)}. Name one by its text, or its id: {some(list(self.ids))}."
+        return f"There is no prompt {short(prompt)}. Give its text or its id. The ids are {some(list(self.ids))}."

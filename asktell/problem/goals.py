@@ -786,7 +786,8 @@ def _objective(objective: str | Objective) -> Objective:
     if isinstance(objective, str):
         return Objective(objective)
     raise InvalidArgumentError(
-        f'An objective must be a metric\'s name or asktell.minimize("name"), got {short(objective)}.'
+        f'An objective must be a metric\'s name or asktell.minimize("name"), got {short(objective)}. '
+        "Pass several objectives as separate arguments."
     )
 
 
@@ -957,9 +958,9 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
             others = [name for name in scores if name not in metrics]
             got = ""
             if others:
-                got = f", got [{some(others)}]{nearest(others[0], missing)}"
+                got = f" Got [{some(others)}]{nearest(others[0], missing)}."
             raise InvalidScoresError(
-                f"Scores must have the metrics {list(metrics)}, missing: {missing}{got}."
+                f"Scores must have the metrics {list(metrics)}. Missing: {missing}.{got}"
             )
         return [scores[name] for name in metrics]
     if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
@@ -973,8 +974,8 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
         return [scores]
     bare = ", or a number" if len(metrics) == 1 else ""
     raise InvalidScoresError(
-        f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}, "
-        f"got {short(scores)} ({type(scores).__name__})."
+        f"Got the scores {short(scores)} ({type(scores).__name__}). Pass a mapping from metric to number, or a "
+        f"sequence in the order {list(metrics)}{bare}."
     )
 
 

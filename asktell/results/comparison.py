@@ -75,8 +75,11 @@ class Noise:
             return f"{found} It is not known how often two runs of the same candidate would differ."
         if self.share == 0.0:
             return f"{found} Repeated evaluations do not differ."
-        noise = f"With the measured noise of {100 * (self.share or 0.0):.2g}%"
-        return f"{found} {noise}, two runs of the same candidate would differ on about {self.expected:,.0f}."
+        rate = f"{100 * (self.share or 0.0):.2g}%"
+        return (
+            f"{found} With the measured noise, two runs of the same candidate would differ on about "
+            f"{self.expected:,.0f} of {self.examples:,} examples ({rate})."
+        )
 
 
 _Changes: TypeAlias = Callable[[str], Flips | None]
@@ -320,9 +323,10 @@ class Comparison:
             )
         if not difference.pairs:
             return ", ".join([*parts, "no common examples"])
+        # Not "5 of 20 common examples": 20 is the number of all examples
         of = "" if self.examples is None else f" of {self.examples}"
-        plural = "" if (self.examples or difference.pairs) == 1 else "s"
-        parts.append(f"on {difference.pairs}{of} common example{plural}")
+        plural = "" if difference.pairs == 1 else "s"
+        parts.append(f"on {difference.pairs} common example{plural}{of}")
         if not has_interval:
             parts.append("too few for an interval")
         return ", ".join(parts)

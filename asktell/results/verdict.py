@@ -518,7 +518,7 @@ class _Judge(ABC):
         gains = []
         if self.number(then.loss) != self.number(self.loss):
             gains.append(
-                f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}"
+                f"lower the {self.lost} from {self.number(self.loss)} to {self.number(then.loss)}"
             )
         if (
             then.p_best is not None
@@ -543,8 +543,13 @@ class _Judge(ABC):
         for n in (max(1, round(part * given)) for part in _LARGER if self.loss > 0.0):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
             if float(self.losses(held).mean()) <= 0.5 * self.loss:
-                return f"{said} About {n:,} new examples could halve the expected loss."
+                return f"{said} About {n:,} new examples could halve the {self.lost}."
         return said
+
+    @property
+    def lost(self) -> str:
+        """The name of the loss in a sentence."""
+        return "expected loss"
 
     def number(self, loss: float) -> str:
         """A loss with its unit, as text."""
@@ -725,7 +730,7 @@ class _OfBest(_Judge):
             leads = (
                 "leads"
                 if p_best >= self.chances.p_best.max()
-                else "is narrowly ahead in expected quality"
+                else "is slightly ahead on average"
             )
             return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies()} {self.gain(then)}"
         return f"{take} {name}: it is {best}. {loss}{self.satisfies()} {self.no_use(self._contenders())}"
@@ -773,6 +778,10 @@ class _OfSet(_Judge):
 
     def least_loss(self) -> float:
         return _TOLERATED
+
+    @property
+    def lost(self) -> str:
+        return "missing share"
 
     def number(self, loss: float) -> str:
         return in_percent(loss)

@@ -102,7 +102,7 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
             for vector in (told, scores)
         )
         raise ConflictingTellError(
-            f"Trial {trial} was told {before} before, and now {now}. "
+            f"Trial {trial} has the recorded scores {before}. Got the different scores {now}. "
             "A trial is evaluated once. Record further scores of the same prompt with observe()."
         )
 

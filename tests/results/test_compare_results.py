@@ -209,7 +209,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
     [
         (
             ("nobody",),
-            "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'.",
+            "There is no prompt 'nobody'. Give its text or its id. The ids are 'mine', 'b', 'c'.",
         ),
         ((True,), "There is no prompt True"),
         (("b", "b"), "compare() needs two different prompts. Got 'b' twice."),
@@ -312,7 +312,7 @@ def test_the_last_line_is_what_a_person_would_say() -> None:
         ).result()
     )
     assert text.splitlines()[-1].startswith('"b" is probably better than "mine" (')
-    assert text.splitlines()[-1].endswith("on 120 of 300 common examples.")
+    assert text.splitlines()[-1].endswith("on 120 common examples of 300.")
     own = played(
         Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="b"), scores
     ).result()

@@ -74,7 +74,7 @@ def test_an_undecided_difference_has_its_probability() -> None:
     )
     assert said(difference, 300) == (
         'accuracy: "b" is probably better than "mine" (73%), but this is not established: '
-        "difference +0.021, 95% interval -0.15 to +0.169, on 120 of 300 common examples."
+        "difference +0.021, 95% interval -0.15 to +0.169, on 120 common examples of 300."
     )
 
 
@@ -106,7 +106,7 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
     assert (
         said(difference, 60)
-        == 'accuracy: "b" is better than "mine": difference +0.05, on 60 of 60 common examples.'
+        == 'accuracy: "b" is better than "mine": difference +0.05, on 60 common examples of 60.'
     )
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
@@ -252,7 +252,7 @@ def test_few_scores_of_unknown_range_bound_nothing() -> None:
                     False,
                 )
                 assert said(difference, 60).endswith(
-                    f"on {n} of 60 common examples, too few for an interval."
+                    f"on {n} common example{'s' * (n > 1)} of 60, too few for an interval."
                 )
     assert stated[3] <= 5
     assert stated[20] == 50
@@ -329,7 +329,7 @@ def test_repeats_tell_what_broke_from_noise() -> None:
     assert noise is not None
     assert noise.share == pytest.approx(0.23, abs=0.05)
     assert str(noise).startswith(
-        f"{noise.differ} of 127 examples have different scores. With the measured noise of "
+        f"{noise.differ} of 127 examples have different scores. With the measured noise, two runs of "
     )
     turned = asktell.analyze(table_of(12, 4)[::-1], goal, prompts=["b", "a"]).compare(
         "b", "a"
@@ -433,43 +433,43 @@ def difference(
 SENTENCES = {
     "better": (
         difference(0.05, 0.01, 0.09, 0.99, 60, "better"),
-        '"b" is better than "mine": difference +0.05, 95% interval +0.01 to +0.09, on 60 of 100 common examples.',
+        '"b" is better than "mine": difference +0.05, 95% interval +0.01 to +0.09, on 60 common examples of 100.',
     ),
     "worse": (
         difference(-0.05, -0.09, -0.01, 0.01, 60, "worse"),
-        '"b" is worse than "mine": difference -0.05, 95% interval -0.09 to -0.01, on 60 of 100 common examples.',
+        '"b" is worse than "mine": difference -0.05, 95% interval -0.09 to -0.01, on 60 common examples of 100.',
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
-        '"b" is better than "mine": difference +0.05, on 100 of 100 common examples.',
+        '"b" is better than "mine": difference +0.05, on 100 common examples of 100.',
     ),
     "equal": (
         difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
-        '"b" and "mine" are equal within 0.1: difference 0, on 100 of 100 common examples.',
+        '"b" and "mine" are equal within 0.1: difference 0, on 100 common examples of 100.',
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
         '"b" is probably better than "mine" (92%), but this is not established: difference +0.02, '
-        "95% interval -0.03 to +0.07, on 14 of 100 common examples.",
+        "95% interval -0.03 to +0.07, on 14 common examples of 100.",
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
         '"b" is probably worse than "mine" (over 99%), but this is not established: difference +0.02, '
-        "95% interval -0.03 to +0.07, on 14 of 100 common examples.",
+        "95% interval -0.03 to +0.07, on 14 common examples of 100.",
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
-        '"b" and "mine" are equal so far: difference 0, 95% interval -0.03 to +0.03, on 14 of 100 common examples.',
+        '"b" and "mine" are equal so far: difference 0, 95% interval -0.03 to +0.03, on 14 common examples of 100.',
     ),
     "not ranked": (
         difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),
         '"b" and "mine" cannot be ranked yet: difference +0.02, 95% interval -0.3 to +0.3, '
-        "on 1 of 100 common examples.",
+        "on 1 common example of 100.",
     ),
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
         '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, '
-        "on 2 of 100 common examples, too few for an interval.",
+        "on 2 common examples of 100, too few for an interval.",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),

@@ -206,7 +206,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {},
         "go on",
-        "Keep evaluating: prompt 6 is narrowly ahead in expected quality and is the best with 24% "
+        "Keep evaluating: prompt 6 is slightly ahead on average and is the best with 24% "
         "probability. 12 more evaluations (cost about 6) are expected to lower the expected loss from 0.096 "
         "right to 0.066 right and raise the probability of selecting the best prompt to 35%.",
     ),
@@ -236,7 +236,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         48,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 1 is narrowly ahead in expected quality and is the best with 21% "
+        "Keep evaluating: prompt 1 is slightly ahead on average and is the best with 21% "
         "probability. It satisfies every constraint with 99% probability. 24 more evaluations (cost about 12)"
         " are expected to lower the expected loss from 0.083 right to 0.056 right and raise the probability "
         "of selecting the best prompt to 33%.",
@@ -311,7 +311,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         "Keep evaluating: these 2 prompts are selected so far. Together they reach about 94% of the "
         "hypervolume of the true Pareto set. 20 more evaluations (cost about 10) are expected to lower the "
-        "expected loss from 6% to 5%.",
+        "missing share from 6% to 5%.",
     ),
     "front of one, keep evaluating": (
         evenly(1, (5, 30, 3)),
@@ -321,7 +321,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         "Keep evaluating: prompt 4 is selected so far. It reaches about 42% of the hypervolume of the true "
         "Pareto set. It satisfies the constraint with 64% probability. 15 more evaluations (cost about 7.5) "
-        "are expected to lower the expected loss from 58% to 24%.",
+        "are expected to lower the missing share from 58% to 24%.",
     ),
     "front under a constraint": (
         trade_offs(0.5),
@@ -340,7 +340,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "take",
         "Choose among these 2 trade-offs. Together they reach about 87% of the hypervolume of the true Pareto"
         " set. More evaluations of these 8 examples would change little. About 64 new examples could halve "
-        "the expected loss.",
+        "the missing share.",
     ),
     "front of one, unlikely": (
         evenly(0, (3, 6, 2)),
@@ -430,7 +430,7 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
             lowered = (
-                r"lower the expected loss from ((?:under )?\d+%) to ((?:under )?\d+%)"
+                r"lower the missing share from ((?:under )?\d+%) to ((?:under )?\d+%)"
             )
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3

@@ -131,16 +131,16 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
         ]
         if len(free) != 1 or less_may_be_better(free[0]):
             raise InvalidArgumentError(
-                f"The metric to optimize is not given. There are {some(metrics)}. Give it by --maximize METRIC or "
-                "--minimize METRIC. Bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
+                f"The metric to optimize is not given. The metrics are {some(metrics)}. Give it by --maximize METRIC "
+                "or --minimize METRIC. Bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
                 f"{_suggested(metrics)}."
             )
         maximize = free
-        why = f"Taken to be better if larger: {free[0]} (otherwise: --minimize {free[0]})."
+        why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."
     for name in (*maximize, *minimize, *at_least, *at_most):
         if name not in metrics:
             raise InvalidArgumentError(
-                f"There is no metric {name!r}{nearest(name, metrics)}. There are {some(metrics)}."
+                f"There is no metric {name!r}{nearest(name, metrics)}. The metrics are {some(metrics)}."
             )
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
     return parse_goal(kind, maximize, minimize, at_least, at_most), why
@@ -213,7 +213,7 @@ def candidate(found: Finished, name: str, flag: str) -> str:
     names = list(found.made)
     if name not in names:
         raise InvalidArgumentError(
-            f"{flag}: there is no candidate {name!r}{nearest(name, names)}. There are {some(names)}."
+            f"{flag}: there is no candidate {name!r}{nearest(name, names)}. The candidates are {some(names)}."
         )
     return name
 

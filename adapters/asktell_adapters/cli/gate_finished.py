@@ -91,8 +91,8 @@ def _unpaired(found: Finished, one: str, other: str) -> list[str]:
     if first == second:
         return []
     return [
-        f"{len(first & second):,} examples have evaluations of both and are compared. Left out are "
-        f'{len(first - second):,} with evaluations of "{one}" alone, and {len(second - first):,} of "{other}" alone.'
+        f"Only examples with evaluations of both candidates are compared: {len(first & second):,}. Left out: "
+        f'{len(first - second):,} with evaluations of "{one}" alone, {len(second - first):,} of "{other}" alone.'
     ]
 
 

@@ -306,7 +306,7 @@ class Ruling:
             if self.result.inputs == "given"
             else "on unseen inputs"
         )
-        return f"{self._names[0]} is the better one {where} with probability {stated}."
+        return f"{self._names[0]} is better {where} with {stated} probability."
 
     def lines(self) -> Iterator[str]:
         """The ruling as printed lines, the verdict last."""

@@ -34,7 +34,7 @@ def wide(skills: dict[str, float], n: int = 200, name: str = "wide.csv") -> None
 def test_several_metrics_are_listed_and_no_goal_is_guessed() -> None:
     said = cli("analyze r.csv", code=2).err
     assert (
-        "There are 'accuracy', 'cost'. Give it by --maximize METRIC or --minimize METRIC"
+        "The metrics are 'accuracy', 'cost'. Give it by --maximize METRIC or --minimize METRIC"
         in said
     )
     assert "For example: --maximize accuracy." in said
@@ -44,7 +44,8 @@ def test_the_only_metric_is_maximized_unless_less_is_better() -> None:
     wide({"old": 0.4, "new": 0.8})
     said = cli("analyze wide.csv").out
     assert (
-        "Taken to be better if larger: score (otherwise: --minimize score).\n" in said
+        "Larger values of score count as better. If smaller ones are better, pass --minimize score.\n"
+        in said
     )
     assert 'Take "new": it is the best' in said
     Path("slow.csv").write_text("model,id,latency\na,1,2\nb,1,3\n")
@@ -129,7 +130,7 @@ def test_what_scores_say_of_each_example() -> None:
 def test_a_baseline_that_is_not_there() -> None:
     said = cli("analyze r.csv --maximize accuracy --baseline od", code=2).err
     assert (
-        "--baseline: there is no candidate 'od' (did you mean 'old'?). There are 'old', 'new'."
+        "--baseline: there is no candidate 'od' (did you mean 'old'?). The candidates are 'old', 'new'."
         in said
     )
 
@@ -216,7 +217,7 @@ def test_examples_of_one_alone_are_left_out_and_said() -> None:
     Path("new.csv").write_text("id,ok\n" + "".join(f"q{i},1\n" for i in range(10, 80)))
     said = cli("gate old.csv new.csv --baseline old").out
     assert (
-        "50 examples have evaluations of both and are compared. Left out are 20 with evaluations of"
+        "Only examples with evaluations of both candidates are compared: 50. Left out: 20 with evaluations of"
         in said
     )
     assert "on 50 of 50 examples" in said

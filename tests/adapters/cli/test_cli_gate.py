@@ -708,15 +708,12 @@ def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
     assert "If both prompts are equally good" in said.err
     for text in (said.out, Path("s.md").read_text()):
         assert (
-            '\n"new" is the better one on the given examples with probability over 99%.\n'
+            '\n"new" is better on the given examples with over 99% probability.\n'
             in text
         )
     project(**{"budget = 600 ": "inputs = 'new'\nbudget = 600 "})
     said = cli("gate gate.toml --baseline mine")
-    assert (
-        '\n"new" is the better one on unseen inputs with probability over 99%.\n'
-        in said.out
-    )
+    assert '\n"new" is better on unseen inputs with over 99% probability.\n' in said.out
     assert (
         "The verdict is about unseen inputs, so the gate stays undecided for equal prompts unless there is a --margin."
         in said.err
@@ -831,7 +828,7 @@ def test_compare_studies(tmp_path: Path) -> None:
                 progress=False,
             )
     assert (
-        'a: "x" and "y" are equal: difference 0, on 4 of 4 common examples.'
+        'a: "x" and "y" are equal: difference 0, on 4 common examples of 4.'
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.
@@ -1014,14 +1011,14 @@ ranges = {{ success = [0, 1] }}
     ).out
     assert "32 of 32 evaluations spent, 12 to recheck examples that differ" in said
     assert re.search(
-        r"success: \d+ of 16 examples have different scores. With the measured noise of",
+        r"success: \d+ of 16 examples have different scores. With the measured noise, two runs of",
         said,
     )
     assert re.search(
         r"at a false discovery rate of 10%, (no|\d+) examples? regressed", said
     )
     assert (
-        "examples have different scores. With the measured noise of"
+        "examples have different scores. With the measured noise, two runs of"
         in (tmp_path / "s.md").read_text()
     )
     said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 0", code=3).out

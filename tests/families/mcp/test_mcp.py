@@ -393,7 +393,7 @@ def test_errors_name_only_tools(in_memory: Session) -> None:
         said = await agent.refused(
             "tell", results=[{"trial": 0, "scores": {"accuracy": 0}}]
         )
-        assert "was told {'accuracy': 1.0} before" in said
+        assert "has the recorded scores {'accuracy': 1.0}" in said
         assert "observe" not in said
 
     in_memory(session)
