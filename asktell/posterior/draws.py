@@ -17,6 +17,9 @@ It matters where a mean is compared with a bound that it equals: the bound is sa
 unless another score comes. Where examples have no end, or are evaluated again, another
 score would come some day. The question is then whether one comes in as many scores as
 there were.
+
+A price differs between prompts, but each prompt always has the same. See
+`_hold_prices`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -429,18 +432,19 @@ def _hold_prices(
     where the shared level is closest to its mean, so that equals are equal in the same
     draws.
 
-    Changes `draws`, `means` and `errors`. Scores of 0 and 1 are excepted, since other
-    models allow for the other score.
+    Changes `draws`, `means` and `errors`. Metrics with two outcomes are excepted, where
+    all scores are 0 and 1 or the ends of the range. They often agree by chance.
     """
     n_draws, n_arms = draws.shape[1:]
-    for j in range(len(goal.columns)):
+    for j, name in enumerate(goal.columns):
         own = cells.of_column(j)
         scores = own.scores[:, j]
         counts = np.bincount(own.arms, minlength=n_arms)
         seen = np.flatnonzero(counts)
         m = len(scores) - len(seen) + 1.0
         is_noisy = own.noisy is not None and bool(own.noisy.squares[:, j].any())
-        if m <= _FEWEST_REPETITIONS or is_noisy or np.isin(scores, _ENDS).all():
+        has_two_outcomes = np.isin(scores, (*_ENDS, *(goal.limits(name) or ()))).all()
+        if m <= _FEWEST_REPETITIONS or is_noisy or has_two_outcomes:
             continue
         low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
         np.minimum.at(low, own.arms, scores)
