@@ -18,7 +18,7 @@ unless another score comes. Where examples have no end, or are evaluated again, 
 score would come some day. The question is then whether one comes in as many scores as
 there were.
 
-A price differs between prompts, but each prompt always has the same. See
+A price is the same number on every example, but differs between prompts. See
 `_hold_prices`.
 """
 
