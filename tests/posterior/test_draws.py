@@ -21,22 +21,32 @@ def cells(score: float) -> Cells:
     return Cells.of(arms, examples, np.full((2 * SEEN, 1), score), N)
 
 
+def of_costs(
+    costs: list[list[float]],
+    bound: Constraint = AT_PRICE,
+    range_: tuple[float, float] | None = None,
+) -> Statement:
+    """What follows on the given examples from the costs of each prompt, on the first examples."""
+    goal = BestFeasible(maximize("q"), subject_to={maximize("c", range=range_): bound})
+    names = list("abc"[: len(costs)])
+    selector = Selector(
+        names, goal, 3 * N, "auto", examples=N, inputs="given", repeats=1
+    )
+    for arm, of_arm in enumerate(costs):
+        for example, cost in enumerate(of_arm):
+            selector.observe(arm, [0.1 * arm + 0.01 * example, cost], example=example)
+    found = stated(selector.state)
+    assert found is not None
+    return found
+
+
 def p_feasible(
     score: float,
     bound: Constraint,
     seen: int = SEEN,
     range_: tuple[float, float] | None = None,
 ) -> list[float]:
-    """On the given examples."""
-    goal = BestFeasible(maximize("q"), subject_to={maximize("c", range=range_): bound})
-    selector = Selector(
-        ["a", "b"], goal, 2 * N, "auto", examples=N, inputs="given", repeats=1
-    )
-    for example in range(seen):
-        for arm in (0, 1):
-            selector.observe(arm, [0.1 * arm + 0.01 * example, score], example=example)
-    found = stated(selector.state)
-    assert found is not None
+    found = of_costs([[score] * seen] * 2, bound, range_)
     return membership.feasible(found.values).mean(axis=0).tolist()  # type: ignore[no-any-return]
 
 
@@ -47,20 +57,6 @@ def test_a_cost_that_is_always_the_same_keeps_the_bound_that_it_equals() -> None
     assert p_feasible(0.37, at_most(0.36)) == [0.0, 0.0]
 
 
-def of_prices(prices: list[list[float]], bound: Constraint = AT_PRICE) -> Statement:
-    """What follows from these scores of a cost, by prompt, each on the first examples."""
-    goal = BestFeasible(maximize("q"), subject_to={"cost": bound})
-    selector = Selector(
-        list("abc"[: len(prices)]), goal, 2 * N, "auto", examples=N, inputs="new"
-    )
-    for arm, of_arm in enumerate(prices):
-        for example, price in enumerate(of_arm):
-            selector.observe(arm, [0.1 * arm + 0.01 * example, price], example=example)
-    found = stated(selector.state)
-    assert found is not None
-    return found
-
-
 def test_a_price_that_differs_between_prompts_keeps_the_bound_that_it_equals() -> None:
     """Before, half of the draws of a price of 0.62 were beyond a bound of 0.62."""
     prices = [[0.37] * SEEN, [0.62] * 2, [2.9]]
@@ -68,13 +64,13 @@ def test_a_price_that_differs_between_prompts_keeps_the_bound_that_it_equals() -
         (at_most(0.62), [True, True, False]),
         (at_least(0.62), [False, True, True]),
     ):
-        found = of_prices(prices, bound)
+        found = of_costs(prices, bound)
         p = membership.feasible(found.values).mean(axis=0)
         assert (np.abs(p - expected) < 0.05).all()
 
 
 def test_prompts_keep_their_price_as_often_as_no_other_price_is_expected() -> None:
-    found = of_prices([[0.37] * SEEN, [0.62] * 2, [2.9]])
+    found = of_costs([[0.37] * SEEN, [0.62] * 2, [2.9]])
     m = SEEN - 1 + 2 - 1 + 1
     is_same = found.columns[1] == [0.37, 0.62, 2.9]
     assert is_same.mean() == pytest.approx((m + 0.5) / (m + 1), abs=0.01)
@@ -92,9 +88,9 @@ def test_prompts_keep_their_price_as_often_as_no_other_price_is_expected() -> No
 def test_costs_that_may_vary_are_not_held(
     prices: list[list[float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = of_prices(prices)
+    found = of_costs(prices)
     monkeypatch.setattr(joint_draws, "_hold_prices", lambda *arguments: None)
-    without = of_prices(prices)
+    without = of_costs(prices)
     assert (found.values == without.values).all()
     assert (found.errors == without.errors).all()
 
