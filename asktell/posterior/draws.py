@@ -17,6 +17,9 @@ It matters where a mean is compared with a bound that it equals: the bound is sa
 unless another score comes. Where examples have no end, or are evaluated again, another
 score would come some day. The question is then whether one comes in as many scores as
 there were.
+
+A price is the same number on every example, but differs between prompts. See
+`_hold_prices`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,6 +48,9 @@ _BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cach
 # weight in them
 ENDLESS = 1 << 40
 _ENDS = (0.0, 1.0)  # the ends of many ranges that were not given
+# Repetitions below which scores of a metric that varies often agree by chance. A
+# judgement: grades that agree half of the time do so 8 times in 1 of 256 cases.
+_FEWEST_REPETITIONS = 8
 # Weight of independence, in scores: correlations of a few scores are shrunk to 0
 _INDEPENDENCE = 10.0
 
@@ -120,6 +126,7 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
+    _hold_prices(goal, cells, draws, means, errors)
     draws = np.concatenate((draws, *_draws_of_subsets(model, n_draws, averaged)))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
     values = _values(goal, draws, model.rivals)
@@ -403,6 +410,61 @@ def held(
     return np.asarray(score + np.where(order < n_same, 0.0, away))
 
 
+def _hold_prices(
+    goal: Goal,
+    cells: Cells,
+    draws: Float[Floats, "columns draws arms"],
+    means: Float[Floats, "arms columns"],
+    errors: Float[Floats, "arms columns"],
+) -> None:
+    """Let evaluated prompts keep their score of a metric that is a fixed number for each prompt, as a price is.
+
+    The metric differs between prompts, but no prompt has two different scores. The
+    two-way model attributes a part of these differences to the examples and to the
+    residual, so its draws spread around a price that every evaluation confirmed.
+
+    A repetition is any score of a prompt but its first. Suppose that the metric varies,
+    and that a repetition agrees with probability q, where all q are equally likely.
+    Then R repetitions agree with probability 1 / (R + 1). With a fixed metric as likely
+    as not beforehand, the metric is fixed with probability m / (m + 1), where m = R +
+    1. If the metric varies, the next m scores still agree with probability 1 / 2. So
+    prompts keep their scores in (m + 1 / 2) / (m + 1) of the draws. These are the draws
+    where the shared level is closest to its mean, so that equals are equal in the same
+    draws.
+
+    Changes `draws`, `means` and `errors`. Metrics with two outcomes are excepted, where
+    all scores are 0 and 1 or the ends of the range. They often agree by chance.
+    """
+    n_draws, n_arms = draws.shape[1:]
+    for j, name in enumerate(goal.columns):
+        own = cells.of_column(j)
+        scores = own.scores[:, j]
+        counts = np.bincount(own.arms, minlength=n_arms)
+        seen = np.flatnonzero(counts)
+        m = len(scores) - len(seen) + 1.0
+        is_noisy = own.noisy is not None and bool(own.noisy.squares[:, j].any())
+        has_two_outcomes = np.isin(scores, (*_ENDS, *(goal.limits(name) or ()))).all()
+        if m <= _FEWEST_REPETITIONS or is_noisy or has_two_outcomes:
+            continue
+        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
+        np.minimum.at(low, own.arms, scores)
+        np.maximum.at(high, own.arms, scores)
+        if (low < high).any() or is_unvarying(own, j):
+            continue
+        share = (m + 0.5) / (m + 1.0)
+        is_same = _level_ranks(draws[j]) < np.round(share * n_draws)
+        draws[j][np.ix_(is_same, seen)] = low[seen]
+        means[seen, j] = low[seen]
+        errors[seen, j] *= np.sqrt(1.0 - share)
+
+
+def _level_ranks(draws: Float[Floats, "draws arms"]) -> Int[Ints, " draws"]:
+    """Rank the draws by the distance of the prompts' shared level from its mean, 0 for the closest."""
+    level = draws.mean(axis=1)
+    distance = np.abs(level - level.mean())
+    return np.argsort(np.argsort(distance, kind="stable"))
+
+
 def _hold_unvarying(
     goal: Goal,
     cells: Cells,
@@ -458,8 +520,7 @@ def _hold_fixed(
             continue
         m = counts[fixed] + 1.0  # the chance of another score is 1 / m
         same = np.round((m + 0.5) / (m + 1.0) * len(values)).astype(np.int64)
-        level = draws[j].mean(axis=1)
-        rank = np.argsort(np.argsort(np.abs(level - level.mean()), kind="stable"))
+        rank = _level_ranks(draws[j])
         against = draws[: len(goal.columns)].copy()
         against[j][:, fixed] = np.where(
             rank[:, None] < same, low[fixed], against[j][:, fixed]

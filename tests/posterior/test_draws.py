@@ -5,17 +5,39 @@ import pytest
 
 from asktell import BestFeasible, Selector, at_least, at_most, maximize
 from asktell.methods.belief import stated
+from asktell.posterior import draws as joint_draws
 from asktell.posterior import membership
 from asktell.posterior.draws import held, is_unvarying
+from asktell.posterior.statement import Statement
 from asktell.posterior.two_way import Cells, chance_of_another
 from asktell.problem.goals import Constraint
 
 N, SEEN = 60, 12
+AT_PRICE = at_most(0.62)
 
 
 def cells(score: float) -> Cells:
     arms, examples = np.repeat([0, 1], SEEN), np.tile(np.arange(SEEN), 2)
     return Cells.of(arms, examples, np.full((2 * SEEN, 1), score), N)
+
+
+def of_costs(
+    costs: list[list[float]],
+    bound: Constraint = AT_PRICE,
+    range_: tuple[float, float] | None = None,
+) -> Statement:
+    """What follows on the given examples from the costs of each prompt, on the first examples."""
+    goal = BestFeasible(maximize("q"), subject_to={maximize("c", range=range_): bound})
+    names = list("abc"[: len(costs)])
+    selector = Selector(
+        names, goal, 3 * N, "auto", examples=N, inputs="given", repeats=1
+    )
+    for arm, of_arm in enumerate(costs):
+        for example, cost in enumerate(of_arm):
+            selector.observe(arm, [0.1 * arm + 0.01 * example, cost], example=example)
+    found = stated(selector.state)
+    assert found is not None
+    return found
 
 
 def p_feasible(
@@ -24,16 +46,7 @@ def p_feasible(
     seen: int = SEEN,
     range_: tuple[float, float] | None = None,
 ) -> list[float]:
-    """On the given examples."""
-    goal = BestFeasible(maximize("q"), subject_to={maximize("c", range=range_): bound})
-    selector = Selector(
-        ["a", "b"], goal, 2 * N, "auto", examples=N, inputs="given", repeats=1
-    )
-    for example in range(seen):
-        for arm in (0, 1):
-            selector.observe(arm, [0.1 * arm + 0.01 * example, score], example=example)
-    found = stated(selector.state)
-    assert found is not None
+    found = of_costs([[score] * seen] * 2, bound, range_)
     return membership.feasible(found.values).mean(axis=0).tolist()  # type: ignore[no-any-return]
 
 
@@ -42,6 +55,44 @@ def test_a_cost_that_is_always_the_same_keeps_the_bound_that_it_equals() -> None
     for bound in (at_most(0.37), at_least(0.37)):
         assert min(p_feasible(0.37, bound)) > 0.95
     assert p_feasible(0.37, at_most(0.36)) == [0.0, 0.0]
+
+
+def test_a_price_that_differs_between_prompts_keeps_the_bound_that_it_equals() -> None:
+    """Before, half of the draws of a price of 0.62 were beyond a bound of 0.62."""
+    prices = [[0.37] * SEEN, [0.62] * 2, [2.9]]
+    for bound, expected in (
+        (at_most(0.62), [True, True, False]),
+        (at_least(0.62), [False, True, True]),
+    ):
+        found = of_costs(prices, bound)
+        p = membership.feasible(found.values).mean(axis=0)
+        assert (np.abs(p - expected) < 0.05).all()
+
+
+def test_prompts_keep_their_price_as_often_as_no_other_price_is_expected() -> None:
+    found = of_costs([[0.37] * SEEN, [0.62] * 2, [2.9]])
+    m = SEEN - 1 + 2 - 1 + 1
+    is_same = found.columns[1] == [0.37, 0.62, 2.9]
+    assert is_same.mean() == pytest.approx((m + 0.5) / (m + 1), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "prices",
+    [
+        # One of 14 scores differs, 7 repetitions are few, and 0 and 1 agree by chance.
+        [[0.37] * SEEN, [0.62, 0.63]],
+        [[0.37] * 5, [0.62] * 4],
+        [[1.0] * SEEN, [0.0] * SEEN],
+    ],
+)
+def test_costs_that_may_vary_are_not_held(
+    prices: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = of_costs(prices)
+    monkeypatch.setattr(joint_draws, "_hold_prices", lambda *arguments: None)
+    without = of_costs(prices)
+    assert (found.values == without.values).all()
+    assert (found.errors == without.errors).all()
 
 
 def test_that_all_reach_the_end_of_a_range_is_as_likely_as_the_rule_of_succession_says() -> (
