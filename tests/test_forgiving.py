@@ -55,7 +55,8 @@ def test_a_bare_number_that_is_no_score_is_refused() -> None:
             selector.tell(trial, wrong)
     two = new(ParetoSet("q", "r"))
     with pytest.raises(
-        InvalidScoresError, match=r"in the order \['q', 'r'\], got 0.5 \(float\)"
+        InvalidScoresError,
+        match=r"Got the scores 0.5 \(float\)\. Pass .* in the order \['q', 'r'\]",
     ):
         two.tell(two.ask(1)[0], 0.5)
     assert [t.id for t in selector.pending] == [trial.id]
@@ -173,7 +174,7 @@ def test_other_bare_bounds_are_least_values(metric: str) -> None:
 def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:
     selector = new(ParetoSet("rouge", "brevity"))
     with pytest.raises(
-        InvalidScoresError, match=r"got \['bervity'\] \(did you mean 'brevity'\?\)"
+        InvalidScoresError, match=r"Got \['bervity'\] \(did you mean 'brevity'\?\)"
     ):
         selector.tell(selector.ask(1)[0], {"rouge": 1, "bervity": 1})
 
