@@ -316,7 +316,11 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
         return "No scores have been recorded yet."
     few = max(1, len(pulls) // 10)
     part = sum(pulls[:few]) / total
-    left = sum(entry.status in (REJECTED, FAILED, RETIRED) for entry in result.prompts)
+    # A prompt that the last decision of `auto` did not select was not eliminated before.
+    left = sum(
+        entry.status in (REJECTED, FAILED, RETIRED) and entry.reason != "not selected"
+        for entry in result.prompts
+    )
     most = (
         "The most-evaluated prompt"
         if few == 1

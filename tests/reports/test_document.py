@@ -518,3 +518,12 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
     assert "on the most informative fifth of the examples for rouge" in str(
         data["words"]
     )
+
+
+def test_prompts_that_the_end_did_not_select_were_not_eliminated() -> None:
+    selector = asktell.Selector(
+        {"a": "A.", "b": "B.", "c": "C."}, FRONT, 12, examples=10
+    )
+    data = play(selector, lambda prompt, e: [{"A.": 0.9}.get(prompt, 0.1), 0.1 * e])
+    assert selector.done
+    assert data["words"]["spending"].endswith("No prompt has been eliminated.")
