@@ -23,7 +23,7 @@ from asktell_adapters.rows import (
 )
 
 ASPECTS = ("challenge", "approach", "outcome")
-_ROLES = "Name the columns with input, reference and id."
+_ROLES = "Set `input`, `reference` and `id` to the names of columns."
 _SPLITS = {"train": "train", "validation": "val", "val": "val", "test": "test"}
 
 

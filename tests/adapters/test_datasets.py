@@ -48,7 +48,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"input": "a", "reference": "b"}\n{"input": "a"}',
-            r"d\.jsonl, line 2: The row has no column 'reference'. The columns are 'input'\. Name the columns",
+            r"d\.jsonl, line 2: The row has no column 'reference'. The columns are 'input'\. Set `input`",
         ),
         ("d.jsonl", '\n{"input": "a",', r"line 2, column 15: The text is not JSON"),
         (

@@ -693,10 +693,12 @@ def _pair(
         candidate = others[0]
     for name, given in (("--baseline", baseline), ("--candidate", candidate)):
         if str(given) not in prompts:
-            what = f"got {given!r}" if given is not None else "none is given"
+            came = (
+                f"Got {name} {given!r}" if given is not None else f"No {name} is given"
+            )
             ids = ", ".join(repr(id_) for id_ in list(prompts)[:20])
             raise InvalidArgumentError(
-                f"{name} must be the id of a prompt of {config.path.name}, {what}: {ids}."
+                f"{came}. Pass the id of a prompt of {config.path.name}. The ids are {ids}."
             )
     if str(baseline) == str(candidate):
         raise InvalidArgumentError(

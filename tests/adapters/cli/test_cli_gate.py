@@ -171,23 +171,27 @@ def test_the_exit_code_says_what_was_found(
         (
             "--baseline nobody",
             {},
-            "--baseline must be the id of a prompt of gate.toml, got 'nobody': 'mine', 'new'.",
+            "Got --baseline 'nobody'. Pass the id of a prompt of gate.toml. The ids are 'mine', 'new'.",
         ),
         (
             "--baseline mine --candidate other",
             {},
-            "--candidate must be the id of a prompt of gate.toml, got 'other'",
+            "Got --candidate 'other'. Pass the id of a prompt of gate.toml",
         ),
         (
             "--baseline mine --candidate mine",
             {},
             "The candidate and the baseline are the same prompt, 'mine'.",
         ),
-        ("", {}, "--baseline must be the id of a prompt of gate.toml, none is given"),
+        (
+            "",
+            {},
+            "No --baseline is given. Pass the id of a prompt of gate.toml. The ids are",
+        ),
         (
             "--baseline mine",
             {"[data]": 'c = "And one word."\n[data]'},
-            "--candidate must be the id of a prompt",
+            "No --candidate is given. Pass the id of a prompt",
         ),
         ("--baseline mine --margin -1", {}, "--margin must be a number of at least 0"),
         ("--baseline mine --differ 1.5", {}, "--differ must be from 0 to 1, got 1.5."),

@@ -479,9 +479,14 @@ def test_ctrl_c_ends_the_programs_of_a_run_and_gives_their_trials_back(
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A shell starts its background jobs with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        asktell.run(selector, evaluator(code), concurrency=2, progress=False)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asktell.run(selector, evaluator(code), concurrency=2, progress=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert all(ends(int(each.name)) for each in tmp_path.iterdir())
     assert (selector.spent, selector.pending) == (0, [])
 
