@@ -136,8 +136,8 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
         saved = folder.read_setup()
         if saved is None and folder.used:
             raise asktell.InvalidStateError(
-                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so it is unknown whether it is "
-                "it is this one. Choose another `output`, or start over with --fresh."
+                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so asktell cannot "
+                "check whether it is this run. Choose another `output`, or start over with --fresh."
             )
         if saved is not None:
             _check_same(config, saved, folder)
