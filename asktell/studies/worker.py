@@ -11,9 +11,10 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TypeVar
 
+from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, StorageError
 from asktell.problem.candidates import AnyTrial, Trial, from_json
 from asktell.problem.checks import check_name, check_seconds, check_trials, whole
@@ -97,6 +98,12 @@ class Worker:
         # True once the log has the message that this worker waits for the end of a
         # pause
         self._waits_for_resume = False
+        self._renew_lock()
+        fresh_after_fork(self, Worker._renew_lock)
+
+    def _renew_lock(self) -> None:
+        """A thread of the parent process may hold the lock at a fork."""
+        self._asking = Lock()
 
     # Trials
 
@@ -111,6 +118,14 @@ class Worker:
         self, n: int, hand_out: Callable[[int, list[int]], list[Trial]]
     ) -> list[Trial]:
         """Return up to n trials at hand, which are out from now on. Calls `hand_out` if there are too few."""
+        # One thread at a time. The study hands out again what this worker holds and is
+        # not busy with, so two threads could otherwise get the same trial.
+        with self._asking:
+            return self._ask(n, hand_out)
+
+    def _ask(
+        self, n: int, hand_out: Callable[[int, list[int]], list[Trial]]
+    ) -> list[Trial]:
         if len(self.at_hand) < n:
             more, busy = n - len(self.at_hand) + self.ahead, self.busy()
             self.is_asking = True
@@ -135,7 +150,7 @@ class Worker:
             return found
         own = [
             each.id
-            for each in self.out.values()
+            for each in list(self.out.values())
             if found in (each.prompt, str(each.prompt_id))
         ]
         return min(own, default=found)

@@ -1,6 +1,7 @@
 """`asktell.run` on a study, by one worker or several."""
 
 import logging
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -356,3 +357,26 @@ def test_prompts_that_were_retired_are_not_wanted(study: Study) -> None:
         selection.retire(trials[0].prompt_id, "too long")
         gone = [t for t in trials if t.prompt_id == trials[0].prompt_id]
         assert selection.unwanted == sorted(gone)
+
+
+def test_threads_that_share_a_bound_study_never_get_the_same_trial() -> None:
+    selector = asktell.Selector(
+        ["a", "b", "c"], asktell.BestFeasible("score"), 60, "uniform", examples=30
+    )
+    study = asktell.Study.create("memory://threads-of-one-worker", "shared", selector)
+    returned: list[int] = []
+
+    def work(mine: asktell.Study) -> None:
+        while trial := mine.ask():
+            returned.append(trial.id)
+            mine.tell(trial, {"score": 0.5})
+
+    interval = sys.getswitchinterval()
+    # Many switches between threads, so that a missing lock shows
+    sys.setswitchinterval(1e-6)
+    try:
+        with study.worker("one") as mine, ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, [mine] * 4))
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(returned) == list(range(60))
