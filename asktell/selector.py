@@ -50,10 +50,11 @@ from asktell.problem.checks import (
     check_reason,
     needed_cost,
     short,
+    some,
     whole,
 )
 from asktell.problem.examples import check_examples
-from asktell.problem.goals import Goal, Scores
+from asktell.problem.goals import Goal, Scores, proxy_score
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
@@ -72,14 +73,34 @@ Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
 
 class Checked(NamedTuple):
-    """Scores that a run has checked and converted, so that no other object does so again."""
+    """Scores that were checked and converted, so that no other object does so again."""
 
-    vector: tuple[float, ...]
+    # In the order of the goal's columns. None if there are only scores of proxies
+    vector: tuple[float, ...] | None
+    # In the order of the proxies, None for a missing score. Empty if all are missing
+    proxies: tuple[float | None, ...] = ()
 
 
-def vector_of(goal: Goal, scores: object) -> tuple[float, ...]:
-    """Return scores as floats in the order of the goal's columns, after checking them. See `Goal.vector`."""
-    return scores.vector if isinstance(scores, Checked) else goal.vector(scores)
+def checked_scores(
+    goal: Goal, proxies: Sequence[str], scores: object, is_observed: bool = False
+) -> Checked:
+    """Check the scores of the goal's metrics and of the proxies. See `Goal.vector`.
+
+    `is_observed`: True if scores of proxies alone are enough.
+
+    Raises:
+        InvalidScoresError: a score is invalid, or a metric is missing.
+    """
+    if isinstance(scores, Checked):
+        return scores
+    if not proxies or not isinstance(scores, Mapping):
+        return Checked(goal.vector(scores))
+    found = tuple([proxy_score(name, scores.get(name)) for name in proxies])
+    if all(score is None for score in found):
+        return Checked(goal.vector(scores))
+    if is_observed and not any(name in scores for name in goal.metrics):
+        return Checked(None, found)
+    return Checked(goal.vector(scores), found)
 
 
 class Selection(ABC):
@@ -130,8 +151,8 @@ class Selection(ABC):
             trial: the trial, its JSON form (a list or a mapping) or its id. A prompt's
                 text or id as str stands for the prompt's oldest pending trial.
             scores: a mapping from metric to number, or numbers in the order of
-                `metrics`. With one metric, a number. Other keys of a mapping are
-                ignored.
+                `metrics`. With one metric, a number. A mapping may also have scores of
+                the `proxies`. Its other keys are ignored.
             cost: the cost of the evaluation, in a unit of your choice. It is added to
                 `spent_cost`. Required if the budget is a cost.
 
@@ -173,14 +194,16 @@ class Selection(ABC):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        """Record scores that were not asked for (a warm start).
+        """Record scores that were not asked for: scores of proxies, or a warm start.
 
         They inform the estimates and do not count against the number of evaluations in
         the budget.
 
         Args:
             prompt: the prompt's id or text, or a trial of it.
-            scores: as for `tell`. None records only a cost.
+            scores: as for `tell`. A mapping may have scores of `proxies` alone, which
+                also need an example. The prompt is still evaluated on that example.
+                None records only a cost.
             example: the example of the scores, its position or its id. The prompt is
                 not evaluated on it again. If a prompt has several scores on an example,
                 their mean counts once, and their differences show how noisy scores are.
@@ -189,6 +212,8 @@ class Selection(ABC):
 
         Raises:
             InvalidScoresError: as for `tell`, or there are neither scores nor a cost.
+            InvalidArgumentError: the prompt or the example is unknown, or scores of
+                proxies come without an example.
         """
 
     @abstractmethod
@@ -383,6 +408,11 @@ class Selection(ABC):
 
     @property
     @abstractmethod
+    def proxies(self) -> tuple[str, ...]:
+        """The names of the cheap metrics that inform the goal, see the argument `proxies`."""
+
+    @property
+    @abstractmethod
     def method(self) -> Method:
         """The method that chooses evaluations and decides."""
 
@@ -497,6 +527,11 @@ class Selector(Selection):
             expected score on a new input, evaluated once. The examples are a sample of
             such inputs. "given": the mean over exactly these examples, for a fixed
             suite such as a regression suite or a leaderboard.
+        proxies: the names of cheap metrics that are no part of the goal and inform it,
+            such as a cheap judge of responses that people grade. Record their scores by
+            `observe`, on any examples, or beside the scores of a `tell`. They cost no
+            budget. How much each of them says about the goal is estimated. Needs
+            examples.
 
     A selector can be used from several threads. `to_json` saves it, and `from_json`
     continues exactly.
@@ -523,11 +558,12 @@ class Selector(Selection):
         profile: AnyProfile | None = None,
         segments: Sequence[str] | None = None,
         inputs: Literal["new", "given"] = "new",
+        proxies: Sequence[str] = (),
     ) -> None:
         named = Prompts.of(prompts)
         problem = checked_problem(
             named, goal, budget, examples, features, seed, sampling, on_failure, max_failure_rate, baseline, repeats,
-            profile, segments, inputs,
+            profile, segments, inputs, proxies,
         )  # fmt: skip
         if not isinstance(method, Method):
             method = preset(method, goal)
@@ -629,18 +665,25 @@ class Selector(Selection):
 
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
         with self._lock:
-            vector = vector_of(self._state.problem.goal, scores)
+            checked = self._checked(scores)
             cost = needed_cost(cost, self.max_cost)
             id_ = trial_id(self._state, self._prompts, trial)
-            return self._record(id_, vector, cost)
+            return self._record(id_, checked, cost)
 
-    def _record(self, id_: int, vector: tuple[float, ...], cost: float | None) -> bool:
+    def _checked(self, scores: object, is_observed: bool = False) -> Checked:
+        """Check scores of the goal's metrics and of the proxies."""
+        problem = self._state.problem
+        return checked_scores(problem.goal, problem.proxies, scores, is_observed)
+
+    def _record(self, id_: int, checked: Checked, cost: float | None) -> bool:
         """Record scores that were checked."""
+        vector = checked.vector
+        assert vector is not None, "only observations have no vector"
         # A worker may repeat a tell whose answer was lost. The same scores change nothing.
         if self._state.open(id_) is None:
             check_same(self._state, id_, vector)
             return False
-        self._take(events.Told(id_, vector, cost))
+        self._take(events.Told(id_, vector, cost, checked.proxies))
         self._decide_when_nothing_is_pending()
         return True
 
@@ -668,18 +711,20 @@ class Selector(Selection):
         cost: float | None = None,
     ) -> bool:
         with self._lock:
-            # Without scores and without a cost, `vector_of` refuses the scores.
-            vector = (
-                None
-                if scores is None and cost is not None
-                else vector_of(self._state.problem.goal, scores)
-            )
+            # Without scores and without a cost, `_checked` refuses the scores.
+            checked = Checked(None)
+            if scores is not None or cost is None:
+                checked = self._checked(scores, is_observed=True)
             cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
-            self._take(
-                events.Observed(
-                    arm, find_example(self._state.problem, example), vector, cost
+            place = find_example(self._state.problem, example)
+            if checked.proxies and place is None:
+                raise InvalidArgumentError(
+                    f"The scores of the proxies {some(self.proxies)} belong to an example. Pass example=..., its "
+                    "position or its id."
                 )
+            self._take(
+                events.Observed(arm, place, checked.vector, cost, checked.proxies)
             )
             return True
 
@@ -850,6 +895,7 @@ class Selector(Selection):
     spent_cost: float = part_at("_state.cost", Selection.spent_cost)
     max_cost: float | None = part_at("_state.problem.max_cost", Selection.max_cost)
     goal: Goal = part_at("_state.problem.goal", Selection.goal)
+    proxies: tuple[str, ...] = part_at("_state.problem.proxies", Selection.proxies)
     method: Method = part_at("_method", Selection.method)
 
     @property

@@ -45,6 +45,7 @@ from asktell.state import (
 from asktell.state.events import Index
 from asktell.state.growth import check_growth, prompts_after, told_departures
 from asktell.state.problem import checked_problem
+from asktell.state.proxies import ProxyScores
 from asktell.state.queue import Queue
 
 FORMAT = "asktell.selector"
@@ -504,7 +505,7 @@ def _fields_of(kind: Any, what: str, data: object) -> dict[str, Any]:
 _DEFAULTS: dict[str, Any] = {
     "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
     "max_cost": None, "max_cost_per_evaluation": None, "baseline": None, "example_ids": None, "repeats": None,
-    "inputs": "new", "profile": None, "segments": None,
+    "inputs": "new", "profile": None, "segments": None, "proxies": (),
 }  # fmt: skip
 """The values of missing keys of a problem. A file stays readable when a later version adds a key."""
 _KEYS = {
@@ -541,6 +542,7 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "inputs": problem.inputs,
         "profile": None if problem.profile is None else problem.profile.to_data(),
         "segments": None if problem.labels is None else list(problem.labels),
+        "proxies": list(problem.proxies),
     }
 
 
@@ -581,6 +583,7 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data["profile"],
         data["segments"],
         data["inputs"],
+        data["proxies"],
     )
 
 
@@ -607,6 +610,15 @@ class SavedFailures(Saved, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
+class SavedProxies(Saved, frozen=True, kw_only=True):
+    """The scores of proxies, oldest first. See `ProxyScores`."""
+
+    arms: Any = ()
+    examples: Any = ()
+    proxies: Any = ()
+    scores: Any = ()
+
+
 class SavedCosts(Saved, frozen=True, kw_only=True):
     """The number of costs, their sum and the highest cost: of all arms, and of each arm with costs."""
 
@@ -623,6 +635,7 @@ class SavedRows(Saved, frozen=True, kw_only=True):
     scores: Any = ()
     decisions: tuple[tuple[Index, events.Decided], ...] = ()
     failures: SavedFailures = SavedFailures()
+    proxies: SavedProxies = SavedProxies()
 
 
 class SavedState(SavedRows, frozen=True, kw_only=True):
@@ -656,7 +669,7 @@ def dump_state(state: State) -> dict[str, Any]:
 
 
 def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
-    """A saved state with these rows, decisions and failures."""
+    """A saved state with these rows, decisions, failures and scores of proxies."""
     return structs.replace(rest, **structs.asdict(rows))
 
 
@@ -665,10 +678,19 @@ def dump_rows(
     rows: int = 0,
     decisions: int = 0,
     failures: int = 0,
+    proxies: int = 0,
     pack: Pack = np.ndarray.tolist,
 ) -> SavedRows:
-    """The rows, decisions and failures of a state, each from an index on."""
+    """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
     history, failed = state.history, state.failures
+    saved = SavedProxies()
+    if len(state.proxies) > proxies:
+        saved = SavedProxies(
+            arms=pack(state.proxies.arms(proxies)),
+            examples=pack(state.proxies.examples(proxies)),
+            proxies=pack(state.proxies.proxies(proxies)),
+            scores=pack(state.proxies.scores(proxies)),
+        )
     return SavedRows(
         trials=pack(history.trials(rows)),
         arms=pack(history.arms(rows)),
@@ -681,6 +703,7 @@ def dump_rows(
             examples=pack(failed.pulls.examples(failures)),
             reasons=tuple(failed.reasons(failures)),
         ),
+        proxies=saved,
     )
 
 
@@ -769,6 +792,7 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         growth=saved.growth,
         history=History.from_columns(trials, arms, examples, scores),
         failures=failures,
+        proxies=_load_proxies(saved.proxies, problem),
         asked=saved.asked,
         spent=saved.spent,
         cost=saved.cost,
@@ -917,6 +941,16 @@ def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failure
     return Failures(
         History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))),
         reasons,
+    )
+
+
+def _load_proxies(saved: SavedProxies, problem: Problem) -> ProxyScores:
+    n, last_example = len(saved.arms), (problem.n_examples or 0) - 1
+    return ProxyScores.from_columns(
+        _column("proxies", saved.arms, 0, problem.n_arms - 1, n),
+        _column("proxies", saved.examples, 0, last_example, n),
+        _column("proxies", saved.proxies, 0, len(problem.proxies) - 1, n),
+        _matrix("proxies", np.reshape(saved.scores, (-1, 1)), n, 1)[:, 0],
     )
 
 

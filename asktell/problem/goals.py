@@ -1010,6 +1010,16 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     return item  # type: ignore[no-any-return]
 
 
+def proxy_score(name: str, item: Any) -> float | None:
+    """Check one score of a proxy. None and NaN stand for a missing score.
+
+    Raises:
+        InvalidScoresError: the score is not a number, or it is infinite.
+    """
+    is_missing = item is None or (isinstance(item, float) and math.isnan(item))
+    return None if is_missing else _score(name, item, None)
+
+
 AnyBound: TypeAlias = float | str | Mapping[str, Any]
 """A bound in a file: a number, a text such as "within 0.02 of best", or a mapping with the arguments of `at_least`."""
 

@@ -15,7 +15,7 @@ from asktell.errors import (
 )
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import cause_of, needed_cost, some
-from asktell.selector import Checked, Selection
+from asktell.selector import Selection, checked_scores
 
 Evaluator: TypeAlias = Any
 """A callable `(prompt, example) -> scores`, plain or async, or an object with `evaluate(prompt, example)` or with
@@ -281,16 +281,19 @@ class Finding(NamedTuple):
         # Checked before it is recorded, because invalid scores are a failure of the
         # evaluation, which counts towards `max_failures_in_a_row`.
         try:
-            vector = selector.goal.vector(scores)
+            checked = checked_scores(selector.goal, selector.proxies, scores)
             needed_cost(cost, selector.max_cost)
         except AsktellError as error:
             return cls(error, None, _as_cost(cost), details)
         # Neither the selection nor a study checks these scores again
-        return cls(None, Checked(vector), cost, details)
+        return cls(None, checked, cost, details)
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
-    """Return the scores of the goal's metrics and the cost: the attribute `paid` of the scores, or their "cost"."""
+    """Return the scores of the goal's metrics and of the proxies, and the cost.
+
+    The cost is the attribute `paid` of the scores, or their "cost".
+    """
     if not isinstance(scores, Mapping):
         return scores, None
     metrics = selector.metrics
@@ -300,7 +303,8 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
         # A score like others, which need not be money
         if "cost" in metrics and selector.max_cost is None:
             cost = _as_cost(cost)
-    return {name: scores[name] for name in metrics if name in scores}, cost
+    wanted = (*metrics, *selector.proxies)
+    return {name: scores[name] for name in wanted if name in scores}, cost
 
 
 def _as_cost(value: Any) -> float | None:
@@ -322,7 +326,10 @@ def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
         if isinstance(found, Mapping)
         else {}
     )
-    if isinstance(outcome, Mapping) and not set(outcome) <= set(selector.metrics):
+    if isinstance(outcome, Mapping) and not set(outcome) <= {
+        *selector.metrics,
+        *selector.proxies,
+    }:
         details["scores"] = {
             str(name): _finite(score) for name, score in outcome.items()
         }

@@ -52,11 +52,16 @@ class Asked(Event, frozen=True, tag="a"):
 
 
 class Told(Event, frozen=True, tag="t"):
-    """The scores of a trial, in the order of the goal's metrics and in metric units."""
+    """The scores of a trial, in the order of the goal's metrics and in metric units.
+
+    `proxies` are the scores of the problem's proxies on the same response, None for a
+    missing score. Empty if there are none.
+    """
 
     trial: Index
     scores: tuple[Score, ...]
     cost: Cost | None = None
+    proxies: tuple[Score | None, ...] = ()
 
 
 class Released(Event, frozen=True, tag="r"):
@@ -76,14 +81,15 @@ class Failed(Event, frozen=True, tag="f"):
 class Observed(Event, frozen=True, tag="o"):
     """Scores from elsewhere, outside the budget of evaluations.
 
-    `scores` is None if only a cost is recorded. `cost` is the amount paid, None if it
-    is not recorded.
+    `scores` is None if only a cost or scores of proxies are recorded. `cost` is the
+    amount paid, None if it is not recorded. `proxies` is as for `Told`.
     """
 
     arm: Index
     example: Index | None
     scores: tuple[Score, ...] | None
     cost: Cost | None = None
+    proxies: tuple[Score | None, ...] = ()
 
 
 class Pull(NamedTuple):

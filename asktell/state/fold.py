@@ -72,6 +72,8 @@ def _check_told(state: State, event: events.Told) -> None:
     _check_out(state, event)
     _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
+    example = state.open(event.trial)
+    _check_proxies(state.problem, example and example.example, event.proxies)
 
 
 def _check_failed(state: State, event: events.Failed) -> None:
@@ -91,13 +93,14 @@ def _check_observed(state: State, event: events.Observed) -> None:
     whole("an arm", event.arm, 0, state.problem.n_arms - 1)
     if event.example is not None:
         whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
-    if event.scores is None and event.cost is None:
+    if event.scores is None and event.cost is None and not event.proxies:
         raise InvalidStateError(
             "The log has an observation with neither scores nor a cost."
         )
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
+    _check_proxies(state.problem, event.example, event.proxies)
 
 
 def _check_out(state: State, event: events.Told | events.Failed) -> None:
@@ -115,6 +118,20 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
         raise InvalidStateError(
             f"The log has {len(scores)} scores, but the goal has {n_metrics} metrics."
         )
+
+
+def _check_proxies(
+    problem: Problem, example: int | None, scores: tuple[float | None, ...]
+) -> None:
+    """Check that there is a score or None for each proxy, and that scores belong to an example."""
+    if not scores:
+        return
+    if len(scores) != len(problem.proxies):
+        raise InvalidStateError(
+            f"The log has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
+        )
+    if example is None:
+        raise InvalidStateError("The log has scores of proxies without an example.")
 
 
 def _check_cost(cost: float | None) -> None:
@@ -215,6 +232,7 @@ def _told(state: State, event: events.Told) -> State:
         spent=state.spent + 1,
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(pull.arm, event.cost),
+        proxies=state.proxies.append(pull.arm, pull.example, event.proxies),
     )
 
 
@@ -273,6 +291,10 @@ def _observed(state: State, event: events.Observed) -> State:
             cost=state.cost + event.cost,
             costs=state.costs.plus(arm, event.cost),
             reserve=None,
+        )
+    if event.proxies:
+        state = state._replace(
+            proxies=state.proxies.append(arm, example, event.proxies)
         )
     if event.scores is None:
         return state

@@ -67,6 +67,7 @@ class Problem:
       are a sample of such inputs. With "given", it is the mean over exactly the given
       examples.
     - `exact`: True if the user states that repeated evaluations give the same scores.
+    - `proxies`: the names of cheap metrics that are no part of the goal and inform it.
     """
 
     n_arms: int
@@ -90,6 +91,7 @@ class Problem:
     labels: tuple[str, ...] | None = None
     inputs: str = "new"
     exact: bool = False
+    proxies: tuple[str, ...] = ()
 
     @cached_property
     def memo(self) -> Memo:
@@ -338,6 +340,7 @@ def checked_problem(
     profile: AnyProfile | None,
     segments: Sequence[str] | None,
     inputs: str,
+    proxies: Sequence[str] = (),
 ) -> Problem:
     """The problem that the arguments of a selector describe. See `asktell.Selector`.
 
@@ -401,6 +404,7 @@ def checked_problem(
         labels=labels,
         inputs=inputs,
         exact=exact,
+        proxies=_proxies(proxies, goal, n_examples),
     )
 
 
@@ -427,6 +431,31 @@ def _labels(
             f"segments has {len(segments)} labels for {n_examples or 'no'} examples. Pass one label per example."
         )
     return tuple(segments)
+
+
+def _proxies(proxies: Any, goal: Goal, n_examples: int | None) -> tuple[str, ...]:
+    """Check the names of the proxies, which must be no metrics of the goal."""
+    is_list = isinstance(proxies, Sequence) and not isinstance(proxies, str)
+    if not is_list or not all(isinstance(name, str) and name for name in proxies):
+        raise InvalidArgumentError(
+            f"proxies must be a list of names of metrics, such as ['judge']. Got {short(proxies)}."
+        )
+    names = tuple(proxies)
+    if len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"Each proxy must be named once, got {short(list(names))}."
+        )
+    for name in names:
+        if name in goal.metrics:
+            raise InvalidArgumentError(
+                f"{short(name)} is a metric of the goal, so it cannot be a proxy as well. Name other metrics in "
+                "proxies=..."
+            )
+    if names and n_examples is None:
+        raise InvalidArgumentError(
+            "proxies=... needs examples=..., because a proxy informs the goal by its scores on the same examples."
+        )
+    return names
 
 
 def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:

@@ -27,6 +27,7 @@ from asktell.state.events import (
 )
 from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
+from asktell.state.proxies import ProxyScores
 from asktell.state.queue import Queue
 
 # Failures per score above which a prompt is no longer worth its price. A judgement.
@@ -69,6 +70,7 @@ class State(NamedTuple):
     problem: Problem  # after growth
     history: History
     failures: Failures
+    proxies: ProxyScores
     draws: Int[Ints, " arms"]  # examples drawn by the end of the plan
     tally: Tally  # of the rows up to the last decision
     tallied: int = 0  # the number of these rows
@@ -423,6 +425,7 @@ def initial(problem: Problem) -> State:
         problem,
         History(n_metrics),
         Failures(),
+        ProxyScores(),
         draws,
         Tally.empty(n_arms, n_metrics),
     )

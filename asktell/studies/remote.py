@@ -34,7 +34,7 @@ from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
 from asktell.results.verdict import Verdict
-from asktell.selector import NewPrompts, Selector, part_at, vector_of
+from asktell.selector import NewPrompts, Selector, checked_scores, part_at
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
@@ -52,10 +52,11 @@ _OF_A_RESULT = (
 
 
 def definition(study: AbstractStudy) -> dict[str, Any]:
-    """Return a study's goal and method as JSON, as a service sends them to `RemoteStudy`."""
+    """Return a study's goal, method and proxies as JSON, as a service sends them to `RemoteStudy`."""
     return {
         "goal": serialization.dump_goal(study.goal),
         "method": serialization.dump_part(study.method),
+        "proxies": list(study.proxies),
     }
 
 
@@ -91,6 +92,7 @@ class RemoteStudy(AbstractStudy):
         self._name = name
         self._path = path_of(name)
         self._goal = serialization.load_goal(info["definition"]["goal"])
+        self._proxies = tuple(info["definition"].get("proxies", ()))
         self._method: Method = serialization.load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
@@ -275,18 +277,30 @@ class RemoteStudy(AbstractStudy):
 
     def _told(self, tell: Tell) -> dict[str, Any]:
         """Return the fields of a request for one tell, after checking them."""
-        vector = self._vector(tell.scores)
+        scores = self._checked(tell.scores)
         cost = None if tell.cost is None else checks.check_cost(tell.cost)
         return {
             "trial": _named(tell.trial),
-            "scores": vector,
+            "scores": scores,
             "cost": cost,
             **_kept(encode(tell.details)),
         }
 
-    def _vector(self, scores: object) -> tuple[float, ...]:
-        """Return checked scores by the goal's metrics. The service computes further columns of the goal itself."""
-        return vector_of(self._goal, scores)[: len(self._goal.metrics)]
+    def _checked(
+        self, scores: object, is_observed: bool = False
+    ) -> tuple[float, ...] | dict[str, float]:
+        """Return checked scores by the goal's metrics. The service computes further columns of the goal itself.
+
+        With scores of proxies, return a mapping from metric to score.
+        """
+        goal = self._goal
+        checked = checked_scores(goal, self._proxies, scores, is_observed)
+        vector = (checked.vector or ())[: len(goal.metrics)]
+        if not checked.proxies:
+            return vector
+        named = dict(zip(goal.metrics, vector, strict=False))
+        of_proxies = zip(self._proxies, checked.proxies, strict=True)
+        return named | {name: x for name, x in of_proxies if x is not None}
 
     def observe(
         self,
@@ -295,14 +309,16 @@ class RemoteStudy(AbstractStudy):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        vector = None if scores is None and cost is not None else self._vector(scores)
+        checked = None
+        if scores is not None or cost is None:
+            checked = self._checked(scores, is_observed=True)
         cost = None if cost is None else checks.check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
         named = _named_prompt(prompt)
         return self._patiently(
             lambda: self._taken(
-                "observe", prompt=named, scores=vector, example=example, cost=cost
+                "observe", prompt=named, scores=checked, example=example, cost=cost
             )
         )
 
@@ -409,6 +425,7 @@ class RemoteStudy(AbstractStudy):
 
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_goal", AbstractStudy.goal)
+    proxies: tuple[str, ...] = part_at("_proxies", AbstractStudy.proxies)
     method: Method = part_at("_method", AbstractStudy.method)
 
     def _all_pending(self) -> list[Trial]:

@@ -24,7 +24,13 @@ from msgspec import structs
 from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
-from asktell.serialization import Saved, SavedFailures, SavedRows, SavedState
+from asktell.serialization import (
+    Saved,
+    SavedFailures,
+    SavedProxies,
+    SavedRows,
+    SavedState,
+)
 from asktell.state import Problem, State
 from asktell.state.events import Index
 from asktell.studies.leases import Leases, Reissue, Time
@@ -39,12 +45,13 @@ Pack: TypeAlias = Callable[[Any], list[str]]
 
 
 class Covered(NamedTuple):
-    """The numbers of rows, decisions, failures and parts that a snapshot holds."""
+    """The numbers of rows, decisions, failures, parts and scores of proxies that a snapshot holds."""
 
     rows: Index = 0
     decisions: Index = 0
     failures: Index = 0
     parts: Index = 0
+    proxies: Index = 0
 
 
 class SavedLeases(Saved, frozen=True, kw_only=True):
@@ -94,7 +101,11 @@ def dump(
         return _Head(
             version=VERSION,
             covered=Covered(
-                len(state.history), len(state.decisions), len(state.failures), n_parts
+                len(state.history),
+                len(state.decisions),
+                len(state.failures),
+                n_parts,
+                len(state.proxies),
             ),
             line=_checksum(line),
             state=serialization.dump_rest(state, pack),
@@ -102,7 +113,7 @@ def dump(
         )
 
     def part(pack: Pack) -> SavedRows:
-        return serialization.dump_rows(state, *covered[:3], pack=pack)
+        return serialization.dump_rows(state, *covered[:3], covered.proxies, pack=pack)
 
     return _compress(head, _FREE_COLUMNS), _compress(part)
 
@@ -148,7 +159,11 @@ def load(
         unpack,
     )
     covered = Covered(
-        len(rows.trials), len(rows.decisions), len(rows.failures.reasons), len(parts)
+        len(rows.trials),
+        len(rows.decisions),
+        len(rows.failures.reasons),
+        len(parts),
+        len(rows.proxies.arms),
     )
     if found.covered != covered:
         raise InvalidStateError(
@@ -170,9 +185,13 @@ def _joined(
     """Return the rows of all parts, with unpacked columns."""
 
     def joined(columns: Sequence[Any]) -> Any:
-        return np.concatenate([unpack(column) for column in columns])
+        # A part without scores of proxies has an empty tuple for each of their columns
+        return np.concatenate(
+            [unpack(column) if column else np.zeros(0, np.int64) for column in columns]
+        )
 
     failures = [part.failures for part in parts]
+    proxies = [part.proxies for part in parts]
     trials = joined([part.trials for part in parts])
     scores = joined([part.scores for part in parts]).reshape(
         len(trials), len(problem.goal.columns)
@@ -188,6 +207,12 @@ def _joined(
             arms=joined([each.arms for each in failures]),
             examples=joined([each.examples for each in failures]),
             reasons=tuple(reason for each in failures for reason in each.reasons),
+        ),
+        proxies=SavedProxies(
+            arms=joined([each.arms for each in proxies]),
+            examples=joined([each.examples for each in proxies]),
+            proxies=joined([each.proxies for each in proxies]),
+            scores=joined([each.scores for each in proxies]).astype(float),
         ),
     )
 

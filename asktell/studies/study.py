@@ -25,7 +25,7 @@ from asktell.problem.goals import Goal, Scores
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations
 from asktell.results.result import Result
-from asktell.selector import NewPrompts, Selector, part_at, vector_of
+from asktell.selector import NewPrompts, Selector, part_at
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
@@ -370,7 +370,7 @@ class Study(AbstractStudy):
         tell = item if type(item) is Tell else Tell.of(item)
         text = None if tell.details is None else encode(tell.details)
         selector = logged.selector
-        vector = vector_of(selector.goal, tell.scores)
+        checked = selector._checked(tell.scores)
         worker = None if self._worker is None else self._worker.name
         id_ = logged.find(tell.trial, worker)
         # A trial that was handed out once needs no more checks: the selector compares
@@ -382,13 +382,13 @@ class Study(AbstractStudy):
                 # Others were too late.
                 told = logged.state.history.scores_of(id_)
                 is_teller = worker is not None and worker == reissue.teller
-                if told is None or (told != vector and not is_teller):
+                if told is None or (told != checked.vector and not is_teller):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
                 # So that this worker counts as the teller
                 logged.note(Leased(worker, round(clock(), 3), (id_,)))
         is_new = selector._record(
-            id_, vector, needed_cost(tell.cost, selector.max_cost)
+            id_, checked, needed_cost(tell.cost, selector.max_cost)
         )
         if is_new and text is not None:
             self._replica.attach(id_, text)
@@ -517,6 +517,9 @@ class Study(AbstractStudy):
 
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)
+    proxies: tuple[str, ...] = part_at(
+        "_replica.logged.selector.proxies", AbstractStudy.proxies
+    )
     method: Method = part_at("_replica.logged.selector.method", AbstractStudy.method)
     spent: int = _committed("spent")
     budget: int = _committed("budget")

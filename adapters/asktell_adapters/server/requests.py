@@ -53,7 +53,8 @@ Span = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Scores = Annotated[
     dict[Text, Number] | list[Number] | Number,
     Field(
-        description="Metric to number, numbers in the order of the study's `metrics`, or a number for one metric."
+        description="Metric or proxy to number, numbers in the order of the study's `metrics`, or a number for one "
+        "metric."
     ),
 ]
 Lease = Annotated[
@@ -246,6 +247,8 @@ class NewStudy(StrictRequest):
     """Item parameters from earlier studies, as written by asktell.ExampleProfile.to_json()."""
     segments: list[Text] | None = None
     """Label of each example's segment, such as its language."""
+    proxies: list[Text] = []
+    """Names of cheap metrics that are no part of the goal and inform it. Their scores come by `observe` or `tell`."""
     max_attempts: StrictInt = 3
     """A trial fails when its lease has expired this many times."""
     exist_ok: StrictBool = False

@@ -1,0 +1,76 @@
+"""The scores of proxies: cheap metrics that are no part of the goal and inform it."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from asktell.numerics.arrays import Floats, Ints
+from asktell.state.history import History
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyScores:
+    """Scores of proxies in the order of recording, as an immutable value. Each row is one score of one proxy."""
+
+    # Each row has two numbers: the position of the proxy, and its score.
+    _rows: History = field(default_factory=lambda: History(2))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(
+        self, arm: int, example: int | None, scores: tuple[float | None, ...]
+    ) -> "ProxyScores":
+        """With the scores of a response, by proxy. None stands for a missing score, and adds no row."""
+        rows = self._rows
+        for proxy, score in enumerate(scores):
+            if score is not None:
+                rows = rows.append(None, arm, example, (proxy, score))
+        return self if rows is self._rows else ProxyScores(rows)
+
+    @classmethod
+    def from_columns(
+        cls,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        proxies: Int[Ints, " rows"],
+        scores: Float[Floats, " rows"],
+    ) -> "ProxyScores":
+        """The rows as they were saved."""
+        both = np.column_stack((proxies.astype(float), scores))
+        return cls(History.from_columns(np.full(len(arms), -1), arms, examples, both))
+
+    @property
+    def key(self) -> Hashable:
+        """A cache key for results computed from these scores: equal for the same scores, and for no scores."""
+        return self._rows if len(self) else None
+
+    def arms(self, start: int = 0) -> Int[Ints, " rows"]:
+        """The arm of each row from `start` on."""
+        return self._rows.arms(start)
+
+    def examples(self, start: int = 0) -> Int[Ints, " rows"]:
+        """The example of each row from `start` on."""
+        return self._rows.examples(start)
+
+    def proxies(self, start: int = 0) -> Int[Ints, " rows"]:
+        """The position of each row's proxy in `Problem.proxies`, from `start` on."""
+        return self._rows.scores(start)[:, 0].astype(np.int64)
+
+    def scores(self, start: int = 0) -> Float[Floats, " rows"]:
+        """The score of each row from `start` on, in the unit of its proxy."""
+        return self._rows.scores(start)[:, 1]
+
+    def tables(
+        self, n_proxies: int, n_arms: int, n_examples: int
+    ) -> Float[Floats, "proxies arms examples"]:
+        """The mean score of each proxy in each cell, NaN where it has none."""
+        n_cells = n_arms * n_examples
+        cells = self.proxies() * n_cells + self.arms() * n_examples + self.examples()
+        sums = np.bincount(cells, self.scores(), n_proxies * n_cells)
+        counts = np.bincount(cells, minlength=n_proxies * n_cells)
+        with np.errstate(invalid="ignore"):
+            found = sums / counts
+        return np.asarray(found.reshape(n_proxies, n_arms, n_examples))
