@@ -8,7 +8,8 @@ Steps of the algorithm. The functions below name the step that they implement.
 2. **First evaluations.** Every prompt of the field is evaluated once, in one plan.
    About eight prompts share an example. Candidates with factors are treated
    differently: a third of the budget goes to candidates that cover the levels of the
-   factors evenly.
+   factors evenly. Where proxies have scores, a third of the budget goes to prompts that
+   chance picks.
 3. **Prompts.** Each later decision samples distinct prompts at random, in proportion to
    a weight (`belief.py`).
    - Best feasible prompt: the share of posterior draws in which the prompt is best or
@@ -80,7 +81,7 @@ _MOSTLY = 0.5
 # Average number of evaluations that the search for a best prompt needs. A smaller
 # budget is spent on fewer prompts.
 _PULLS_EACH = 2.0
-# Part of the budget for arms that cover the levels of the factors evenly.
+# Part of the budget for the first arms, where factors or proxies predict the others.
 _FIRST_PART = 1 / 3
 # Evaluations below which the scores are too few to learn the effects of levels
 # (`benchmarks.selection.factors`).
@@ -334,14 +335,18 @@ class Adaptive(AbstractMethod):
         """The arms that are evaluated once before the posterior chooses, in this order. None: all arms, by chance.
 
         With factors, the scores of other arms with the same levels predict an arm that
-        was never evaluated. So only a part of the budget goes to first evaluations, of
-        arms that cover the levels evenly. Prompts that were added later, and the
-        baseline, follow.
+        was never evaluated. With scores of proxies, these predict it. So only a part of
+        the budget goes to first evaluations: of arms that cover the levels evenly, or
+        that chance picks. Prompts that were added later, and the baseline, follow.
         """
         problem, origin = state.problem, state.origin
-        if self.confidence is not None or origin.budget < _FEWEST_FOR_FACTORS:
+        if self.confidence is not None:
             return None
-        first = even_order(origin, math.ceil(_FIRST_PART * origin.budget))
+        first, n_first = None, math.ceil(_FIRST_PART * origin.budget)
+        if origin.budget >= _FEWEST_FOR_FACTORS:
+            first = even_order(origin, n_first)
+        if first is None and len(state.proxies):
+            first = by_chance(origin, np.arange(origin.n_arms))[:n_first]
         if first is None:
             return None
         joined = np.arange(origin.n_arms, problem.n_arms)
@@ -508,8 +513,8 @@ class Adaptive(AbstractMethod):
             return _cells_in_order(state, arms, n_pulls)
         if belief is None:
             return self._first_cells(state, arms, n_pulls, None)
-        # Chosen arms that need a first score. Where factors predict the other arms, these
-        # need none.
+        # Chosen arms that need a first score. Where factors or proxies predict the other
+        # arms, these need none.
         needing = arms if first is None else np.intersect1d(arms, first)
         is_first = not look.n_scores[needing].all()
         # The last open arm, and the last evaluation, need no comparison. So they may
@@ -520,7 +525,8 @@ class Adaptive(AbstractMethod):
             return self._cells_of_added(state, arms, n_pulls, belief)
         if is_first:
             return self._first_cells(state, arms, n_pulls, noise)
-        if first is not None and belief.explained > _MOSTLY:
+        has_factors = first is not None and state.problem.candidates is not None
+        if has_factors and belief.explained > _MOSTLY:
             return self._cells_of_factors(state, arms, n_pulls, noise)
         return self._cells_in_doubt(state, arms, n_pulls, belief, noise)
 

@@ -21,10 +21,12 @@ from asktell.numerics.arrays import Floats, Ints, distinct, is_binary
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
+from asktell.posterior.equations import ENDLESS
+from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible
-from asktell.state import Failures, History, Problem, State
+from asktell.state import Failures, Problem, State
 from asktell.state.history import repeated
 
 # Evaluations below which the residuals are too uncertain to look for a drift. A
@@ -81,9 +83,9 @@ def believe(
     others = () if among is None else np.setdiff1d(state.active, among).tolist()
     excluded = (*state.no_rivals(), *others)
     # All that `_belief` reads besides the history, which owns the cache
-    key = most_draws, problem, counted.key, excluded
+    key = most_draws, problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(
-        key, lambda: _belief(most_draws, problem, state.history, counted, excluded)
+        key, lambda: _belief(most_draws, state, counted, excluded)
     )
 
 
@@ -96,9 +98,9 @@ def stated(state: State) -> Statement | None:
         state.problem,
         tuple(state.no_rivals()),
     )
-    key = "stated", problem, counted.key, excluded
+    key = "stated", problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(
-        key, lambda: statement(_model(problem, state.history, counted, excluded))
+        key, lambda: statement(_model(state, counted, excluded))
     )
 
 
@@ -187,10 +189,9 @@ def _alive(problem: Problem, excluded: tuple[int, ...]) -> Int[Ints, " alive"]:
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
-def _model(
-    problem: Problem, history: History, counted: Failures, excluded: tuple[int, ...]
-) -> draws.Model:
+def _model(state: State, counted: Failures, excluded: tuple[int, ...]) -> draws.Model:
     """The model of all scores so far. `excluded`: arms that do not compete."""
+    problem, history = state.problem, state.history
     cells = Cells.of(
         history.arms(),
         history.examples(),
@@ -204,7 +205,7 @@ def _model(
         cells = cells.with_failures(counted.pulls.arms(), counted.pulls.examples())
     n_examples = problem.n_examples
     if n_examples is not None and problem.inputs == "new":
-        n_examples = draws.ENDLESS
+        n_examples = ENDLESS
     # The best prompt of a relative bound must have a score.
     competing = np.intersect1d(_alive(problem, excluded), history.arms())
     return draws.Model(
@@ -217,19 +218,27 @@ def _model(
         n_rows,
         problem.seed,
         problem.segments,
+        _proxies(state),
         competing,
     )
 
 
+def _proxies(state: State) -> ProxyParts | None:
+    """The parts of the proxies' scores. None without scores of proxies."""
+    problem, scores = state.problem, state.proxies
+    n_examples = problem.n_examples
+    if n_examples is None or not len(scores):
+        return None
+    size = len(problem.proxies), problem.n_arms, n_examples
+    return scores.memo.get(size, lambda: ProxyParts.of(scores.tables(*size)))
+
+
 def _belief(
-    most_draws: int,
-    problem: Problem,
-    history: History,
-    counted: Failures,
-    excluded: tuple[int, ...],
+    most_draws: int, state: State, counted: Failures, excluded: tuple[int, ...]
 ) -> Belief:
+    problem, history = state.problem, state.history
     goal = problem.goal
-    model = _model(problem, history, counted, excluded)
+    model = _model(state, counted, excluded)
     drawn = draws.joint(model, most_draws, averaged=False)
     alive = _alive(problem, excluded)
     rivals = drawn.values if len(alive) == problem.n_arms else drawn.values[:, alive]

@@ -31,7 +31,9 @@ from jaxtyping import Bool, Float, Int
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
 from asktell.posterior.basis import Basis
+from asktell.posterior.equations import ENDLESS
 from asktell.posterior.mixture import student_ratio, student_scale
+from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
@@ -44,9 +46,6 @@ _MOST_NUMBERS = 1 << 20
 # difference
 _SLIGHTLY = 1e-9
 _BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
-# As a number of examples: means over unseen examples, so the seen examples have no
-# weight in them
-ENDLESS = 1 << 40
 _ENDS = (0.0, 1.0)  # the ends of many ranges that were not given
 # Repetitions below which scores of a metric that varies often agree by chance. A
 # judgement: grades that agree half of the time do so 8 times in 1 of 256 cases.
@@ -83,6 +82,7 @@ class Model(NamedTuple):
     n_rows: int  # number of all scores, so that draws differ from decision to decision
     seed: int
     segments: Segments | None
+    proxies: ProxyParts | None = None  # parts of cheap metrics that inform the goal's
     # The prompts that a relative bound's best prompt is chosen from, None for all
     rivals: Int[Ints, " rivals"] | None = None
 
@@ -151,6 +151,7 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
             averaged,
             model.basis,
             model.shapes[j],
+            proxies=model.proxies,
         )
         fits.append(fit)
     return fits

@@ -58,6 +58,9 @@ from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
 
+# As a number of examples: means over unseen examples, so the seen examples have no
+# weight in them
+ENDLESS = 1 << 40
 # Number of unknowns from which LAPACK's special routines are faster than the general
 # ones
 _LAPACK_FROM = 64
@@ -88,6 +91,23 @@ class Solved(NamedTuple):
     # effect given u.
     d: Float[Floats, " other"]
     other: Float[Floats, "other 1+features"]  # posterior mean of the other effect
+
+
+class Covariates(NamedTuple):
+    """Known numbers of the cells that may explain a part of their scores, such as the scores of proxies.
+
+    Each of the r columns has a slope. The scores of an arm with these numbers would
+    have the means `means`. Where these are means over a sample of inputs, they differ
+    from those over new inputs by an error that all arms share, and by one of each arm.
+    """
+
+    cells: Float[Floats, "cells covariates"]
+    means: Float[Floats, "arms covariates"]
+    # Standard deviations of the errors of `means`, 0 over the given examples
+    shared_error: Float[Floats, " covariates"]
+    own_error: Float[Floats, "arms covariates"]
+    # The block of each column. The slopes of a block have a common variance.
+    blocks: Int[Ints, " covariates"]
 
 
 class Groups(NamedTuple):
@@ -297,11 +317,14 @@ class System:
         noise: The part of the residual variance that is noise within a cell.
         shape: How the N examples differ.
         groups: Groups of the examples, if each arm stands for its mean over one group.
+        covariates: Further columns of the regression, with a number for each cell.
 
     Attributes:
         scales: (q,) the slopes' standard deviations in units of a common one. They are
             1 until the variances of the basis's blocks are estimated
             (`asktell.posterior.two_way.reml`).
+        covariate_scales: (r,) the standard deviations of the covariates' slopes, in
+            units of the residual's. They are 1 until their variances are estimated.
     """
 
     def __init__(
@@ -316,6 +339,7 @@ class System:
         noise: float = 0.0,
         shape: Shape | None = None,
         groups: Groups | None = None,
+        covariates: Covariates | None = None,
     ) -> None:
         self.y, self.n, self.n_arms, self.n_examples = y, len(y), n_arms, n_examples
         self.noise = noise
@@ -325,13 +349,30 @@ class System:
         self.basis = np.zeros((n_arms, 0)) if basis is None else basis.columns
         self.blocks = None if basis is None else basis.blocks
         self.scales = np.ones(self.basis.shape[1])
+        self.covariates = covariates
+        self.covariate_scales = np.ones(0)
+        self.n_basis_blocks = 0 if self.blocks is None else int(self.blocks.max()) + 1
+        if covariates is not None:
+            self._count_blocks(covariates)
         self.arms = arms
         self.design = Design.of(arms, examples, n_arms, n_examples, shape, groups)
         self.n_columns = len(self.design.in_population)
         self._choose_kept_effect()
         self._build_left_side()
         self._build_right_side()
+        if covariates is not None:
+            self._add_covariates(covariates)
         self.products = _Products(self.f, self.counts_other, self.spread_other)
+
+    def _count_blocks(self, covariates: Covariates) -> None:
+        """Number the blocks of the covariates after those of the basis, which is one block if it has none."""
+        blocks = self.blocks
+        if blocks is None:
+            blocks = np.zeros(self.basis.shape[1], np.int64)
+        self.n_basis_blocks = int(blocks.max(initial=-1)) + 1
+        of_covariates = self.n_basis_blocks + covariates.blocks
+        self.blocks = np.concatenate((blocks, of_covariates))
+        self.covariate_scales = np.ones(len(covariates.blocks))
 
     def _choose_kept_effect(self) -> None:
         """Keep the effect with fewer members, and eliminate the other one."""
@@ -397,6 +438,23 @@ class System:
             ]
         )
 
+    def _add_covariates(self, covariates: Covariates) -> None:
+        """Sum the covariates as if they were scores."""
+        x = covariates.cells
+        weighted = self.weights[:, None] * x
+        of_kept = [self._of_kept(one) for one in (self.into_kept[:, None] * x).T]
+        of_others = [
+            np.bincount(self.others, one, self.n_others)
+            for one in (self.into_other[:, None] * x).T
+        ]
+        self.sums = np.column_stack(
+            (self.sums, np.vstack((weighted.sum(axis=0), np.transpose(of_kept))))
+        )
+        self.sums_other = np.column_stack((self.sums_other, np.transpose(of_others)))
+        loaded = self.design.loading[:, None] * self.basis[self.arms]
+        corner = np.column_stack((self.y, loaded)).T @ weighted
+        self.squares = np.block([[self.squares, corner], [corner.T, x.T @ weighted]])
+
     def _of_kept(self, entries: Float[Floats, " cells"]) -> Float[Floats, " kept"]:
         """Sums of the cells' entries (n,) over the members of the kept effect."""
         # Without examples the kept effect has no members, but `bincount` would return
@@ -445,6 +503,26 @@ class System:
         Returns the log determinant, and the sum of squares in units of the residual
         variance. The caller profiles the residual variance or integrates it out.
         """
+        log_det, squares = self._likelihood_of_effects(v)
+        if self.covariates is None:
+            return log_det, squares
+        explained, of_slopes = self._explained(v, self._deviations(v, 0.0))
+        return log_det + of_slopes, max(squares - explained, 0.0)
+
+    def _explained(
+        self, v: Variances, deviations: Float[Floats, " features"]
+    ) -> tuple[float, float]:
+        """The terms by which slopes with these standard deviations beforehand change both terms of `likelihood`.
+
+        Returns the sum of squares that the slopes explain, and the log determinant that
+        they add.
+        """
+        left = self.unexplained(self.solve(v))
+        slopes, _, log_det = posterior_of_slopes(left, v.residual, deviations)
+        return float(left[1:, 0] @ slopes), log_det
+
+    def _likelihood_of_effects(self, v: Variances) -> tuple[float, float]:
+        """The same, without any slopes."""
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
         of_kept, of_other = (
@@ -471,37 +549,67 @@ class System:
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         solved = self.solve(own)
         alone, fitted = self._means(own, solved)
-        if not share:
+        if not share and self.covariates is None:
             return alone
-        # Given the slopes, the means are the means for the scores less basis @ slopes,
-        # plus basis @ slopes.
+        # Given the slopes, the means are the means for the scores less columns @ slopes,
+        # plus the columns' means @ slopes.
         slopes, root, _ = posterior_of_slopes(
             self.unexplained(solved), v.residual, self._deviations(v, share)
         )
-        into = self.basis - fitted
+        into = self._means_of_columns - fitted
         corner = np.zeros((len(alone.root), len(root)))
         both = np.block(
             [[alone.root, corner], [np.zeros((len(root), alone.root.shape[1])), root]]
         )
-        return Gaussian(
+        found = Gaussian(
             alone.mean + into @ slopes, _beside(alone.rows, into), both, alone.own
+        )
+        return found if self.covariates is None else self._with_errors(found, slopes)
+
+    def _with_errors(
+        self, found: Gaussian, slopes: Float[Floats, " features"]
+    ) -> Gaussian:
+        """Add the errors of the covariates' means over a sample of inputs."""
+        covariates = self.covariates
+        assert covariates is not None
+        own = slopes[self.basis.shape[1] :]
+        shared = float(np.sqrt(((covariates.shared_error * own) ** 2).sum()))
+        of_arms = ((covariates.own_error * own) ** 2).sum(axis=1)
+        n, m = found.root.shape
+        root = np.zeros((n + 1, m + 1))
+        root[:n, :m], root[n, m] = found.root, shared
+        return Gaussian(
+            found.mean,
+            _beside(found.rows, np.ones((self.n_arms, 1))),
+            root,
+            np.sqrt(found.own**2 + of_arms),
         )
 
     def density_by_basis(self, v: Variances, share: float) -> float:
         """The log likelihood, up to a constant, if this share of the prompts' variance belongs to the basis."""
         own = v._replace(prompt=(1.0 - share) * v.prompt)
-        log_det, squares = self.likelihood(own)
+        log_det, squares = self._likelihood_of_effects(own)
         density = -0.5 * (log_det + squares / v.residual)
-        if not share:
+        if not share and self.covariates is None:
             return density
-        left = self.unexplained(self.solve(own))
-        slopes, _, log_det = posterior_of_slopes(
-            left, v.residual, self._deviations(v, share)
-        )
-        return density + 0.5 * float(left[1:, 0] @ slopes) / v.residual - 0.5 * log_det
+        explained, log_det = self._explained(own, self._deviations(v, share))
+        return density + 0.5 * explained / v.residual - 0.5 * log_det
 
     def _deviations(self, v: Variances, share: float) -> Float[Floats, " features"]:
-        return np.asarray(np.sqrt(share * v.prompt) * self.scales)
+        """The slopes' standard deviations beforehand, those of the basis and then those of the covariates."""
+        return np.concatenate(
+            (
+                np.sqrt(share * v.prompt) * self.scales,
+                np.sqrt(v.residual) * self.covariate_scales,
+            )
+        )
+
+    @property
+    def _means_of_columns(self) -> Float[Floats, "arms features"]:
+        """The arms' means if the columns of the basis, or the covariates, were the scores."""
+        if self.covariates is None:
+            return self.basis
+        return np.concatenate((self.basis, self.covariates.means), axis=1)
 
     def unexplained(self, s: Solved) -> Float[Floats, "1+features 1+features"]:
         """Products of the remainders of the scores and of the basis's columns, without the effects."""
@@ -519,7 +627,7 @@ class System:
             means, rows, root, own = self._means_with_arms_kept(v, s, parts)
         else:
             means, rows, root, own = self._means_with_columns_kept(v, s, parts)
-        means[parts.exact, 1:] = self.basis[parts.exact]
+        means[parts.exact, 1:] = self._means_of_columns[parts.exact]
         return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
 
     def _means_over_new_inputs(
@@ -544,12 +652,14 @@ class System:
             return np.bincount(arms[inside], entries[inside], self.n_arms).astype(float)
 
         known, loaded = by_arm(told), by_arm(told * design.loading)
+        seen = [by_arm(told * self.y), *(loaded * self.basis.T)]
+        if self.covariates is not None:
+            seen += [by_arm(told * one) for one in self.covariates.cells.T]
         explained = by_arm(told * design.residual)
         unexplained = np.maximum(size - explained, 0.0) * (1.0 - self.noise)
         return _Parts(
             told=inside * told,
-            known=np.column_stack((by_arm(told * self.y), loaded[:, None] * self.basis))
-            / size[:, None],
+            known=np.transpose(seen) / size[:, None],
             unknown=(size - known) / size,
             ahead=(size - loaded) / size,
             common=np.sqrt(design.unseen_spread * v.example) / design.sizes,

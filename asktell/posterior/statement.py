@@ -25,7 +25,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints
-from asktell.posterior.draws import ENDLESS, Joint, Model, joint
+from asktell.posterior.draws import Joint, Model, joint
+from asktell.posterior.equations import ENDLESS
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.segments import SegmentMeans, segment_means
 from asktell.posterior.two_way import Cells, Posterior
@@ -127,6 +128,7 @@ def _suits_log_odds(model: Model, j: int) -> bool:
     own = model.cells.of_column(j)
     if (
         has_factors
+        or model.proxies is not None
         or model.n_arms > _MOST_ARMS
         or model.shapes[j] is not None
         or own.noisy is not None

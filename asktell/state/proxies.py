@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.cached import Memo
 from asktell.state.history import History
 
 
@@ -16,6 +17,8 @@ class ProxyScores:
 
     # Each row has two numbers: the position of the proxy, and its score.
     _rows: History = field(default_factory=lambda: History(2))
+    # Values that were computed from these scores
+    memo: Memo = field(default_factory=Memo)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -1,0 +1,173 @@
+"""What proxies say about each cell: cheap metrics that are no part of the goal, scored on many cells.
+
+The scores x_ij of a proxy are divided as those of a metric are:
+
+    x_ij = level + arm effect + example effect + residual
+
+The dear score y of a metric of the goal is regressed on all three parts, for every
+proxy k:
+
+    y_ij = level + sum_k (alpha_k arm_ik + beta_k example_jk + gamma_k residual_ijk) + a_i + b_j + e_ij
+
+The three parts are scaled to a mean square of 1. So a slope is a correlation, in units
+of the deviation of the metric's part. The scores of a proxy that predicts the metric
+well mostly predict all three parts alike. So each proxy has four slopes, and each kind
+of slope has a variance of its own:
+
+- a common slope of all parts, where the parts have the proportions of the metric's own
+  variances. After one evaluation per prompt, this is what the scores can show.
+- alpha, of the arm effects: whether candidates that the proxy favors are better. It is
+  learned from the candidates, which are few. So the posterior is averaged over the
+  share of the candidates' variance that the arm effects explain, as for the levels of
+  factors (`asktell.posterior.two_way`).
+- beta, of the example effects: whether examples are easy for the metric where they are
+  easy for the proxy.
+- gamma, of the residuals. It is the slope of a control variate (Glynn & Szechtman
+  2002): the part of a score's deviation that a proxy explains is no noise any more.
+
+Beta and gamma do not change what a prompt's mean is. Their columns have a mean of 0
+over all examples if the proxy has scored every cell. But they take the luck of the
+evaluated examples out of the estimates. Where the examples are a sample of new inputs,
+the mean of the columns over the sample has an error, which the posterior includes
+(`Covariates.shared_error`, `Covariates.own_error`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.posterior.basis import Basis
+from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
+
+# Variances of prompt, example and residual of a proxy that lacks cells, in units of the
+# variance of its scores. They decide how far an effect of few cells is shrunk.
+_SHARES_OF_A_PROXY = (0.2, 0.3, 0.5)
+# A part of a proxy that varies by less than this share of its scores' deviation is
+# rounding.
+_ROUNDING = 1e-9
+
+
+class ProxyParts(NamedTuple):
+    """The parts of p proxies, each scaled to a mean square of 1. A part that does not vary is 0."""
+
+    arms: Float[Floats, "arms proxies"]
+    examples: Float[Floats, "examples proxies"]
+    # 0 where a cell has no score of the proxy
+    residuals: Float[Floats, "proxies arms examples"]
+
+    @classmethod
+    def of(cls, tables: Float[Floats, "proxies arms examples"]) -> "ProxyParts | None":
+        """Divide the scores of proxies, NaN where a cell has none. None without scores."""
+        if np.isnan(tables).all():
+            return None
+        parts = [_divided(table) for table in tables]
+        return cls(
+            np.column_stack([part[0] for part in parts]),
+            np.column_stack([part[1] for part in parts]),
+            np.array([part[2] for part in parts]),
+        )
+
+    def basis(self, other: Basis | None) -> Basis:
+        """The arm effects as columns of a basis, after the columns of the candidates' factors."""
+        own = self.arms / np.sqrt(self.arms.shape[1])
+        if other is None:
+            return Basis(own)
+        n = other.columns.shape[1]
+        blocks = np.zeros(n, np.int64) if other.blocks is None else other.blocks
+        of_own = np.full(own.shape[1], blocks.max() + 1)
+        return Basis(
+            np.concatenate((other.columns, own), axis=1) / np.sqrt(2.0),
+            np.concatenate((blocks, of_own)),
+        )
+
+    def covariates(
+        self,
+        arms: Int[Ints, " cells"],
+        examples: Int[Ints, " cells"],
+        n_examples: int | None,
+        variances: tuple[float, float, float],
+    ) -> Covariates:
+        """Three columns per proxy: all parts together, the example effects, and the residuals.
+
+        All parts together have the proportions of the metric's variances of prompts,
+        examples and residual. A part is 0 where a proxy has no score.
+        """
+        own = examples >= 0
+        part = np.sqrt(np.array(variances) / sum(variances))
+        of_arms = part[0] * self.arms  # (K, p)
+        effects = np.where(own[:, None], self.examples[examples], 0.0)
+        residuals = np.where(own, self.residuals[:, arms, examples], 0.0).T
+        whole = of_arms[arms] + part[1] * effects + part[2] * residuals
+        n_arms, n_proxies = self.arms.shape
+        mean_effects = np.tile(self.examples.mean(axis=0), (n_arms, 1))
+        mean_residuals = self.residuals.mean(axis=2).T
+        mean_whole = of_arms + part[1] * mean_effects + part[2] * mean_residuals
+        is_new = n_examples is None or n_examples >= ENDLESS
+        # If the examples are a sample of the inputs, means over them have an error.
+        shared = is_new * _error_of_mean(self.examples.T)
+        of_each = is_new * _error_of_mean(self.residuals).T
+        scale = 1.0 / np.sqrt(n_proxies)
+        return Covariates(
+            scale * np.concatenate((whole, effects, residuals), axis=1),
+            scale * np.concatenate((mean_whole, mean_effects, mean_residuals), axis=1),
+            scale * np.concatenate((part[1] * shared, shared, 0.0 * shared)),
+            scale * np.concatenate((part[2] * of_each, 0.0 * of_each, of_each), axis=1),
+            np.repeat([0, 1, 2], n_proxies),
+        )
+
+
+def _error_of_mean(members: Floats) -> Floats:
+    """The standard error of the mean over the last axis, where a member that is 0 is unknown."""
+    n = np.maximum((members != 0.0).sum(axis=-1), 1)
+    return np.asarray(np.sqrt((members**2).sum(axis=-1)) / n)
+
+
+def _divided(
+    table: Float[Floats, "arms examples"],
+) -> tuple[
+    Float[Floats, " arms"], Float[Floats, " examples"], Float[Floats, "arms examples"]
+]:
+    """The arm effects, example effects and residuals of one proxy, each scaled to a mean square of 1."""
+    known = ~np.isnan(table)
+    n_arms, n_examples = table.shape
+    if not known.any():
+        return np.zeros(n_arms), np.zeros(n_examples), np.zeros(table.shape)
+    values = np.where(known, table, 0.0)
+    spread = float(table[known].std())
+    centre = float(table[known].mean())
+    of_arms, of_examples = np.zeros(n_arms), np.zeros(n_examples)
+    values = np.where(known, table - centre, 0.0)
+    if known.all():
+        of_arms, of_examples = values.mean(axis=1), values.mean(axis=0)
+    elif spread > 0.0:
+        of_arms, of_examples = _effects(values, known, spread)
+    rest = np.where(known, values - of_arms[:, None] - of_examples, 0.0)
+    return (
+        _scaled(of_arms, spread),
+        _scaled(of_examples, spread),
+        _scaled(rest, spread),
+    )
+
+
+def _effects(
+    values: Float[Floats, "arms examples"],
+    known: Bool[Bools, "arms examples"],
+    spread: float,
+) -> tuple[Float[Floats, " arms"], Float[Floats, " examples"]]:
+    """Posterior means of both effects where a proxy lacks cells: an effect of few cells is shrunk to 0."""
+    arms, examples = np.nonzero(known)
+    n_arms, n_examples = values.shape
+    system = System(arms, examples, values[arms, examples] / spread, n_arms, n_examples)
+    found = system.solve(Variances(*_SHARES_OF_A_PROXY))
+    kept, other = found.u[1:, 0] * spread, found.other[:, 0] * spread
+    of_arms, of_seen = (kept, other) if system.keep_arms else (other, kept)
+    of_examples = np.zeros(n_examples)
+    of_examples[np.unique(examples)] = of_seen
+    return of_arms, of_examples
+
+
+def _scaled(part: Floats, spread: float) -> Floats:
+    size = float(np.sqrt((part**2).mean()))
+    return part / size if size > _ROUNDING * spread else np.zeros(part.shape)
