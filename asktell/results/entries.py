@@ -55,6 +55,8 @@ class PromptResult:
         candidate: factor -> value, if the selection is among `Candidates`.
         segments: segment -> metric -> (estimate, standard error), if the examples have
             segments.
+        proxies: proxy -> the mean of its recorded scores of the prompt. Empty without
+            such scores.
     """
 
     id: str | int
@@ -73,9 +75,10 @@ class PromptResult:
     segments: Mapping[str, Mapping[str, tuple[float, float | None]]] = field(
         default_factory=dict
     )
+    proxies: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON-ready data with the same names. Empty `candidate` and `segments` are left out."""
+        """The entry as JSON-ready data with the same names, without empty candidates, segments and proxies."""
         data = {
             **vars(self),
             "estimate": dict(self.estimate),
@@ -84,7 +87,7 @@ class PromptResult:
         return {
             name: value
             for name, value in data.items()
-            if name not in ("candidate", "segments") or value
+            if name not in ("candidate", "segments", "proxies") or value
         }
 
     @classmethod

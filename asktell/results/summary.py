@@ -323,6 +323,7 @@ def _prompt_results(
         segments = _by_segment(
             problem.segments.names, metrics, in_segments, statement.in_segments[1]
         )
+    of_proxies = state.proxies.means(problem.proxies, n_arms)
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
@@ -343,6 +344,7 @@ def _prompt_results(
                 p_best=p_best[arm],
                 segments=segments[arm],
                 candidate=None if named.candidates is None else named.candidates[arm],
+                proxies=of_proxies[arm],
             )
         )
     return entries

@@ -49,6 +49,7 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
         _selection(result, entries),
         *_estimates(goal, entries),
         *_worst_segments(goal, entries),
+        *_proxies(entries),
         _probability(best, "p_best", entries),
         _probability("P(feasible)", "p_feasible", entries),
         _count("evaluations", "evaluations", entries, shown=True),
@@ -140,6 +141,17 @@ def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Col
                 "" if worst is None else f"{with_error(*worst[0])} ({worst[1]})"
             )
         yield Column(f"{metric}, worst", "text", texts, {}, "object")
+
+
+def _proxies(entries: Sequence[PromptResult]) -> Iterator[Column]:
+    """Per proxy, the mean of its scores."""
+    names = dict.fromkeys(name for entry in entries for name in entry.proxies)
+    for name in names:
+        values = [entry.proxies.get(name) for entry in entries]
+        texts = ["" if value is None else f"{value:.4g}" for value in values]
+        yield Column(
+            f"{name} (proxy)", "text", texts, {f"proxy {name}": values}, "float64"
+        )
 
 
 def _probability(name: str, field: str, entries: Sequence[PromptResult]) -> Column:

@@ -55,6 +55,7 @@ def simulate(
     sampling: str = "shared",
     baseline: int | None = None,
     repeats: int | None = None,
+    proxies: Mapping[str, npt.ArrayLike] | None = None,
     lines: str | Path | None = None,
 ) -> Simulation:
     """Compare methods on recorded scores, without evaluating anything.
@@ -107,6 +108,9 @@ def simulate(
             scores are used again from the first.
         repeats: how often a method may evaluate a prompt on the same example, from 1 to
             R. R by default.
+        proxies: name -> (K, N) the scores of a cheap metric that is no part of the goal,
+            NaN where it has none. asktell's methods know all of them before the first
+            evaluation. Functions of your own do not get them.
         lines: a file of JSON lines, which gets a line for each run. Runs that it
             already has are not repeated. They must have the same scores, goal, method
             name, budget, seed and version of asktell.
@@ -139,6 +143,7 @@ def simulate(
         sampling,
         _repeats(repeats, recorded),
         baseline,
+        _checked_proxies(proxies, recorded),
     )
     _check_feasible(work.truth, goal)
 
@@ -235,6 +240,7 @@ def run_once(
     sampling: str = "shared",
     repeats: int = 1,
     baseline: int | None = None,
+    proxies: Mapping[str, Array] | None = None,
 ) -> Outcome:
     """Run a method once, on scores (K, N, m) or (K, N, m, R), with a budget in evaluations.
 
@@ -246,8 +252,9 @@ def run_once(
         texts = [f"prompt {i}" for i in range(k)]
         selector = Selector(
             texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling,
-            repeats=repeats if repeats > 1 else None, baseline=baseline,
+            repeats=repeats if repeats > 1 else None, baseline=baseline, proxies=tuple(proxies or ()),
         )  # fmt: skip
+        _observe(selector, proxies or {})
         result = play(selector, shuffled)
         return Outcome(
             [int(entry.id) for entry in result.selected], selector.spent, result
@@ -271,6 +278,16 @@ def run_once(
     return Outcome(list(dict.fromkeys(answer)), problem.spent)
 
 
+def _observe(selector: Selector, proxies: Mapping[str, Array]) -> None:
+    """Record all scores of the proxies."""
+    if not proxies:
+        return
+    known = np.stack(list(proxies.values()))
+    for arm, example in np.argwhere(~np.isnan(known).all(axis=0)).tolist():
+        scores = dict(zip(proxies, known[:, arm, example].tolist(), strict=True))
+        selector.observe(arm, scores, example=example)
+
+
 class _Run(NamedTuple):
     """A run to do. `budget` is in evaluations per prompt."""
 
@@ -291,6 +308,7 @@ class _Work:
     sampling: str
     repeats: int
     baseline: int | None = None
+    proxies: Mapping[str, Array] | None = None
 
     @cached_property
     def truth(self) -> Truth:
@@ -309,7 +327,8 @@ class _Work:
             features,
             self.baseline,
         )
-        text = repr((own_version(), *alike))
+        of_proxies = {name: x.tolist() for name, x in (self.proxies or {}).items()}
+        text = repr((own_version(), *alike, of_proxies))
         return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
 
     def __call__(self, run: _Run) -> Line:
@@ -319,6 +338,7 @@ class _Work:
                 method, self.scores, self.goal, budget, run.seed, self.features, self.segments, self.sampling,
                 self.repeats,
                 self.baseline,
+                self.proxies,
             )  # fmt: skip
         except (IncompatibleMethodError, BudgetTooSmallError) as error:
             return {"data": self.data, **run._asdict(), "refused": str(error)}
@@ -402,6 +422,26 @@ def _checked(
             f"Got {len(segments)} segments for {n} examples. Pass one label for each example."
         )
     return array
+
+
+def _checked_proxies(
+    proxies: Mapping[str, npt.ArrayLike] | None, scores: Array
+) -> dict[str, Array]:
+    """Return the scores of proxies as arrays, after checking their shape."""
+    found = {}
+    for name, given in (proxies or {}).items():
+        try:
+            found[name] = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"The scores of proxy {short(name)} must be numbers of shape (K, N): {error}."
+            ) from error
+        if found[name].shape != scores.shape[:2]:
+            raise InvalidArgumentError(
+                f"The scores of proxy {short(name)} must have the shape {scores.shape[:2]}, as the prompts and "
+                f"examples of scores. Got {found[name].shape}. Write NaN where the proxy has no score."
+            )
+    return found
 
 
 def _repeats(given: int | None, scores: Array) -> int:

@@ -1,6 +1,6 @@
 """The scores of proxies: cheap metrics that are no part of the goal and inform it."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,6 +65,23 @@ class ProxyScores:
     def scores(self, start: int = 0) -> Float[Floats, " rows"]:
         """The score of each row from `start` on, in the unit of its proxy."""
         return self._rows.scores(start)[:, 1]
+
+    def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
+        """For each arm, proxy -> the mean of its scores, without proxies that have none."""
+        if not len(self):
+            return [{}] * n_arms
+        cells = self.arms() * len(names) + self.proxies()
+        counts = np.bincount(cells, minlength=n_arms * len(names))
+        means = np.bincount(cells, self.scores(), len(counts)) / np.maximum(counts, 1)
+        shape = n_arms, len(names)
+        return [
+            {name: x for name, x, n in zip(names, row, of_row, strict=True) if n}
+            for row, of_row in zip(
+                means.reshape(shape).tolist(),
+                counts.reshape(shape).tolist(),
+                strict=True,
+            )
+        ]
 
     def tables(
         self, n_proxies: int, n_arms: int, n_examples: int
