@@ -647,8 +647,9 @@ class System:
         inside = design.in_population[design.columns]
         told = (1.0 - self.noise) * self.precision
 
-        def by_arm(entries: Float[Floats, " cells"]) -> Float[Floats, " arms"]:
-            """Sums over the cells whose example is one of the N."""
+        # Plain types: shapes in the annotations of a nested function cost time in each call
+        def by_arm(entries: Floats) -> Floats:
+            """Sums (K,) over the cells whose example is one of the N."""
             return np.bincount(arms[inside], entries[inside], self.n_arms).astype(float)
 
         known, loaded = by_arm(told), by_arm(told * design.loading)

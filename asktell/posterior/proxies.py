@@ -87,7 +87,7 @@ class ProxyParts(NamedTuple):
         arms: Int[Ints, " cells"],
         examples: Int[Ints, " cells"],
         n_examples: int | None,
-        variances: tuple[float, float, float],
+        variances: Variances,
     ) -> Covariates:
         """Three columns per proxy: all parts together, the example effects, and the residuals.
 

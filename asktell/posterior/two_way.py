@@ -226,29 +226,24 @@ def posterior(
         return _constant(cells, float(scores[0]), n_arms, sizes, limits, averaged)
     y = (scores - centre) / spread
     data = _Data(cells, metric, y, n_arms, n_examples, basis, spread, groups)
-    fit = _over_trusts(data, shape, averaged)
     if proxies is not None:
-        fit = _over_proxies(data, shape, averaged, fit, proxies)
-    return fit.scaled(centre, spread)
+        return _over_proxies(data, proxies, shape, averaged).scaled(centre, spread)
+    return _fitted(data, shape, averaged).scaled(centre, spread)
 
 
 def _over_proxies(
-    data: "_Data",
-    shape: Shape | None,
-    averaged: bool,
-    without: Posterior,
-    proxies: ProxyParts,
+    data: "_Data", proxies: ProxyParts, shape: Shape | None, averaged: bool
 ) -> Posterior:
-    """The posterior averaged over two models, without proxies and with them, in units of the spread.
-
-    `without` is the posterior of the model without proxies.
-    """
-    regressed = data.with_proxies(proxies, without.variances)
-    fits = [without, _over_trusts(regressed, shape, averaged)]
-    densities = np.array([_evidence(data), _evidence(regressed)])
-    weights = np.exp(densities - densities.max()) * np.array(_PROXIES_PRIOR)
+    """The posterior averaged over two models, without proxies and with them, in units of the spread."""
+    found = _with_noise(data)
+    regressed = data.with_proxies(proxies, found.first)
+    models = [(data, found), (regressed, _with_noise(regressed))]
+    evidence = np.array([_evidence(found.of_seen, found.first) for _, found in models])
+    weights = np.exp(evidence - evidence.max()) * np.array(_PROXIES_PRIOR)
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
-    fits = [fits[i] for i in kept]
+    fits = [
+        _fitted(one, shape, averaged, found) for one, found in (models[i] for i in kept)
+    ]
     trusts = np.array([fit.trust for fit in fits])
     return Posterior.averaged(fits, weights[kept] / weights[kept].sum(), trusts)
 
@@ -267,10 +262,8 @@ class _Data(NamedTuple):
     shape: Shape | None = None
     covariates: Covariates | None = None
 
-    def with_proxies(
-        self, proxies: ProxyParts, variances: tuple[float, float, float]
-    ) -> "_Data":
-        """The same with a regression on proxies. `variances` are those of prompts, examples and residual without it."""
+    def with_proxies(self, proxies: ProxyParts, variances: Variances) -> "_Data":
+        """The same with a regression on proxies. `variances` are the most likely ones without it."""
         return self._replace(
             basis=proxies.basis(self.basis),
             covariates=proxies.covariates(
@@ -342,25 +335,37 @@ class _Data(NamedTuple):
         )
 
 
-def _over_trusts(data: _Data, shape: Shape | None, averaged: bool) -> Posterior:
-    """The posterior averaged over the trust in earlier studies, if there are any, in units of the spread."""
+class _Found(NamedTuple):
+    """The equations of all arms and of the seen arms, and the most likely variances."""
+
+    system: System
+    of_seen: System
+    first: Variances
+
+
+def _fitted(
+    data: _Data, shape: Shape | None, averaged: bool, found: _Found | None = None
+) -> Posterior:
+    """The posterior in units of the spread, averaged over the trust in earlier studies if there are any.
+
+    `found` is of the data without a shape, if it is known already.
+    """
     if shape is None:
-        return _fit(data, *_with_noise(data), averaged)
+        return _fit(data, found or _with_noise(data), averaged)
     trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
-    found = [_with_noise(one) for one in trusted]
-    densities = np.array([_density(of_seen, first) for _, of_seen, first in found])
+    of_trusts = [_with_noise(one) for one in trusted]
+    densities = np.array([_density(one.of_seen, one.first) for one in of_trusts])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
-    fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
+    fits = [_fit(trusted[i], of_trusts[i], averaged) for i in kept]
     return Posterior.averaged(
         fits, weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept]
     )
 
 
-def _fit(
-    data: _Data, system: System, of_seen: System, first: Variances, averaged: bool
-) -> Posterior:
+def _fit(data: _Data, found: _Found, averaged: bool) -> Posterior:
     """The posterior in units of the spread, for the most likely variances or averaged over further guesses."""
+    system, of_seen, first = found
     guesses, weights, freedom = [first], np.ones(1), np.inf
     if averaged:
         guesses, weights = _guesses(of_seen, first, data.expected)
@@ -381,17 +386,16 @@ def _density(system: System, first: Variances) -> float:
     )
 
 
-def _evidence(data: _Data) -> float:
+def _evidence(system: System, first: Variances) -> float:
     """The log of the restricted likelihood, averaged over the shares that the basis may explain."""
-    _, of_seen, first = _with_noise(data)
-    shares = _SHARES if of_seen.basis.shape[1] else (0.0,)
-    densities = np.array([of_seen.density_by_basis(first, share) for share in shares])
+    shares = _SHARES if system.basis.shape[1] else (0.0,)
+    densities = np.array([system.density_by_basis(first, share) for share in shares])
     top = float(densities.max())
     mean = top + float(np.log(np.exp(densities - top).mean()))
-    return mean - 0.5 * (of_seen.n - 1) * float(np.log(first.residual))
+    return mean - 0.5 * (system.n - 1) * float(np.log(first.residual))
 
 
-def _with_noise(data: _Data) -> tuple[System, System, Variances]:
+def _with_noise(data: _Data) -> _Found:
     """The equations of all arms and of the seen arms, and the most likely variances. The residual's includes the noise.
 
     Let c be the cells' own variance and w the variance of the noise. The mean of r
@@ -416,10 +420,10 @@ def _with_noise(data: _Data) -> tuple[System, System, Variances]:
         if abs(noise - last) < _NOISE_STEP:
             break
     if seen is data:
-        return of_seen, of_seen, found
+        return _Found(of_seen, of_seen, found)
     whole = data.system(asks, of_seen.noise)
     whole.scales, whole.covariate_scales = of_seen.scales, of_seen.covariate_scales
-    return whole, of_seen, found
+    return _Found(whole, of_seen, found)
 
 
 def _over_shares(

@@ -188,12 +188,12 @@ def known_variances(variances: Sequence[Variances]) -> Iterator[None]:
     with_noise, fit = two_way._with_noise, two_way._fit
 
     def known(data: Any) -> Any:
-        system, of_seen, _ = with_noise(data)
         mine = variances[data.metric]
-        return system, of_seen, Variances(*(v / data.spread**2 for v in mine))
+        first = Variances(*(v / data.spread**2 for v in mine))
+        return with_noise(data)._replace(first=first)
 
-    def at_the_first(data: Any, system: Any, of_seen: Any, first: Any, _: bool) -> Any:
-        return fit(data, system, of_seen, first, False)
+    def at_the_first(data: Any, found: Any, _: bool) -> Any:
+        return fit(data, found, False)
 
     with (
         patch.object(two_way, "_with_noise", known),
