@@ -134,6 +134,12 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
             )
 
 
+@pytest.mark.page("how-to/use-cheap-scores.md")
+def test_use_cheap_scores(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    page.run()
+
+
 @pytest.mark.page("how-to/is-the-difference-real.md")
 def test_is_the_difference_real(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "97")
