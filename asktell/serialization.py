@@ -17,20 +17,16 @@ import msgspec
 import numpy as np
 from msgspec import Meta, structs
 
-from asktell._util.extras import check_format, own_version
-from asktell.allocators import AbstractAllocator
-from asktell.elimination import AbstractEliminationRule
+from asktell._util.extras import own_version
 from asktell.errors import AsktellError, InvalidStateError, MissingMethodError
-from asktell.estimators import AbstractEstimator
-from asktell.methods import PARTS, AbstractMethod, Elimination, Method
+from asktell.methods import PART_KINDS, PARTS, AbstractMethod, Elimination, Method
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
-from asktell.problem.checks import short, whole
+from asktell.problem.checks import check_format, short, whole
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
-from asktell.schedulers import AbstractScheduler
 from asktell.state import (
     Failures,
     Grown,
@@ -322,13 +318,7 @@ def _is_part(value: object) -> bool:
     return dataclasses.is_dataclass(value) or isinstance(value, _PARTS)
 
 
-_PARTS = (
-    AbstractMethod,
-    AbstractScheduler,
-    AbstractAllocator,
-    AbstractEstimator,
-    AbstractEliminationRule,
-)
+_PARTS = (AbstractMethod, *PART_KINDS.values())
 
 
 def _plain(value: Any, what: str) -> Any:

@@ -2,13 +2,14 @@
 
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
-from asktell.methods.elimination import Elimination
+from asktell.methods.elimination import PART_KINDS, Elimination
 from asktell.methods.presets import METHODS, PARTS, Method, preset
 from asktell.methods.race import Race
 
 __all__ = [
     "METHODS",
     "PARTS",
+    "PART_KINDS",
     "AbstractMethod",
     "Adaptive",
     "Elimination",

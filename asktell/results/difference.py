@@ -7,10 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
-from asktell.intervals.asymptotic import Asymptotic
-from asktell.intervals.noisy import bounded
-from asktell.methods.bounds import ROUNDING, Limits
-from asktell.numerics.arrays import Floats, decimal, mostly_equal
+from asktell.methods.bounds import ROUNDING, Limits, interval_of_mean
+from asktell.numerics.arrays import Floats, decimal
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
@@ -102,8 +100,8 @@ def compare(
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
         differences = decimal(a - b, largest)
-        low, high = _interval(
-            differences, scores, population, limits, confidence, rounds
+        low, high = interval_of_mean(
+            differences, scores, population, limits, 1 - confidence, rounds
         )
     return Difference(
         estimate,
@@ -128,27 +126,6 @@ def _mean_difference(
         return None
     mean = math.fsum((a - b).tolist()) / len(a)
     return 0.0 if abs(mean) <= ROUNDING * largest else mean
-
-
-def _interval(
-    differences: Float[Floats, " n"],
-    scores: Float[Floats, " n"],
-    population: int | None,
-    limits: Limits,
-    confidence: float,
-    rounds: int | None,
-) -> tuple[float, float]:
-    """Bounds of the mean of (n,) differences of `scores` over the population. Infinite if nothing bounds the mean."""
-    if limits is not None:
-        width = limits[1] - limits[0]
-        low, high = bounded(-width, width, population, rounds).interval(
-            differences, 1 - confidence
-        )
-    else:
-        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
-        draws = Asymptotic(None if rounds is not None else population)
-        low, high = draws.interval(differences, 1 - confidence, scale)
-    return float(low), float(high)
 
 
 def _shown(

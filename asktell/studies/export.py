@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import serialization
-from asktell._util.extras import check_format
 from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
 from asktell.methods import Method
+from asktell.problem.checks import check_format
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
