@@ -27,12 +27,17 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
-from asktell import serialization
+from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
-from asktell.errors import InvalidArgumentError, NotPicklableError
-from asktell.methods import Method, preset
+from asktell.errors import (
+    InvalidArgumentError,
+    InvalidStateError,
+    NotPicklableError,
+)
+from asktell.methods import Elimination, Method, preset
+from asktell.methods.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -46,6 +51,7 @@ from asktell.problem.candidates import (
 )
 from asktell.problem.checks import (
     check_cost,
+    check_format,
     check_name,
     check_reason,
     needed_cost,
@@ -54,14 +60,24 @@ from asktell.problem.checks import (
     whole,
 )
 from asktell.problem.examples import check_examples
+from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, proxy_score
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
 from asktell.results.summary import compare, summarize
 from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
+from asktell.state.growth import prompts_after
 from asktell.state.lookup import check_same, find_example, not_out, trial_id
 from asktell.state.problem import AnyProfile, checked_problem
+from asktell.state.saved import (
+    DEFAULTS,
+    SAVED_STATE,
+    dump_problem,
+    dump_state,
+    load_problem,
+    load_state,
+)
 
 NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 """Texts, whose ids are their positions, a mapping from id to text, or candidates such as `asktell.grid(...)`."""
@@ -972,7 +988,7 @@ class Selector(Selection):
         """
         with self._lock:
             state = self._state
-        data = serialization.dump_selector(self._prompts_at_start, self._method, state)
+        data = _dump(self._prompts_at_start, self._method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -1003,13 +1019,9 @@ class Selector(Selection):
             InvalidArgumentError: the examples differ. The message lists the
                 differences.
         """
-        data = (
-            text
-            if isinstance(text, Mapping)
-            else serialization.parse(text, "The saved selector")
-        )
+        data = text if isinstance(text, Mapping) else parse(text, "The saved selector")
         selector = cls.__new__(cls)
-        selector._set(*serialization.load_selector(data, method))
+        selector._set(*_load(data, method))
         problem = selector._state.problem
         check_examples(
             "The saved selector", problem.n_examples, problem.examples, examples
@@ -1022,3 +1034,85 @@ def at_state(selector: Selector, state: State) -> Selector:
     # The two selectors have different locks, so they must not append to the same rows.
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))
+
+
+# A whole selector as data
+
+_FORMAT, _VERSION = "asktell.selector", 1
+_KEYS = {
+    "format",
+    "version",
+    "asktell",
+    "prompts",
+    "method",
+    "goal",
+    "budget",
+    "state",
+    *DEFAULTS,
+}
+
+
+def _load_prompts(ids: Any, texts: Any) -> Prompts:
+    items("prompts", texts, None if ids is None else len(ids))
+    return Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
+
+
+def _dump(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
+    """The data of a selector. `prompts` are the prompts before the first evaluation."""
+    ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
+    saved = (
+        {"ids": ids, "texts": list(prompts.texts)}
+        if prompts.candidates is None
+        else prompts.candidates.to_data()
+    )
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "asktell": own_version(),
+        "prompts": saved,
+        "method": dump_part(method),
+        **dump_problem(state.origin),
+        "state": dump_state(state),
+    }
+
+
+@checked("The saved selector")
+def _load(
+    data: Mapping[str, Any], method: Method | None = None
+) -> tuple[Prompts, Method, State]:
+    """Load the data that `_dump` returned. `method` replaces a user-defined method.
+
+    Raises:
+        InvalidStateError: the data are malformed, foreign, or of an unknown version.
+    """
+    check_format("The saved selector", data, _FORMAT, _VERSION)
+    if unknown := data.keys() - _KEYS:
+        raise InvalidStateError(
+            f"The saved selector has the unknown key {some(sorted(map(str, unknown)))}. It was written by "
+            f"asktell {short(data.get('asktell'))}, and this is asktell {own_version()}. Upgrade asktell if the file "
+            "was written by a newer version."
+        )
+    saved = typed("prompts", data.get("prompts"), dict)
+    if "factors" in saved:
+        prompts = Prompts.of(Candidates.from_data(saved))
+    else:
+        prompts = _load_prompts(saved.get("ids"), saved["texts"])
+    problem = load_problem(data, prompts)
+    method = load_method(data.get("method"), method)
+    method.check(problem)
+    state = load_state(SAVED_STATE.convert(data.get("state")), problem)
+    rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+    if (
+        rounds is not None
+        and not (state.finished or state.reopened)
+        and len(state.decisions) > len(rounds)
+    ):
+        raise InvalidStateError(
+            f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
+        )
+    later = prompts
+    for each in state.growth:
+        method.check_growth(each.event)
+        # Refuses ids and texts that exist already.
+        later = prompts_after(later, each.event)
+    return prompts, method, state

@@ -33,10 +33,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from asktell import serialization
 from asktell import state as states
 from asktell.errors import InvalidStateError
 from asktell.methods import Method
+from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
 from asktell.problem.checks import short
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
@@ -58,10 +58,10 @@ _ABOUT_LEASES = (Leased, Expired, Paused, Resumed)
 _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 
 
-encode = serialization.encode
+encode = formats.encode
 """Convert entries to a line."""
 
-decode = serialization.Decoder[tuple[Entry, ...]](
+decode = formats.Decoder[tuple[Entry, ...]](
     "A line of the study's log", tuple[Entry, ...]
 ).decode
 """Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
@@ -136,7 +136,7 @@ class LoggedSelector:
             InvalidStateError: a line is malformed, or has an impossible entry.
         """
         told: Counter[str] = Counter()
-        with serialization.checked("A line of the study's log"):
+        with formats.checked("A line of the study's log"):
             state, leases, n_entries = self._folded(lines, told)
         self.told.update(told)
         self.go_back((state, leases))
@@ -281,7 +281,7 @@ def evaluations(
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:
                 evaluation = evaluation._replace(
-                    details=serialization.parse(text, "The details of a trial")
+                    details=formats.parse(text, "The details of a trial")
                 )
             yield evaluation
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from asktell import ParetoSet, Race
 from asktell.methods import preset
-from asktell.serialization import dump_state
 from asktell.state import (
     Added,
     Asked,
@@ -31,6 +30,7 @@ from asktell.state import (
     decide,
     initial,
 )
+from asktell.state.saved import dump_state
 
 GOAL = ParetoSet("a", "b")
 METHOD = preset("ege-sr", GOAL)
