@@ -122,7 +122,7 @@ class Elimination(AbstractMethod):
                 which are planned beforehand.
         """
         check_not_sure(problem.goal, "Elimination")
-        if problem.allowance.cost is not None:
+        if problem.max_cost is not None:
             raise IncompatibleMethodError(
                 "A budget of cost is for the methods 'auto' and 'race'. Methods with rounds plan their evaluations "
                 "beforehand. Use a budget of evaluations, or another method."

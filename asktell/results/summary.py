@@ -104,7 +104,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         baseline=None if problem.baseline is None else named.ids[problem.baseline],
         example_ids=None if problem.examples is None else problem.examples.ids,
         failures=grouped(
-            (named.ids[failure.arm], failure.reason) for failure in state.failures
+            (named.ids[arm], reason) for _, arm, _, reason in state.failures
         ),
         _factors=_factors(problem, statement),
         _comparer=_pairs(state, statement),

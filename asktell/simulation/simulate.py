@@ -210,7 +210,7 @@ def _run_all(work: "_Work", jobs: int, missing: Sequence["_Run"]) -> Iterator[Li
     yield from map(work, missing)
 
 
-class Outcome(NamedTuple):
+class Played(NamedTuple):
     """The outcome of one run.
 
     Attributes:
@@ -235,7 +235,7 @@ def run_once(
     sampling: str = "shared",
     repeats: int = 1,
     baseline: int | None = None,
-) -> Outcome:
+) -> Played:
     """Run a method once, on scores (K, N, m) or (K, N, m, R), with a budget in evaluations.
 
     The other arguments are those of `simulate`.
@@ -249,7 +249,7 @@ def run_once(
             repeats=repeats if repeats > 1 else None, baseline=baseline,
         )  # fmt: skip
         result = play(selector, shuffled)
-        return Outcome(
+        return Played(
             [int(entry.id) for entry in result.selected], selector.spent, result
         )
     numbers = None if features is None else np.asarray(features, dtype=float)
@@ -268,7 +268,7 @@ def run_once(
             f"A method must return the row of the selected prompt, from 0 to {k - 1}, or a list of rows. Got "
             f"{short(given)}."
         )
-    return Outcome(list(dict.fromkeys(answer)), problem.spent)
+    return Played(list(dict.fromkeys(answer)), problem.spent)
 
 
 class _Run(NamedTuple):

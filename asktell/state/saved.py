@@ -234,7 +234,7 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
             pack(np.array(plan_arms, dtype=np.int64)),
             pack(np.array(plan_examples, dtype=np.int64)),
         ),
-        draws=pack(state.draws),
+        draws=pack(state.plan_draws),
         asked=state.asked,
         spent=state.spent,
         cost=state.cost,
@@ -327,7 +327,7 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         returned=Queue(saved.returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
-        draws=column(
+        plan_draws=column(
             "draws",
             saved.draws,
             0,

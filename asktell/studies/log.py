@@ -31,7 +31,6 @@ an entry that is impossible in the present state.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias
 
 from asktell import state as states
 from asktell.errors import InvalidStateError
@@ -83,10 +82,6 @@ def check(state: State, entry: Entry) -> None:
         states.check(state, entry)
 
 
-Mark: TypeAlias = tuple[State, Leases]
-"""A state with its leases, to which a LoggedSelector can go back."""
-
-
 class LoggedSelector:
     """A selector with leases, whose changes are entries of a log.
 
@@ -121,12 +116,12 @@ class LoggedSelector:
 
     # Following others
 
-    def mark(self) -> Mark:
+    def mark(self) -> tuple[State, Leases]:
         """Return the present state and leases, for `go_back`."""
         return self.selector._state, self.leases
 
-    def go_back(self, mark: Mark) -> None:
-        """Restore the state and leases of a mark."""
+    def go_back(self, mark: tuple[State, Leases]) -> None:
+        """Restore the state and the leases that `mark` returned."""
         self.selector._state, self.leases = mark
 
     def replay(self, lines: Iterable[str | bytes]) -> int:
