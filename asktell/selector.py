@@ -36,7 +36,7 @@ from asktell.errors import (
     InvalidStateError,
     NotPicklableError,
 )
-from asktell.methods import Elimination, Method, preset
+from asktell.methods import AbstractMethod, Elimination, preset
 from asktell.methods.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import (
@@ -85,7 +85,7 @@ NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
 """(K, d) numbers that describe the prompts. "text" computes them from the texts."""
 
-Decide: TypeAlias = Callable[[Method, State], Decided | None]
+Decide: TypeAlias = Callable[[AbstractMethod, State], Decided | None]
 
 
 class Checked(NamedTuple):
@@ -429,7 +429,7 @@ class Selection(ABC):
 
     @property
     @abstractmethod
-    def method(self) -> Method:
+    def method(self) -> AbstractMethod:
         """The method that chooses evaluations and decides."""
 
     @property
@@ -562,7 +562,7 @@ class Selector(Selection):
         prompts: NewPrompts,
         goal: Goal,
         budget: int | Budget,
-        method: str | Method = "auto",
+        method: str | AbstractMethod = "auto",
         examples: int | Sequence[str] | None = None,
         features: Features = None,
         seed: int = 0,
@@ -581,12 +581,12 @@ class Selector(Selection):
             named, goal, budget, examples, features, seed, sampling, on_failure, max_failure_rate, baseline, repeats,
             profile, segments, inputs, proxies,
         )  # fmt: skip
-        if not isinstance(method, Method):
+        if not isinstance(method, AbstractMethod):
             method = preset(method, goal)
         method.check(problem)
         self._set(named, method, initial(problem))
 
-    def _set(self, prompts: Prompts, method: Method, state: State) -> None:
+    def _set(self, prompts: Prompts, method: AbstractMethod, state: State) -> None:
         """Set all attributes. `__init__`, `from_json` and `_at` begin here."""
         # Without prompts that were added later, whose texts are in the events of growth
         self._prompts_at_start = prompts
@@ -912,7 +912,7 @@ class Selector(Selection):
     max_cost: float | None = part_at("_state.problem.max_cost", Selection.max_cost)
     goal: Goal = part_at("_state.problem.goal", Selection.goal)
     proxies: tuple[str, ...] = part_at("_state.problem.proxies", Selection.proxies)
-    method: Method = part_at("_method", Selection.method)
+    method: AbstractMethod = part_at("_method", Selection.method)
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
@@ -995,7 +995,7 @@ class Selector(Selection):
     def from_json(
         cls,
         text: str | bytes | Mapping[str, Any],
-        method: Method | None = None,
+        method: AbstractMethod | None = None,
         examples: int | Sequence[str] | None = None,
     ) -> "Selector":
         """Load a selector that `to_json` saved. It continues as if it had never been interrupted.
@@ -1057,7 +1057,7 @@ def _load_prompts(ids: Any, texts: Any) -> Prompts:
     return Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
 
 
-def _dump(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
+def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, Any]:
     """The data of a selector. `prompts` are the prompts before the first evaluation."""
     ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
     saved = (
@@ -1078,8 +1078,8 @@ def _dump(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
 
 @checked("The saved selector")
 def _load(
-    data: Mapping[str, Any], method: Method | None = None
-) -> tuple[Prompts, Method, State]:
+    data: Mapping[str, Any], method: AbstractMethod | None = None
+) -> tuple[Prompts, AbstractMethod, State]:
     """Load the data that `_dump` returned. `method` replaces a user-defined method.
 
     Raises:

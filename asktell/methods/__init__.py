@@ -3,7 +3,7 @@
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import PART_KINDS, Elimination
-from asktell.methods.presets import METHODS, PARTS, Method, preset
+from asktell.methods.presets import METHODS, PARTS, preset
 from asktell.methods.race import Race
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "AbstractMethod",
     "Adaptive",
     "Elimination",
-    "Method",
     "Race",
     "preset",
 ]

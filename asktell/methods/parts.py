@@ -7,7 +7,7 @@ from typing import Any
 from asktell.errors import InvalidStateError, MissingMethodError
 from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import PART_KINDS
-from asktell.methods.presets import PARTS, Method
+from asktell.methods.presets import PARTS
 from asktell.problem.checks import short, some
 from asktell.problem.formats import typed
 
@@ -78,7 +78,7 @@ def own_parts(saved: object) -> list[str]:
     return [name for value in saved.values() for name in own_parts(value)]
 
 
-def load_method(saved: object, given: Method | None) -> Method:
+def load_method(saved: object, given: AbstractMethod | None) -> AbstractMethod:
     """Load a saved method. If it has user-defined parts, return `given`, which must be the same method.
 
     Raises:
@@ -95,7 +95,7 @@ def load_method(saved: object, given: Method | None) -> Method:
                 "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be sent to a service."
             )
         given = load_part(saved)
-    if not isinstance(given, Method):
+    if not isinstance(given, AbstractMethod):
         raise InvalidStateError(
             f"The method must be a method of a Selector, got {short(given)}."
         )

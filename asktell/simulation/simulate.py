@@ -20,7 +20,7 @@ from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
 )
-from asktell.methods import Method, preset
+from asktell.methods import AbstractMethod, preset
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import Goal, ParetoSet
 from asktell.results.result import Result
@@ -34,13 +34,15 @@ from asktell.simulation.truth import Truth, means_of
 Rival: TypeAlias = Callable[[Replay, int, int], int | Sequence[int]]
 """A function `(problem, budget, seed)` that returns the row of the selected prompt, or several rows, best first."""
 
-Methods: TypeAlias = Iterable[str | Method | Rival | Mapping[str, str | Method | Rival]]
+Methods: TypeAlias = Iterable[
+    str | AbstractMethod | Rival | Mapping[str, str | AbstractMethod | Rival]
+]
 
 
 def simulate(
     scores: npt.ArrayLike,
     goal: Goal,
-    methods: Methods | Mapping[str, str | Method | Rival] = (
+    methods: Methods | Mapping[str, str | AbstractMethod | Rival] = (
         "auto",
         "csr-sh",
         "uniform",
@@ -225,7 +227,7 @@ class Played(NamedTuple):
 
 
 def run_once(
-    method: str | Method | Rival,
+    method: str | AbstractMethod | Rival,
     scores: Array,
     goal: Goal,
     budget: int,
@@ -242,7 +244,7 @@ def run_once(
     """
     k, n = scores.shape[:2]
     shuffled = by_chance(scores, seed)
-    if isinstance(method, str | Method):
+    if isinstance(method, str | AbstractMethod):
         texts = [f"prompt {i}" for i in range(k)]
         selector = Selector(
             texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling,
@@ -285,7 +287,7 @@ class _Work:
 
     scores: Array
     goal: Goal
-    methods: Mapping[str, str | Method | Rival]
+    methods: Mapping[str, str | AbstractMethod | Rival]
     features: npt.ArrayLike | None
     segments: Sequence[str] | None
     sampling: str
@@ -343,10 +345,10 @@ class _Work:
 
 
 def _named(
-    methods: Methods | Mapping[str, str | Method | Rival], goal: Goal
-) -> dict[str, str | Method | Rival]:
+    methods: Methods | Mapping[str, str | AbstractMethod | Rival], goal: Goal
+) -> dict[str, str | AbstractMethod | Rival]:
     """Return the methods by name, after checking the names of presets."""
-    found: dict[str, str | Method | Rival] = {}
+    found: dict[str, str | AbstractMethod | Rival] = {}
     for item in [methods] if isinstance(methods, str | Mapping) else methods:
         pairs = (
             item.items()
@@ -362,7 +364,7 @@ def _named(
                 # Its runs report that
                 with contextlib.suppress(IncompatibleMethodError):
                     preset(method, goal)
-            elif not isinstance(method, Method) and not callable(method):
+            elif not isinstance(method, AbstractMethod) and not callable(method):
                 raise InvalidArgumentError(
                     "A method must be a name, an asktell method, or a function (problem, budget, seed). Got "
                     f"{short(method)}."

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.checks import check_format
 from asktell.problem.examples import changes
@@ -40,7 +40,7 @@ class Document(NamedTuple):
         data = {**names, "format": FORMAT, "version": VERSION, **self._asdict()}
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
-    def logged(self, method: Method | None = None) -> LoggedSelector:
+    def logged(self, method: AbstractMethod | None = None) -> LoggedSelector:
         """Return the selector at the study's beginning. `method` is required if it has parts of the user's own."""
         return LoggedSelector(Selector.from_json(self.selector, method))
 
@@ -111,7 +111,7 @@ class Content(NamedTuple):
     details: list[tuple[int, str]]
 
 
-def read(file: Iterable[bytes], method: Method | None = None) -> Content:
+def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content:
     """Read and check a file that `write` wrote. `method` is as for `Study.import_`.
 
     Raises:

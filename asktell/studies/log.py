@@ -34,7 +34,7 @@ from itertools import islice
 
 from asktell import state as states
 from asktell.errors import InvalidStateError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
 from asktell.problem.checks import short
@@ -177,7 +177,7 @@ class LoggedSelector:
         if self._prepared is None or self._prepared[0] is not state:
             self._prepared = state, decide(self.selector.method, state)
 
-    def _decide(self, method: Method, state: State) -> events.Decided | None:
+    def _decide(self, method: AbstractMethod, state: State) -> events.Decided | None:
         """Return the decision that `prepare` computed for this state, or compute it."""
         prepared = self._prepared
         return (

@@ -12,7 +12,7 @@ import numpy as np
 
 from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
 from asktell.methods.parts import dump_part, load_part, own_parts
 from asktell.problem import checks
 from asktell.problem.candidates import (
@@ -95,7 +95,7 @@ class RemoteStudy(AbstractStudy):
         self._path = path_of(name)
         self._goal = load_goal(info["definition"]["goal"])
         self._proxies = tuple(info["definition"].get("proxies", ()))
-        self._method: Method = load_part(info["definition"]["method"])
+        self._method: AbstractMethod = load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
         self._repeats: dict[int, int] = {}
@@ -427,7 +427,7 @@ class RemoteStudy(AbstractStudy):
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_goal", AbstractStudy.goal)
     proxies: tuple[str, ...] = part_at("_proxies", AbstractStudy.proxies)
-    method: Method = part_at("_method", AbstractStudy.method)
+    method: AbstractMethod = part_at("_method", AbstractStudy.method)
 
     def _all_pending(self) -> list[Trial]:
         return [holding.trial for holding in self.workers()]

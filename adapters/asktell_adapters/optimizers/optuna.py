@@ -27,8 +27,8 @@ from asktell import (
     Selector,
 )
 from asktell.extend import (
+    AbstractMethod,
     Goal,
-    Method,
     State,
     apply,
     at_state,
@@ -353,7 +353,7 @@ class Ledger:
         reader: as above.
     """
 
-    def __init__(self, state: State, method: Method, reader: Reader) -> None:
+    def __init__(self, state: State, method: AbstractMethod, reader: Reader) -> None:
         self.state = state
         self.reader = reader
         self._method = method
