@@ -374,7 +374,7 @@ def test_a_study_goes_on_from_its_log_and_its_snapshots(
         assert opened.result() == straight.result()
     failed = [each for each in study.evaluations() if each.error is not None]
     assert [(each.trial, each.error, each.scores) for each in failed] == [
-        (failure.trial, failure.reason, scores) for failure in straight.state.failures
+        (trial, reason, scores) for trial, _, _, reason in straight.state.failures
     ]
     assert [(e.trial, e.scores, e.error) for e in sorted(straight.evaluations())] == [
         (e.trial, e.scores, e.error) for e in sorted(study.evaluations())

@@ -254,7 +254,7 @@ def _failed(state: State, event: events.Failed) -> State:
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
         **closed,
-        failures=state.failures.append(pull._replace(trial=event.trial), event.reason),
+        failures=state.failures.append(pull, event.reason),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
