@@ -654,13 +654,12 @@ class Selector(Selection):
     def _make_due_decisions(self) -> None:
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         # A decision that plans nothing is followed by the next one at once.
-        while self._state.may_decide and (decided := self._next_decision()) is not None:
+        while self._state.may_decide:
+            with one_thread:
+                decided = self._decide(self._method, self._state)
+            if decided is None:
+                break
             self._take(decided)
-
-    def _next_decision(self) -> Decided | None:
-        """Return the next decision, None if the method needs more scores first."""
-        with one_thread:
-            return self._decide(self._method, self._state)
 
     def _take(self, event: events.AnyEvent) -> None:
         """Fold an event into the state. The state changes in no other way."""
@@ -1052,11 +1051,6 @@ _KEYS = {
 }
 
 
-def _load_prompts(ids: Any, texts: Any) -> Prompts:
-    items("prompts", texts, None if ids is None else len(ids))
-    return Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
-
-
 def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, Any]:
     """The data of a selector. `prompts` are the prompts before the first evaluation."""
     ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
@@ -1096,7 +1090,11 @@ def _load(
     if "factors" in saved:
         prompts = Prompts.of(Candidates.from_data(saved))
     else:
-        prompts = _load_prompts(saved.get("ids"), saved["texts"])
+        ids, texts = saved.get("ids"), saved["texts"]
+        items("prompts", texts, None if ids is None else len(ids))
+        prompts = Prompts.of(
+            texts if ids is None else dict(zip(ids, texts, strict=True))
+        )
     problem = load_problem(data, prompts)
     method = load_method(data.get("method"), method)
     method.check(problem)
