@@ -67,7 +67,6 @@ from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
 from asktell.results.summary import compare, summarize
 from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
-from asktell.state.growth import prompts_after
 from asktell.state.lookup import check_same, find_example, not_out, trial_id
 from asktell.state.problem import AnyProfile, checked_problem
 from asktell.state.saved import (
@@ -1112,5 +1111,5 @@ def _load(
     for each in state.growth:
         method.check_growth(each.event)
         # Refuses ids and texts that exist already.
-        later = prompts_after(later, each.event)
+        later = growth.prompts_after(later, each.event)
     return prompts, method, state

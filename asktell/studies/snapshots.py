@@ -14,6 +14,7 @@ it is ignored and the log is applied from its beginning.
 """
 
 import base64
+import operator
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -186,35 +187,33 @@ def _joined(
 ) -> SavedRows:
     """Return the rows of all parts, with unpacked columns."""
 
-    def joined(columns: Sequence[Any]) -> Any:
+    def joined(name: str) -> Any:
+        """Join the column of this name, such as "failures.arms", of all parts."""
+        columns = map(operator.attrgetter(name), parts)
         # A part without scores of proxies has an empty tuple for each of their columns
         return np.concatenate(
             [unpack(column) if column else np.zeros(0, np.int64) for column in columns]
         )
 
-    failures = [part.failures for part in parts]
-    proxies = [part.proxies for part in parts]
-    trials = joined([part.trials for part in parts])
-    scores = joined([part.scores for part in parts]).reshape(
-        len(trials), len(problem.goal.columns)
-    )
+    trials = joined("trials")
+    shape = len(trials), len(problem.goal.columns)
     return SavedRows(
         trials=trials,
-        arms=joined([part.arms for part in parts]),
-        examples=joined([part.examples for part in parts]),
-        scores=scores.astype(float),
+        arms=joined("arms"),
+        examples=joined("examples"),
+        scores=joined("scores").reshape(shape).astype(float),
         decisions=tuple(item for part in parts for item in part.decisions),
         failures=SavedFailures(
-            trials=joined([each.trials for each in failures]),
-            arms=joined([each.arms for each in failures]),
-            examples=joined([each.examples for each in failures]),
-            reasons=tuple(reason for each in failures for reason in each.reasons),
+            trials=joined("failures.trials"),
+            arms=joined("failures.arms"),
+            examples=joined("failures.examples"),
+            reasons=tuple(reason for part in parts for reason in part.failures.reasons),
         ),
         proxies=SavedProxies(
-            arms=joined([each.arms for each in proxies]),
-            examples=joined([each.examples for each in proxies]),
-            proxies=joined([each.proxies for each in proxies]),
-            scores=joined([each.scores for each in proxies]).astype(float),
+            arms=joined("proxies.arms"),
+            examples=joined("proxies.examples"),
+            proxies=joined("proxies.proxies"),
+            scores=joined("proxies.scores").astype(float),
         ),
     )
 
