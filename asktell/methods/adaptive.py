@@ -521,10 +521,7 @@ class Adaptive(AbstractMethod):
         if is_first:
             return self._first_cells(state, arms, n_pulls, noise)
         if first is not None and belief.explained > _MOSTLY:
-            # Candidates with a level in common often score alike on an example, so a
-            # few examples would reveal little about the level.
-            share = _FACTORS_SHARE if self.share is None else self.share
-            return _shared_cells(state, arms, n_pulls, share, noise=noise)
+            return self._cells_of_factors(state, arms, n_pulls, noise)
         return self._cells_in_doubt(state, arms, n_pulls, belief, noise)
 
     def _first_cells(
@@ -552,6 +549,21 @@ class Adaptive(AbstractMethod):
         return tuple(
             zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
         )
+
+    def _cells_of_factors(
+        self,
+        state: State,
+        arms: Int[Ints, " chosen"],
+        n_pulls: int,
+        noise: design.CellNoise | None,
+    ) -> _Plan:
+        """Spread the arms over more examples, where the levels of factors explain most of the scores.
+
+        Candidates with a level in common often score alike on an example, so a few
+        examples would reveal little about the level.
+        """
+        share = _FACTORS_SHARE if self.share is None else self.share
+        return _shared_cells(state, arms, n_pulls, share, noise=noise)
 
     def _cells_in_doubt(
         self,
