@@ -27,7 +27,7 @@ Problems
     changes(before, after): the differences between two lists of example ids
     parts_of(prompt): the messages and tools of a prompt that is a chat
 Methods
-    Method, AbstractMethod: the type of all methods, and the base class of a method of your own
+    AbstractMethod: the base class of all methods, also of your own
     State, events: the state of a selection, and the events that change it
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from asktell._util.terminal import aligned, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, not_worse
-    from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import (
         MOST_EVALUATIONS,
@@ -111,7 +110,6 @@ _HOMES = {
     "_util.terminal": ("aligned", "one_line", "safe", "with_error"),
     "methods.gate": ("UNSEEN_FAILURES", "not_worse"),
     "methods.base": ("AbstractMethod",),
-    "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": (
         "MOST_EVALUATIONS",
@@ -150,7 +148,7 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
-    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "Method", "OnTell", "Outcome",
+    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
     "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
     "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
     "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra",

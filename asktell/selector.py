@@ -27,12 +27,17 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
-from asktell import serialization
+from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
-from asktell.errors import InvalidArgumentError, NotPicklableError
-from asktell.methods import Method, preset
+from asktell.errors import (
+    InvalidArgumentError,
+    InvalidStateError,
+    NotPicklableError,
+)
+from asktell.methods import AbstractMethod, Elimination, preset
+from asktell.methods.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -46,6 +51,7 @@ from asktell.problem.candidates import (
 )
 from asktell.problem.checks import (
     check_cost,
+    check_format,
     check_name,
     check_reason,
     needed_cost,
@@ -54,6 +60,7 @@ from asktell.problem.checks import (
     whole,
 )
 from asktell.problem.examples import check_examples
+from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, proxy_score
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
@@ -62,6 +69,14 @@ from asktell.results.summary import compare, summarize
 from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
 from asktell.state.lookup import check_same, find_example, not_out, trial_id
 from asktell.state.problem import AnyProfile, checked_problem
+from asktell.state.saved import (
+    DEFAULTS,
+    SAVED_STATE,
+    dump_problem,
+    dump_state,
+    load_problem,
+    load_state,
+)
 
 NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 """Texts, whose ids are their positions, a mapping from id to text, or candidates such as `asktell.grid(...)`."""
@@ -69,7 +84,7 @@ NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
 """(K, d) numbers that describe the prompts. "text" computes them from the texts."""
 
-Decide: TypeAlias = Callable[[Method, State], Decided | None]
+Decide: TypeAlias = Callable[[AbstractMethod, State], Decided | None]
 
 
 class Checked(NamedTuple):
@@ -413,7 +428,7 @@ class Selection(ABC):
 
     @property
     @abstractmethod
-    def method(self) -> Method:
+    def method(self) -> AbstractMethod:
         """The method that chooses evaluations and decides."""
 
     @property
@@ -546,7 +561,7 @@ class Selector(Selection):
         prompts: NewPrompts,
         goal: Goal,
         budget: int | Budget,
-        method: str | Method = "auto",
+        method: str | AbstractMethod = "auto",
         examples: int | Sequence[str] | None = None,
         features: Features = None,
         seed: int = 0,
@@ -565,12 +580,12 @@ class Selector(Selection):
             named, goal, budget, examples, features, seed, sampling, on_failure, max_failure_rate, baseline, repeats,
             profile, segments, inputs, proxies,
         )  # fmt: skip
-        if not isinstance(method, Method):
+        if not isinstance(method, AbstractMethod):
             method = preset(method, goal)
         method.check(problem)
         self._set(named, method, initial(problem))
 
-    def _set(self, prompts: Prompts, method: Method, state: State) -> None:
+    def _set(self, prompts: Prompts, method: AbstractMethod, state: State) -> None:
         """Set all attributes. `__init__`, `from_json` and `_at` begin here."""
         # Without prompts that were added later, whose texts are in the events of growth
         self._prompts_at_start = prompts
@@ -638,13 +653,12 @@ class Selector(Selection):
     def _make_due_decisions(self) -> None:
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         # A decision that plans nothing is followed by the next one at once.
-        while self._state.may_decide and (decided := self._next_decision()) is not None:
+        while self._state.may_decide:
+            with one_thread:
+                decided = self._decide(self._method, self._state)
+            if decided is None:
+                break
             self._take(decided)
-
-    def _next_decision(self) -> Decided | None:
-        """Return the next decision, None if the method needs more scores first."""
-        with one_thread:
-            return self._decide(self._method, self._state)
 
     def _take(self, event: events.AnyEvent) -> None:
         """Fold an event into the state. The state changes in no other way."""
@@ -896,7 +910,7 @@ class Selector(Selection):
     max_cost: float | None = part_at("_state.problem.max_cost", Selection.max_cost)
     goal: Goal = part_at("_state.problem.goal", Selection.goal)
     proxies: tuple[str, ...] = part_at("_state.problem.proxies", Selection.proxies)
-    method: Method = part_at("_method", Selection.method)
+    method: AbstractMethod = part_at("_method", Selection.method)
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
@@ -972,14 +986,14 @@ class Selector(Selection):
         """
         with self._lock:
             state = self._state
-        data = serialization.dump_selector(self._prompts_at_start, self._method, state)
+        data = _dump(self._prompts_at_start, self._method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_json(
         cls,
         text: str | bytes | Mapping[str, Any],
-        method: Method | None = None,
+        method: AbstractMethod | None = None,
         examples: int | Sequence[str] | None = None,
     ) -> "Selector":
         """Load a selector that `to_json` saved. It continues as if it had never been interrupted.
@@ -1003,13 +1017,9 @@ class Selector(Selection):
             InvalidArgumentError: the examples differ. The message lists the
                 differences.
         """
-        data = (
-            text
-            if isinstance(text, Mapping)
-            else serialization.parse(text, "The saved selector")
-        )
+        data = text if isinstance(text, Mapping) else parse(text, "The saved selector")
         selector = cls.__new__(cls)
-        selector._set(*serialization.load_selector(data, method))
+        selector._set(*_load(data, method))
         problem = selector._state.problem
         check_examples(
             "The saved selector", problem.n_examples, problem.examples, examples
@@ -1022,3 +1032,84 @@ def at_state(selector: Selector, state: State) -> Selector:
     # The two selectors have different locks, so they must not append to the same rows.
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))
+
+
+# A whole selector as data
+
+_FORMAT, _VERSION = "asktell.selector", 1
+_KEYS = {
+    "format",
+    "version",
+    "asktell",
+    "prompts",
+    "method",
+    "goal",
+    "budget",
+    "state",
+    *DEFAULTS,
+}
+
+
+def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, Any]:
+    """The data of a selector. `prompts` are the prompts before the first evaluation."""
+    ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
+    saved = (
+        {"ids": ids, "texts": list(prompts.texts)}
+        if prompts.candidates is None
+        else prompts.candidates.to_data()
+    )
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "asktell": own_version(),
+        "prompts": saved,
+        "method": dump_part(method),
+        **dump_problem(state.origin),
+        "state": dump_state(state),
+    }
+
+
+@checked("The saved selector")
+def _load(
+    data: Mapping[str, Any], method: AbstractMethod | None = None
+) -> tuple[Prompts, AbstractMethod, State]:
+    """Load the data that `_dump` returned. `method` replaces a user-defined method.
+
+    Raises:
+        InvalidStateError: the data are malformed, foreign, or of an unknown version.
+    """
+    check_format("The saved selector", data, _FORMAT, _VERSION)
+    if unknown := data.keys() - _KEYS:
+        raise InvalidStateError(
+            f"The saved selector has the unknown key {some(sorted(map(str, unknown)))}. It was written by "
+            f"asktell {short(data.get('asktell'))}, and this is asktell {own_version()}. Upgrade asktell if the file "
+            "was written by a newer version."
+        )
+    saved = typed("prompts", data.get("prompts"), dict)
+    if "factors" in saved:
+        prompts = Prompts.of(Candidates.from_data(saved))
+    else:
+        ids, texts = saved.get("ids"), saved["texts"]
+        items("prompts", texts, None if ids is None else len(ids))
+        prompts = Prompts.of(
+            texts if ids is None else dict(zip(ids, texts, strict=True))
+        )
+    problem = load_problem(data, prompts)
+    method = load_method(data.get("method"), method)
+    method.check(problem)
+    state = load_state(SAVED_STATE.convert(data.get("state")), problem)
+    rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+    if (
+        rounds is not None
+        and not (state.finished or state.reopened)
+        and len(state.decisions) > len(rounds)
+    ):
+        raise InvalidStateError(
+            f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
+        )
+    later = prompts
+    for each in state.growth:
+        method.check_growth(each.event)
+        # Refuses ids and texts that exist already.
+        later = growth.prompts_after(later, each.event)
+    return prompts, method, state

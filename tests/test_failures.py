@@ -25,7 +25,6 @@ from asktell import (
 )
 from asktell.errors import UnknownTrialError
 from asktell.selector import at_state
-from asktell.state import Failure
 from asktell.state.history import in_turns, turns
 from asktell.state.state import SURE, is_above
 from asktell.storages.memory import MemoryStorage
@@ -375,7 +374,7 @@ def test_a_study_goes_on_from_its_log_and_its_snapshots(
         assert opened.result() == straight.result()
     failed = [each for each in study.evaluations() if each.error is not None]
     assert [(each.trial, each.error, each.scores) for each in failed] == [
-        (failure.trial, failure.reason, scores) for failure in straight.state.failures
+        (trial, reason, scores) for trial, _, _, reason in straight.state.failures
     ]
     assert [(e.trial, e.scores, e.error) for e in sorted(straight.evaluations())] == [
         (e.trial, e.scores, e.error) for e in sorted(study.evaluations())
@@ -395,14 +394,14 @@ def test_states_that_went_different_ways_keep_their_own_failures() -> None:
         trial.id: (trial.id, trial.prompt_id, trial.example)
         for trial in (first, second, third)
     }
-    assert list(before.failures) == [Failure(*pulls[first.id], "one")]
+    assert list(before.failures) == [(*pulls[first.id], "one")]
     assert list(left.failures) == [
-        Failure(*pulls[first.id], "one"),
-        Failure(*pulls[second.id], "two"),
+        (*pulls[first.id], "one"),
+        (*pulls[second.id], "two"),
     ]
     assert list(selector.state.failures) == [
-        Failure(*pulls[first.id], "one"),
-        Failure(*pulls[third.id], "three"),
+        (*pulls[first.id], "one"),
+        (*pulls[third.id], "three"),
     ]
     assert second.id in left.failures
     assert second.id not in selector.state.failures

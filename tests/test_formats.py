@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 import asktell
-from asktell import Selector, Study, serialization
+from asktell import Selector, Study
 from asktell.methods import PARTS
 from asktell.problem.goals import Constraint, Objective
 from asktell.state import events
 from asktell.state.events import AnyEvent
+from asktell.state.saved import DEFAULTS, SavedState
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import log
 from asktell.studies.leases import Expired, Leased, Paused, Resumed
@@ -181,7 +182,7 @@ def default_keys() -> list[tuple[str, list[Any]]]:
     found: list[tuple[str, list[Any]]] = []
     for name in ("csr", "auto", "race", "grown", "segments"):
         data = saved(name)
-        found += [(name, [key]) for key in serialization._DEFAULTS if key in data]
+        found += [(name, [key]) for key in DEFAULTS if key in data]
         for part, kind in (("objectives", Objective), ("subject_to", Constraint)):
             for number, each in enumerate(data["goal"][part]):
                 found += [
@@ -195,9 +196,7 @@ def default_keys() -> list[tuple[str, list[Any]]]:
         ]
         found += [
             (name, ["state", key])
-            for key in sorted(
-                fields_with_defaults(serialization.SavedState) & data["state"].keys()
-            )
+            for key in sorted(fields_with_defaults(SavedState) & data["state"].keys())
         ]
     return found
 

@@ -3,11 +3,11 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from asktell.errors import InvalidStateError, MissingExtraError
+from asktell.errors import MissingExtraError
 
 
 def how_to_install(extra: str) -> str:
@@ -63,45 +63,3 @@ def own_version() -> str:
         return version("asktell")
     except PackageNotFoundError:
         return "unknown"
-
-
-def short(item: object) -> str:
-    """A value's repr, cut to 60 characters, for a message. Never fails, however deep or long the value is."""
-    try:
-        text = repr(item)
-    except (RecursionError, ValueError):
-        # Python writes no more than sys.get_int_max_str_digits() digits
-        text = f"<{type(item).__name__}>"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def check_format(
-    what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None
-) -> None:
-    """Check that data have a format, in the version that this asktell reads.
-
-    `writer` is the version of asktell that wrote the data. None: the value of "asktell"
-    in the data.
-
-    Raises:
-        InvalidStateError: the format or its version is different. The message asks for
-            an upgrade if it is newer.
-    """
-    if data.get("format") != name:
-        raise InvalidStateError(
-            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}."
-        )
-    came, writer = (
-        data.get("version"),
-        data.get("asktell") if writer is None else writer,
-    )
-    if type(came) is int and came > version:
-        by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
-        raise InvalidStateError(
-            f"{what} was written by {by}, in version {short(came)} of the format. This is asktell {own_version()}, "
-            f"which reads version {version}. Upgrade asktell."
-        )
-    if type(came) is not int or came != version:
-        raise InvalidStateError(
-            f"{what} has version {short(came)}, but this asktell reads version {version}."
-        )

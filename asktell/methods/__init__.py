@@ -2,17 +2,17 @@
 
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
-from asktell.methods.elimination import Elimination
-from asktell.methods.presets import METHODS, PARTS, Method, preset
+from asktell.methods.elimination import PART_KINDS, Elimination
+from asktell.methods.presets import METHODS, PARTS, preset
 from asktell.methods.race import Race
 
 __all__ = [
     "METHODS",
     "PARTS",
+    "PART_KINDS",
     "AbstractMethod",
     "Adaptive",
     "Elimination",
-    "Method",
     "Race",
     "preset",
 ]

@@ -465,7 +465,7 @@ class Adaptive(AbstractMethod):
         n_scores = look.n_scores
         weight *= ((1.0 + n_scores) / (1.0 + n_scores + look.n_failed))[open_]
         # Information per unit of cost, where the cost is what runs out
-        if state.problem.allowance.cost is not None:
+        if state.problem.max_cost is not None:
             weight = weight / state.costs.expected_all(state.problem.n_arms)[open_]
         top = float(weight.max())
         return weight / top if top > 0 else np.ones(len(weight))
@@ -597,7 +597,7 @@ class Adaptive(AbstractMethod):
 def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, where each evaluation draws its own example."""
     nth, which = np.divmod(np.arange(n_pulls), len(arms))
-    examples = state.problem.draw(arms[which], state.draws[arms[which]] + nth)
+    examples = state.problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
     return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
 
 

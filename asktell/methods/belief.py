@@ -20,7 +20,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints, distinct, is_binary
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
-from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
+from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.statement import Statement, statement
@@ -146,7 +146,7 @@ def drift(state: State) -> Drift:
         return Drift(len(rows), {})
     scores, cells = (
         history.scores()[rows],
-        Rows.of(history.arms()[rows], history.examples()[rows]),
+        NumberedRows.of(history.arms()[rows], history.examples()[rows]),
     )
     steps = {}
     for j, metric in enumerate(

@@ -248,6 +248,35 @@ class Bounds:
         return spreads
 
 
+def interval_of_mean(
+    differences: Float[Floats, " n"],
+    scores: Float[Floats, " scores"],
+    population: int | None,
+    limits: Limits,
+    error: float,
+    rounds: int | None,
+) -> tuple[float, float]:
+    """Bounds of the mean of differences over the population. Infinite if nothing bounds the mean.
+
+    Args:
+        differences: differences of two scores each.
+        scores: these scores.
+        population: the number of examples. None: independent draws of new inputs.
+        limits: the limits of the scores.
+        error: the probability that the mean is ever outside the bounds.
+        rounds: how often all examples may be evaluated, if scores are noisy.
+    """
+    if limits is not None:
+        width = limits[1] - limits[0]
+        bounds = bounded(-width, width, population, rounds)
+        low, high = bounds.interval(differences, error)
+    else:
+        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
+        draws = Asymptotic(None if rounds is not None else population)
+        low, high = draws.interval(differences, error, scale)
+    return float(low), float(high)
+
+
 def n_sequences(problem: Problem) -> int:
     """The number of confidence sequences that share an error. For new inputs, one for each number of evaluations."""
     if problem.population is None or problem.target is not None:

@@ -50,6 +50,13 @@ from asktell.state import (
 )
 
 DATA = ("pooled", "round")
+PART_KINDS: dict[str, type] = {
+    "scheduler": AbstractScheduler,
+    "allocator": AbstractAllocator,
+    "estimator": AbstractEstimator,
+    "rule": AbstractEliminationRule,
+}
+"""The kind of each part of an `Elimination`."""
 # Evaluations in one round. A plan of that size takes 160 MB.
 _MOST_PLANNED = 10**7
 
@@ -93,13 +100,7 @@ class Elimination(AbstractMethod):
             IncompatibleMethodError: a part is of the wrong kind.
             InvalidArgumentError: `data` is unknown.
         """
-        parts = (
-            ("scheduler", AbstractScheduler),
-            ("allocator", AbstractAllocator),
-            ("estimator", AbstractEstimator),
-            ("rule", AbstractEliminationRule),
-        )
-        for name, kind in parts:
+        for name, kind in PART_KINDS.items():
             if not isinstance(getattr(self, name), kind):
                 raise IncompatibleMethodError(
                     f"The {name} of an Elimination must be an {kind.__name__}, got {getattr(self, name)!r}."
@@ -121,7 +122,7 @@ class Elimination(AbstractMethod):
                 which are planned beforehand.
         """
         check_not_sure(problem.goal, "Elimination")
-        if problem.allowance.cost is not None:
+        if problem.max_cost is not None:
             raise IncompatibleMethodError(
                 "A budget of cost is for the methods 'auto' and 'race'. Methods with rounds plan their evaluations "
                 "beforehand. Use a budget of evaluations, or another method."

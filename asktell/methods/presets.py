@@ -1,7 +1,7 @@
 """Methods by name: "auto", "race", and the published methods as compositions of parts."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
@@ -54,10 +54,6 @@ _PRESETS = {
 }
 
 
-Method: TypeAlias = AbstractMethod
-"""A method of `Selector`."""
-
-
 # Methods that are not composed of parts.
 _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
@@ -80,7 +76,7 @@ PARTS: dict[str, type] = {
 
 def preset(
     name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled"
-) -> Method:
+) -> AbstractMethod:
     """Return the method with a name, for a goal.
 
     Args:

@@ -228,10 +228,10 @@ class Race(AbstractMethod):
             # plan.
             return ()
         if problem.most_pulls is None:
-            drawn = state.draws[arms]
+            drawn = state.plan_draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
             nth, which = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
-            examples = problem.draw(arms[which], state.draws[arms[which]] + nth)
+            examples = problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
             return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)

@@ -43,7 +43,7 @@ class Step(NamedTuple):
     errors: float
 
 
-class Rows(NamedTuple):
+class NumberedRows(NamedTuple):
     """Evaluations in their order. Cells, arms and examples are numbered without gaps."""
 
     cells: Int[Ints, " rows"]  # the cell of each evaluation
@@ -51,7 +51,9 @@ class Rows(NamedTuple):
     of_examples: Int[Ints, " cells"]  # the example of each cell
 
     @classmethod
-    def of(cls, arms: Int[Ints, " rows"], examples: Int[Ints, " rows"]) -> "Rows":
+    def of(
+        cls, arms: Int[Ints, " rows"], examples: Int[Ints, " rows"]
+    ) -> "NumberedRows":
         """The rows of arms and examples (n,). An example of -1 is an example of its own."""
         own = np.where(
             examples < 0,
@@ -64,7 +66,7 @@ class Rows(NamedTuple):
 
 
 def likeliest_step(
-    rows: Rows,
+    rows: NumberedRows,
     scores: Float[Floats, " rows"],
     prompt: float,
     example: float,
@@ -100,7 +102,7 @@ def is_beyond_chance(steps: list[Step], error: float) -> bool:
 
 
 def _weighted_products(
-    rows: Rows,
+    rows: NumberedRows,
     vectors: Float[Floats, "rows vectors"],
     prompt: float,
     example: float,

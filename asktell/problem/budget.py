@@ -82,50 +82,6 @@ class Spent(NamedTuple):
         return Spent(self.n + 1, self.total + cost, max(self.highest, cost))
 
 
-class Allowance(NamedTuple):
-    """The limits of a budget on money: the total `cost`, and the most `per_evaluation`. None: no limit."""
-
-    cost: float | None = None
-    per_evaluation: float | None = None
-
-    def part(self, spent: float) -> float:
-        """The part of the cost that is spent, at most 1. It is 0 without a limit."""
-        return 0.0 if self.cost is None else min(1.0, spent / self.cost)
-
-    def allows(
-        self,
-        arm: int,
-        spent: float,
-        costs: "Costs",
-        out: IntMap[Any],
-        reserved: float | None,
-    ) -> bool:
-        """True if the budget allows one more pull of an arm besides the pending pulls, see `Budget`.
-
-        `reserved` is the reserve for the pending pulls. None: it is computed here.
-        """
-        if self.cost is None:
-            return True
-        if self.per_evaluation is not None:
-            return spent + self.per_evaluation * (1 + len(out)) <= self.cost
-        if not costs.pool.n:
-            return not out
-        own = costs.reserve(arm)
-        left = self.cost - (
-            spent
-            + own
-            + (costs.reserved(out.values()) if reserved is None else reserved)
-        )
-        # Rounding depends on the order of summation. Where rounding may decide, the sum
-        # is taken in one fixed order.
-        if abs(left) > 1e-15 * (2 + len(out)) * self.cost:
-            return left > 0
-        return (
-            spent + sum([own, *(costs.reserve(pull.arm) for pull in out.values())])
-            <= self.cost
-        )
-
-
 class Costs(NamedTuple):
     """The recorded costs of evaluations and failures, by arm and of all arms."""
 

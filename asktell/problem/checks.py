@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
-from asktell._util.extras import short as short  # used by every caller of these checks
-from asktell.errors import InvalidArgumentError
+from asktell._util.extras import own_version
+from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Floats
 
 LARGEST = 1e100
@@ -30,6 +31,48 @@ def exact(number: float) -> str:
     """Return the shortest usual text that only this number has: 2, 0.5, 1.0000001."""
     text = f"{number:g}"
     return text if float(text) == number else repr(float(number))
+
+
+def short(item: object) -> str:
+    """A value's repr, cut to 60 characters, for a message. Never fails, however deep or long the value is."""
+    try:
+        text = repr(item)
+    except (RecursionError, ValueError):
+        # Python writes no more than sys.get_int_max_str_digits() digits
+        text = f"<{type(item).__name__}>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_format(
+    what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None
+) -> None:
+    """Check that data have a format, in the version that this asktell reads.
+
+    `writer` is the version of asktell that wrote the data. None: the value of "asktell"
+    in the data.
+
+    Raises:
+        InvalidStateError: the format or its version is different. The message asks for
+            an upgrade if it is newer.
+    """
+    if data.get("format") != name:
+        raise InvalidStateError(
+            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}."
+        )
+    came, writer = (
+        data.get("version"),
+        data.get("asktell") if writer is None else writer,
+    )
+    if type(came) is int and came > version:
+        by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
+        raise InvalidStateError(
+            f"{what} was written by {by}, in version {short(came)} of the format. This is asktell {own_version()}, "
+            f"which reads version {version}. Upgrade asktell."
+        )
+    if type(came) is not int or came != version:
+        raise InvalidStateError(
+            f"{what} has version {short(came)}, but this asktell reads version {version}."
+        )
 
 
 def some(items: Sequence[object]) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from asktell._util.chats import readable
 from asktell._util.extras import own_version
 from asktell._util.threads import one_thread
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.goals import ParetoSet
@@ -65,7 +65,7 @@ _NUMBERS = re.compile(r"\d+(\.\d+)?")
 @one_thread
 def document(
     state: State,
-    method: Method,
+    method: AbstractMethod,
     prompts: Prompts,
     *,
     name: str | None = None,
@@ -416,7 +416,10 @@ def _counts(
 
 
 def _made(
-    state: State, method: Method, prompts: Prompts, about: Mapping[str, Any] | None
+    state: State,
+    method: AbstractMethod,
+    prompts: Prompts,
+    about: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The method, settings, versions and digests that are needed to repeat the selection."""
     problem, history = state.problem, state.history

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -347,21 +347,14 @@ Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
 _ROUNDING = 1e-9
 
 
-class Lead(NamedTuple):
-    """The lead of a prompt over another, according to the model."""
-
-    estimate: float
-    p_better: float
-
-
 def lead(
     draws: Float[Floats, "draws arms"],
     means: Float[Floats, " arms"],
     a: int,
     b: int,
     minimize: bool,
-) -> Lead:
-    """The lead of arm a over arm b. Ties count half.
+) -> tuple[float, float]:
+    """The lead of arm a over arm b, and the probability that a is better. Ties count half.
 
     A difference that is only an error of rounding counts as 0. Its sign would depend on
     the processor.
@@ -377,7 +370,7 @@ def lead(
     differences = np.append(draws[:, a] - draws[:, b], means[a] - means[b])
     differences[np.abs(differences) <= rounding] = 0.0
     ahead = np.sign(differences[:-1]) * (-1.0 if minimize else 1.0)
-    return Lead(float(differences[-1]), float((1.0 + ahead).mean() / 2.0))
+    return float(differences[-1]), float((1.0 + ahead).mean() / 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,9 +421,9 @@ class Pairs:
         differences: dict[str, Difference] = {}
         for j, metric in enumerate(compared):
             minimize = metric in goal.minimized
-            model = self._lead(j, arm_a, arm_b, minimize)
+            estimate, p_better = self._lead(j, arm_a, arm_b, minimize)
             differences[metric] = compare(
-                of_a[:, j], of_b[:, j], model and model.estimate, 0.5 if model is None else model.p_better,
+                of_a[:, j], of_b[:, j], estimate, p_better,
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
             )  # fmt: skip
@@ -458,15 +451,17 @@ class Pairs:
         is_exact = problem.exact and not self.seen.differs
         return flips(history.arms(), history.examples(), scores, a, b, is_exact)
 
-    def _lead(self, metric: int, a: int, b: int, minimize: bool) -> Lead | None:
-        """The lead of a over b according to the model. None if one of them has no score."""
+    def _lead(
+        self, metric: int, a: int, b: int, minimize: bool
+    ) -> tuple[float | None, float]:
+        """The lead of a over b, and P(a is better), by the model. None and 0.5 if one of them has no score."""
         stated, told = self.stated, self.history.arms()
         if stated is None or not (told == a).any() or not (told == b).any():
-            return None
-        found = lead(stated.columns[metric], stated.means[:, metric], a, b, minimize)
-        return (
-            found._replace(p_better=0.5) if stated.is_guess or self.doubtful else found
+            return None, 0.5
+        estimate, p_better = lead(
+            stated.columns[metric], stated.means[:, metric], a, b, minimize
         )
+        return estimate, 0.5 if stated.is_guess or self.doubtful else p_better
 
     def _common(
         self, a: int, b: int

@@ -7,10 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
-from asktell.intervals.asymptotic import Asymptotic
-from asktell.intervals.noisy import bounded
-from asktell.methods.bounds import ROUNDING, Limits
-from asktell.numerics.arrays import Floats, decimal, mostly_equal
+from asktell.methods.bounds import ROUNDING, Limits, interval_of_mean
+from asktell.numerics.arrays import Floats, decimal
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
@@ -102,22 +100,18 @@ def compare(
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
         differences = decimal(a - b, largest)
-        low, high = _interval(
-            differences, scores, population, limits, confidence, rounds
+        low, high = interval_of_mean(
+            differences, scores, population, limits, 1 - confidence, rounds
         )
     return Difference(
         estimate,
         *_shown(low, high, scores, limits),
         p_better,
-        _n_pairs(n, population, rounds),
+        # With rounds, an example gives several differences.
+        min(n, population) if rounds is not None and population else n,
         _verdict(low, high, tolerance, minimize),
         guaranteed and (is_exact or is_known_range),
     )
-
-
-def _n_pairs(n: int, population: int | None, rounds: int | None) -> int:
-    """The number of distinct examples. With rounds, an example gives several differences."""
-    return min(n, population) if rounds is not None and population else n
 
 
 def _mean_difference(
@@ -128,27 +122,6 @@ def _mean_difference(
         return None
     mean = math.fsum((a - b).tolist()) / len(a)
     return 0.0 if abs(mean) <= ROUNDING * largest else mean
-
-
-def _interval(
-    differences: Float[Floats, " n"],
-    scores: Float[Floats, " n"],
-    population: int | None,
-    limits: Limits,
-    confidence: float,
-    rounds: int | None,
-) -> tuple[float, float]:
-    """Bounds of the mean of (n,) differences of `scores` over the population. Infinite if nothing bounds the mean."""
-    if limits is not None:
-        width = limits[1] - limits[0]
-        low, high = bounded(-width, width, population, rounds).interval(
-            differences, 1 - confidence
-        )
-    else:
-        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
-        draws = Asymptotic(None if rounds is not None else population)
-        low, high = draws.interval(differences, 1 - confidence, scale)
-    return float(low), float(high)
 
 
 def _shown(

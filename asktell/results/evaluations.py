@@ -105,7 +105,7 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
     """
     metrics, history = state.problem.goal.metrics, state.history
     columns = (history.trials(), history.arms(), history.examples(), history.scores())
-    errors = {failure.trial: failure.reason for failure in state.failures}
+    errors = {trial: reason for trial, _, _, reason in state.failures}
     for trial, arm, example, vector in zip(
         *(column.tolist() for column in columns), strict=True
     ):

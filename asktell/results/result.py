@@ -417,17 +417,12 @@ class Result:
         from asktell.results.plot import draw  # needs matplotlib
 
         for name in (x, y):
-            if name is not None:
-                self._known_metric(name, "plot()")
+            if name is not None and name not in self.goal.columns:
+                raise InvalidArgumentError(
+                    f"plot() got the metric {name!r}, but the goal has {list(self.goal.columns)}."
+                )
         title = f"{self.goal}\n{describe_spending(self)}, {len(self.prompts)} prompts"
         return draw(self, title, x, y, ax)
-
-    def _known_metric(self, name: str, who: str) -> str:
-        if name not in self.goal.columns:
-            raise InvalidArgumentError(
-                f"{who} got the metric {name!r}, but the goal has {list(self.goal.columns)}."
-            )
-        return name
 
     def to_columns(self) -> dict[str, list[Any]]:
         """The table of `to_dataframe` as a mapping from column to values, one value per prompt. Needs no pandas."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
-from asktell.methods import Adaptive, Elimination, Method, Race
+from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
 from asktell.methods.belief import has_drifted, stated
 from asktell.methods.ordered import joined_at
 from asktell.numerics import counters
@@ -57,7 +57,7 @@ _FEW = 4  # scores from which their span bounds the errors
 
 
 @one_thread
-def summarize(state: State, method: Method, named: Prompts) -> Result:
+def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     """The result of a selection: its recorded selection if it is finished, else the best selection so far."""
     problem, goal = state.problem, state.problem.goal
 
@@ -104,7 +104,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         baseline=None if problem.baseline is None else named.ids[problem.baseline],
         example_ids=None if problem.examples is None else problem.examples.ids,
         failures=grouped(
-            (named.ids[failure.arm], failure.reason) for failure in state.failures
+            (named.ids[arm], reason) for _, arm, _, reason in state.failures
         ),
         _factors=_factors(problem, statement),
         _comparer=_pairs(state, statement),
@@ -144,7 +144,7 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
 
 def compare(
     state: State,
-    method: Method,
+    method: AbstractMethod,
     named: Prompts,
     a: AnyPrompt,
     b: AnyPrompt | None,
@@ -177,7 +177,7 @@ def _pairs(state: State, statement: Statement | None) -> Pairs:
 
 def _notes(
     state: State,
-    method: Method,
+    method: AbstractMethod,
     selected: list[PromptResult],
     found_checks: tuple[Check, ...],
     failures: str,
@@ -209,7 +209,7 @@ def _notes(
     return (*notes, *([failures] if failures else []))
 
 
-def _of_method(state: State, method: Method) -> Iterator[str]:
+def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:
     features = state.problem.features
     if features is None:
         return
@@ -223,7 +223,9 @@ def _of_method(state: State, method: Method) -> Iterator[str]:
     yield from method.estimator.remarks(features, state.told > 0)
 
 
-def _certainty(state: State, method: Method, found_checks: tuple[Check, ...]) -> str:
+def _certainty(
+    state: State, method: AbstractMethod, found_checks: tuple[Check, ...]
+) -> str:
     """How sure the recorded selection is."""
     if not state.decisions[-1][1].settled:
         return "The budget was spent before the requested confidence was reached."

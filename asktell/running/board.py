@@ -49,7 +49,7 @@ def open_board(
     With `waits=False`, `Board.ask` does not wait for other workers of a study, but
     returns no trials.
     """
-    failures = Failures(max_failures_in_a_row)
+    failures = _Streak(max_failures_in_a_row)
     if not isinstance(selector, Selection):
         raise InvalidArgumentError(
             f"run() needs a Selector or a Study, got {type(selector).__name__}."
@@ -70,7 +70,7 @@ def open_board(
         yield board
 
 
-class Failures:
+class _Streak:
     """Counts the failures since the last success of a run, to stop the run after too many."""
 
     def __init__(self, limit: MaxFailures) -> None:
@@ -150,7 +150,7 @@ class Board:
         selector: Selection,
         bar: Bar,
         on_tell: OnTell | None,
-        failures: Failures,
+        failures: _Streak,
         repeatable: bool,
         until: Until | None,
         waits: bool = True,

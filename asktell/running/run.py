@@ -192,7 +192,9 @@ def run(
     ) as board:
         _begin(evaluator, board, repeatable)
         if how.is_async:
-            outside_of_loops(lambda: _run_loop(board, how, at_once, size))
+            import asyncio  # here, because only async evaluators need it
+
+            outside_of_loops(lambda: asyncio.run(_run_async(board, how, at_once, size)))
         elif executor is not None:
             _run_executor(board, how, executor, at_once, size)
         elif how.can_stop:
@@ -390,13 +392,6 @@ def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> N
         if each.done() and not each.cancelled():
             outcome = each.exception() or each.result()
             board.rescue(group, outcome if how.in_batches else [outcome])
-
-
-def _run_loop(board: Board, how: Calling, at_once: int, size: int) -> None:
-    """Evaluate in a new event loop."""
-    import asyncio
-
-    asyncio.run(_run_async(board, how, at_once, size))
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:

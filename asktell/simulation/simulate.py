@@ -20,7 +20,7 @@ from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
 )
-from asktell.methods import Method, preset
+from asktell.methods import AbstractMethod, preset
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import Goal, ParetoSet
 from asktell.results.result import Result
@@ -34,13 +34,15 @@ from asktell.simulation.truth import Truth, means_of
 Rival: TypeAlias = Callable[[Replay, int, int], int | Sequence[int]]
 """A function `(problem, budget, seed)` that returns the row of the selected prompt, or several rows, best first."""
 
-Methods: TypeAlias = Iterable[str | Method | Rival | Mapping[str, str | Method | Rival]]
+Methods: TypeAlias = Iterable[
+    str | AbstractMethod | Rival | Mapping[str, str | AbstractMethod | Rival]
+]
 
 
 def simulate(
     scores: npt.ArrayLike,
     goal: Goal,
-    methods: Methods | Mapping[str, str | Method | Rival] = (
+    methods: Methods | Mapping[str, str | AbstractMethod | Rival] = (
         "auto",
         "csr-sh",
         "uniform",
@@ -215,7 +217,7 @@ def _run_all(work: "_Work", jobs: int, missing: Sequence["_Run"]) -> Iterator[Li
     yield from map(work, missing)
 
 
-class Outcome(NamedTuple):
+class Played(NamedTuple):
     """The outcome of one run.
 
     Attributes:
@@ -230,7 +232,7 @@ class Outcome(NamedTuple):
 
 
 def run_once(
-    method: str | Method | Rival,
+    method: str | AbstractMethod | Rival,
     scores: Array,
     goal: Goal,
     budget: int,
@@ -241,14 +243,14 @@ def run_once(
     repeats: int = 1,
     baseline: int | None = None,
     proxies: Mapping[str, Array] | None = None,
-) -> Outcome:
+) -> Played:
     """Run a method once, on scores (K, N, m) or (K, N, m, R), with a budget in evaluations.
 
     The other arguments are those of `simulate`.
     """
     k, n = scores.shape[:2]
     shuffled = by_chance(scores, seed)
-    if isinstance(method, str | Method):
+    if isinstance(method, str | AbstractMethod):
         texts = [f"prompt {i}" for i in range(k)]
         selector = Selector(
             texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling,
@@ -256,7 +258,7 @@ def run_once(
         )  # fmt: skip
         _observe(selector, proxies or {})
         result = play(selector, shuffled)
-        return Outcome(
+        return Played(
             [int(entry.id) for entry in result.selected], selector.spent, result
         )
     numbers = None if features is None else np.asarray(features, dtype=float)
@@ -275,7 +277,7 @@ def run_once(
             f"A method must return the row of the selected prompt, from 0 to {k - 1}, or a list of rows. Got "
             f"{short(given)}."
         )
-    return Outcome(list(dict.fromkeys(answer)), problem.spent)
+    return Played(list(dict.fromkeys(answer)), problem.spent)
 
 
 def _observe(selector: Selector, proxies: Mapping[str, Array]) -> None:
@@ -302,7 +304,7 @@ class _Work:
 
     scores: Array
     goal: Goal
-    methods: Mapping[str, str | Method | Rival]
+    methods: Mapping[str, str | AbstractMethod | Rival]
     features: npt.ArrayLike | None
     segments: Sequence[str] | None
     sampling: str
@@ -363,10 +365,10 @@ class _Work:
 
 
 def _named(
-    methods: Methods | Mapping[str, str | Method | Rival], goal: Goal
-) -> dict[str, str | Method | Rival]:
+    methods: Methods | Mapping[str, str | AbstractMethod | Rival], goal: Goal
+) -> dict[str, str | AbstractMethod | Rival]:
     """Return the methods by name, after checking the names of presets."""
-    found: dict[str, str | Method | Rival] = {}
+    found: dict[str, str | AbstractMethod | Rival] = {}
     for item in [methods] if isinstance(methods, str | Mapping) else methods:
         pairs = (
             item.items()
@@ -382,7 +384,7 @@ def _named(
                 # Its runs report that
                 with contextlib.suppress(IncompatibleMethodError):
                     preset(method, goal)
-            elif not isinstance(method, Method) and not callable(method):
+            elif not isinstance(method, AbstractMethod) and not callable(method):
                 raise InvalidArgumentError(
                     "A method must be a name, an asktell method, or a function (problem, budget, seed). Got "
                     f"{short(method)}."

@@ -17,7 +17,6 @@ from asktell.state.events import (
     Event,
     Extended,
     Failed,
-    Failure,
     Growth,
     Observed,
     Pull,
@@ -33,7 +32,7 @@ from asktell.state.state import Grown, State, initial
 
 __all__ = [
     "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SAMPLINGS", "SKIP", "Added", "Asked", "Decided",
-    "Departure", "Event", "Extended", "Failed", "Failure", "Failures", "Grown", "Growth", "History", "Observed",
+    "Departure", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
     "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
     "grown", "initial",
 ]  # fmt: skip

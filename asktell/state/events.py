@@ -198,12 +198,3 @@ Growth: TypeAlias = Added | Retired | Extended
 AnyEvent: TypeAlias = (
     Asked | Told | Released | Failed | Observed | Decided | Growth | Remarked
 )
-
-
-class Failure(NamedTuple):
-    """A failed evaluation and its reason."""
-
-    trial: Index
-    arm: Index
-    example: Index | None
-    reason: str

@@ -207,7 +207,7 @@ def _asked(state: State, event: events.Asked) -> State:
     pending = state.pending.set(event.trial, pull)
     # A released trial keeps its old id, which is no new one.
     asked = max(state.asked, event.trial + 1)
-    if state.problem.allowance.cost is not None and state.costs.pool.n:
+    if state.problem.max_cost is not None and state.costs.pool.n:
         # The reserve is kept until costs change, so that n asks in a row take O(n)
         # time.
         reserved = (
@@ -254,9 +254,7 @@ def _failed(state: State, event: events.Failed) -> State:
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
         **closed,
-        failures=state.failures.append(
-            events.Failure(event.trial, arm, pull.example, event.reason)
-        ),
+        failures=state.failures.append(pull, event.reason),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
@@ -362,7 +360,8 @@ def _decided(state: State, event: events.Decided) -> State:
             position=0,
             # Returned evaluations that the cost no longer covers are not assigned again.
             returned=state.returned.where(lambda pull: state.fits(pull.arm)),
-            draws=state.draws + np.bincount(arms, minlength=state.problem.n_arms),
+            plan_draws=state.plan_draws
+            + np.bincount(arms, minlength=state.problem.n_arms),
         )
     active = state.active
     pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
@@ -373,7 +372,7 @@ def _decided(state: State, event: events.Decided) -> State:
         plan_arms=tuple(arms.tolist()),
         plan_examples=tuple(examples.tolist()),
         position=0,
-        draws=drawn,
+        plan_draws=drawn,
         redraws={},
     )
 
@@ -391,7 +390,7 @@ def _grown(state: State, event: events.Growth) -> State:
         growth=(*state.growth, before),
         reopened=state.reopened or reopening,
         left=departed(state.left, event, state.decisions, reopening),
-        draws=np.concatenate((state.draws, np.zeros(n_more, dtype=np.int64))),
+        plan_draws=np.concatenate((state.plan_draws, np.zeros(n_more, dtype=np.int64))),
         tally=state.tally.wider(n_more),
     )
     # `departed` has the departure of a retired arm. Only its plan is left to drop.
@@ -511,7 +510,7 @@ def _next_example(state: State, arm: int) -> Pull | None:
         )
         free = next(examples_left(state.problem, observed), None)
         return None if free is None else Pull(None, arm, free)
-    nth = int(state.draws[arm]) + state.redraws.get(arm, 0)
+    nth = int(state.plan_draws[arm]) + state.redraws.get(arm, 0)
     if state.problem.most_pulls is not None and nth >= state.problem.most_pulls:
         return None
     example = int(state.problem.draw(np.array([arm]), np.array([nth]))[0])

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
 from asktell.numerics.cells import Scored, nth_asks
-from asktell.state.events import Failure, Pull
+from asktell.state.events import Pull
 from asktell.state.problem import Problem
 
 _NOT_TOLD = -1
@@ -208,7 +208,8 @@ class Failures:
     def __len__(self) -> int:
         return len(self.pulls)
 
-    def __iter__(self) -> Iterator[Failure]:
+    def __iter__(self) -> Iterator[tuple[int, int, int | None, str]]:
+        """Trial, arm, example and reason of each failure."""
         pulls = (
             column.tolist()
             for column in (
@@ -218,17 +219,17 @@ class Failures:
             )
         )
         for trial, arm, example, reason in zip(*pulls, self.reasons(), strict=True):
-            yield Failure(trial, arm, None if example < 0 else example, reason)
+            yield trial, arm, None if example < 0 else example, reason
 
-    def append(self, failure: Failure) -> "Failures":
+    def append(self, pull: Pull, reason: str) -> "Failures":
         """The failures with one more."""
         reasons = (
             self._reasons
             if len(self._reasons) == len(self)
             else self._reasons[: len(self)]
         )
-        reasons.append(failure.reason)
-        return Failures(self.pulls.append(*failure[:3], ()), reasons)
+        reasons.append(reason)
+        return Failures(self.pulls.append(*pull, ()), reasons)
 
     @property
     def key(self) -> Hashable:

@@ -15,7 +15,7 @@ from asktell.numerics.cached import Memo, cached_property
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem import checks
-from asktell.problem.budget import Allowance, Budget
+from asktell.problem.budget import Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import nearest, short, some, whole
 from asktell.problem.examples import Examples, numbered
@@ -143,10 +143,9 @@ class Problem:
             self.n_arms, self.n_examples, self.sampling, self.repeats
         )
 
-    @cached_property
-    def allowance(self) -> Allowance:
-        """The limit on cost."""
-        return Allowance(self.max_cost, self.max_cost_per_evaluation)
+    def part_of_cost(self, spent: float) -> float:
+        """The part of the largest cost that is spent, at most 1. It is 0 without a limit."""
+        return 0.0 if self.max_cost is None else min(1.0, spent / self.max_cost)
 
     @property
     def population(self) -> int | None:

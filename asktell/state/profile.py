@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from asktell._util.extras import check_format
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
@@ -21,6 +20,7 @@ from asktell.problem.checks import (
     LARGEST,
     MOST_EVALUATIONS,
     MOST_EXAMPLES,
+    check_format,
     check_number,
     short,
     some,

@@ -71,7 +71,7 @@ class State(NamedTuple):
     history: History
     failures: Failures
     proxies: ProxyScores
-    draws: Int[Ints, " arms"]  # examples drawn by the end of the plan
+    plan_draws: Int[Ints, " arms"]  # examples drawn by the end of the plan
     tally: Tally  # of the rows up to the last decision
     tallied: int = 0  # the number of these rows
     # Each with the number of rows before it
@@ -150,7 +150,7 @@ class State(NamedTuple):
         """True if a decision can come next: no evaluation is left to assign, or the rest may cost too much."""
         # While a trial is pending, it may turn out cheaper than expected, so that the
         # budget of cost allows the rest of the plan after all.
-        has_limit = self.problem.allowance.cost is not None
+        has_limit = self.problem.max_cost is not None
         return (
             self.plan_is_empty or (has_limit and not self.pending)
         ) and not self.finished
@@ -161,15 +161,29 @@ class State(NamedTuple):
 
     def fits(self, arm: int) -> bool:
         """True if the budget of cost allows another evaluation of an arm, besides the pending evaluations."""
-        allowance = self.problem.allowance
-        return allowance.cost is None or allowance.allows(
-            arm, self.cost, self.costs, self.pending, self.reserve
-        )
+        problem, costs, out = self.problem, self.costs, self.pending
+        if problem.max_cost is None:
+            return True
+        if problem.max_cost_per_evaluation is not None:
+            most = self.cost + problem.max_cost_per_evaluation * (1 + len(out))
+            return most <= problem.max_cost
+        if not costs.pool.n:
+            return not out
+        own, reserved = costs.reserve(arm), self.reserve
+        if reserved is None:
+            reserved = costs.reserved(out.values())
+        left = problem.max_cost - (self.cost + own + reserved)
+        # Rounding depends on the order of summation. Where rounding may decide, the sum
+        # is taken in one fixed order.
+        if abs(left) > 1e-15 * (2 + len(out)) * problem.max_cost:
+            return left > 0
+        of_pending = (costs.reserve(pull.arm) for pull in out.values())
+        return self.cost + sum([own, *of_pending]) <= problem.max_cost
 
     def part_spent(self) -> float:
         """The part of the budget that is spent or in progress, the larger part of evaluations and cost."""
         evaluations = (self.spent + len(self.pending)) / self.problem.budget
-        return max(min(1.0, evaluations), self.problem.allowance.part(self.cost))
+        return max(min(1.0, evaluations), self.problem.part_of_cost(self.cost))
 
     def ages(self) -> Float[Floats, " arms"]:
         """The part of the budget spent since each arm was added, relative to the budget left at that time."""
@@ -179,7 +193,7 @@ class State(NamedTuple):
             if isinstance(event, Added):
                 then = max(
                     min(1.0, spent / self.problem.budget),
-                    self.problem.allowance.part(cost),
+                    self.problem.part_of_cost(cost),
                 )
                 began[first : first + len(event.texts)] = min(now, then)
                 first += len(event.texts)
@@ -264,7 +278,7 @@ class State(NamedTuple):
         mask = np.zeros(self.problem.n_arms, dtype=bool)
         mask[self.active] = True
         mask &= self.have_pulls()
-        if self.problem.allowance.cost is not None and not self.pending:
+        if self.problem.max_cost is not None and not self.pending:
             mask[mask] = [self.fits(arm) for arm in np.flatnonzero(mask).tolist()]
         return mask
 
@@ -410,7 +424,7 @@ class State(NamedTuple):
 
     def drawn(self) -> Int[Ints, " arms"]:
         """The number of examples that each arm has drawn, for the plan or to replace failed evaluations."""
-        drawn = self.draws.copy()
+        drawn = self.plan_draws.copy()
         for arm, extra in self.redraws.items():
             drawn[arm] += extra
         return drawn

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asktell import serialization
-from asktell._util.extras import check_format
 from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
+from asktell.problem import formats
+from asktell.problem.checks import check_format
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
@@ -33,14 +33,14 @@ class Document(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """Return the document as compressed JSON."""
-        return serialization.compress(self.to_json().encode("ascii"), level=6)
+        return formats.compress(self.to_json().encode("ascii"), level=6)
 
     def to_json(self, **names: str) -> str:
         """Return the document as JSON, after these names. With the study's name it is the first line of a file."""
         data = {**names, "format": FORMAT, "version": VERSION, **self._asdict()}
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
-    def logged(self, method: Method | None = None) -> LoggedSelector:
+    def logged(self, method: AbstractMethod | None = None) -> LoggedSelector:
         """Return the selector at the study's beginning. `method` is required if it has parts of the user's own."""
         return LoggedSelector(Selector.from_json(self.selector, method))
 
@@ -73,7 +73,7 @@ class Document(NamedTuple):
 def from_bytes(data: bytes) -> Document:
     """Return the document that `to_bytes` converted to `data`."""
     what = "The study's document"
-    return _document(serialization.parse(serialization.decompress(data, what), what))
+    return _document(formats.parse(formats.decompress(data, what), what))
 
 
 def write(
@@ -111,20 +111,18 @@ class Content(NamedTuple):
     details: list[tuple[int, str]]
 
 
-def read(file: Iterable[bytes], method: Method | None = None) -> Content:
+def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content:
     """Read and check a file that `write` wrote. `method` is as for `Study.import_`.
 
     Raises:
         InvalidStateError: the file is malformed, cut off, or has an unknown version.
     """
     first, *rest = [*file] or [b""]
-    data = serialization.parse(first, "Line 1 of the file")
+    data = formats.parse(first, "Line 1 of the file")
     document = _document(data)
     # The file ends with a line of the log, without the numbers
     is_cut = not rest or rest[-1].startswith(b"[")
-    end = serialization.parse(
-        b"{}" if is_cut else rest.pop(), "The last line of the file"
-    )
+    end = formats.parse(b"{}" if is_cut else rest.pop(), "The last line of the file")
     n_lines, n_details = end.get("lines"), end.get("details", 0)
     if (
         type(n_lines) is not int
@@ -143,7 +141,7 @@ def read(file: Iterable[bytes], method: Method | None = None) -> Content:
                 lines.append(log.encode(log.decode(line)))
             else:
                 trial, text = _details(
-                    serialization.parse(line, "The details of a trial"), logged
+                    formats.parse(line, "The details of a trial"), logged
                 )
                 if trial in details:
                     raise InvalidStateError(f"Trial {trial} has details already.")
@@ -164,7 +162,7 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
         )
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise InvalidStateError(f"Trial {trial} has details, but no scores.")
-    with serialization.checked("The details of a trial"):
+    with formats.checked("The details of a trial"):
         return trial, str(encode(details))
 
 

@@ -31,12 +31,11 @@ an entry that is impossible in the present state.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias
 
-from asktell import serialization
 from asktell import state as states
 from asktell.errors import InvalidStateError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
+from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
 from asktell.problem.checks import short
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
@@ -58,10 +57,10 @@ _ABOUT_LEASES = (Leased, Expired, Paused, Resumed)
 _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 
 
-encode = serialization.encode
+encode = formats.encode
 """Convert entries to a line."""
 
-decode = serialization.Decoder[tuple[Entry, ...]](
+decode = formats.Decoder[tuple[Entry, ...]](
     "A line of the study's log", tuple[Entry, ...]
 ).decode
 """Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
@@ -81,10 +80,6 @@ def check(state: State, entry: Entry) -> None:
             )
     elif not isinstance(entry, _ABOUT_LEASES):
         states.check(state, entry)
-
-
-Mark: TypeAlias = tuple[State, Leases]
-"""A state with its leases, to which a LoggedSelector can go back."""
 
 
 class LoggedSelector:
@@ -121,12 +116,12 @@ class LoggedSelector:
 
     # Following others
 
-    def mark(self) -> Mark:
+    def mark(self) -> tuple[State, Leases]:
         """Return the present state and leases, for `go_back`."""
         return self.selector._state, self.leases
 
-    def go_back(self, mark: Mark) -> None:
-        """Restore the state and leases of a mark."""
+    def go_back(self, mark: tuple[State, Leases]) -> None:
+        """Restore the state and the leases that `mark` returned."""
         self.selector._state, self.leases = mark
 
     def replay(self, lines: Iterable[str | bytes]) -> int:
@@ -136,7 +131,7 @@ class LoggedSelector:
             InvalidStateError: a line is malformed, or has an impossible entry.
         """
         told: Counter[str] = Counter()
-        with serialization.checked("A line of the study's log"):
+        with formats.checked("A line of the study's log"):
             state, leases, n_entries = self._folded(lines, told)
         self.told.update(told)
         self.go_back((state, leases))
@@ -182,7 +177,7 @@ class LoggedSelector:
         if self._prepared is None or self._prepared[0] is not state:
             self._prepared = state, decide(self.selector.method, state)
 
-    def _decide(self, method: Method, state: State) -> events.Decided | None:
+    def _decide(self, method: AbstractMethod, state: State) -> events.Decided | None:
         """Return the decision that `prepare` computed for this state, or compute it."""
         prepared = self._prepared
         return (
@@ -281,7 +276,7 @@ def evaluations(
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:
                 evaluation = evaluation._replace(
-                    details=serialization.parse(text, "The details of a trial")
+                    details=formats.parse(text, "The details of a trial")
                 )
             yield evaluation
 

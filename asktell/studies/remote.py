@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from asktell import reports, serialization
+from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
+from asktell.methods.parts import dump_part, load_part, own_parts
 from asktell.problem import checks
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -26,6 +27,7 @@ from asktell.problem.candidates import (
 )
 from asktell.problem.checks import short, some, whole
 from asktell.problem.examples import Examples, check_examples, numbered
+from asktell.problem.formats import dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparison, Place
@@ -54,8 +56,8 @@ _OF_A_RESULT = (
 def definition(study: AbstractStudy) -> dict[str, Any]:
     """Return a study's goal, method and proxies as JSON, as a service sends them to `RemoteStudy`."""
     return {
-        "goal": serialization.dump_goal(study.goal),
-        "method": serialization.dump_part(study.method),
+        "goal": dump_goal(study.goal),
+        "method": dump_part(study.method),
         "proxies": list(study.proxies),
     }
 
@@ -91,9 +93,9 @@ class RemoteStudy(AbstractStudy):
         self._connection = connection
         self._name = name
         self._path = path_of(name)
-        self._goal = serialization.load_goal(info["definition"]["goal"])
+        self._goal = load_goal(info["definition"]["goal"])
         self._proxies = tuple(info["definition"].get("proxies", ()))
-        self._method: Method = serialization.load_part(info["definition"]["method"])
+        self._method: AbstractMethod = load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
         self._repeats: dict[int, int] = {}
@@ -128,10 +130,9 @@ class RemoteStudy(AbstractStudy):
             raise InvalidArgumentError(
                 f"RemoteStudy.create() needs a Selector, got {short(selector)}."
             )
-        own_parts = serialization.own_parts(serialization.dump_part(selector.method))
-        if own_parts:
+        if own := own_parts(dump_part(selector.method)):
             raise InvalidArgumentError(
-                f"The method has parts that are your own code, {some(own_parts)}. Code cannot be sent to a service. "
+                f"The method has parts that are your own code, {some(own)}. Code cannot be sent to a service. "
                 "Use a storage instead, SQLite on one machine or PostgreSQL on several: call "
                 "asktell.Study.create(location, name, selector) in the first worker, and "
                 "asktell.Study.open(location, name, method=...) in the others."
@@ -426,7 +427,7 @@ class RemoteStudy(AbstractStudy):
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_goal", AbstractStudy.goal)
     proxies: tuple[str, ...] = part_at("_proxies", AbstractStudy.proxies)
-    method: Method = part_at("_method", AbstractStudy.method)
+    method: AbstractMethod = part_at("_method", AbstractStudy.method)
 
     def _all_pending(self) -> list[Trial]:
         return [holding.trial for holding in self.workers()]

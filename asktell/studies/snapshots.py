@@ -14,6 +14,7 @@ it is ignored and the log is applied from its beginning.
 """
 
 import base64
+import operator
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -21,18 +22,22 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from msgspec import structs
 
-from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
-from asktell.serialization import (
+from asktell.problem import formats
+from asktell.state import Problem, State
+from asktell.state.events import Index
+from asktell.state.saved import (
     Saved,
     SavedFailures,
     SavedProxies,
     SavedRows,
     SavedState,
+    dump_rest,
+    dump_rows,
+    load_state,
+    with_rows,
 )
-from asktell.state import Problem, State
-from asktell.state.events import Index
 from asktell.studies.leases import Leases, Reissue, Time
 
 VERSION = 1
@@ -80,8 +85,8 @@ class _Head(Saved, frozen=True, kw_only=True):
 
 
 _WHAT = "The study's snapshot"
-_HEAD = serialization.Decoder[_Head](_WHAT, _Head)
-_PART = serialization.Decoder[SavedRows](_WHAT, SavedRows)
+_HEAD = formats.Decoder[_Head](_WHAT, _Head)
+_PART = formats.Decoder[SavedRows](_WHAT, SavedRows)
 
 
 def dump(
@@ -108,12 +113,12 @@ def dump(
                 len(state.proxies),
             ),
             line=_checksum(line),
-            state=serialization.dump_rest(state, pack),
+            state=dump_rest(state, pack),
             leases=_dump_leases(leases),
         )
 
     def part(pack: Pack) -> SavedRows:
-        return serialization.dump_rows(state, *covered[:3], covered.proxies, pack=pack)
+        return dump_rows(state, *covered[:3], covered.proxies, pack=pack)
 
     return _compress(head, _FREE_COLUMNS), _compress(part)
 
@@ -121,21 +126,19 @@ def dump(
 def is_newer(head: bytes) -> bool:
     """True if a newer version of asktell made a head. An older one must not replace its snapshots."""
     try:
-        version = serialization.parse(serialization.decompress(head, _WHAT), _WHAT).get(
-            "version"
-        )
+        version = formats.parse(formats.decompress(head, _WHAT), _WHAT).get("version")
     except InvalidStateError:
         return False
     return type(version) is int and version > VERSION
 
 
-@serialization.checked(_WHAT)
+@formats.checked(_WHAT)
 def read_covered(head: bytes, line: str) -> Covered:
     """Return the numbers of rows and so on in the parts of a head. `line` and errors are as for `load`."""
     return _read(head, line).covered
 
 
-@serialization.checked(_WHAT)
+@formats.checked(_WHAT)
 def load(
     head: bytes, parts: Sequence[bytes], problem: Problem, line: str
 ) -> tuple[State, Leases]:
@@ -154,7 +157,7 @@ def load(
     found = _read(head, line)
     unpack = _Columns(head, *parts).unpack
     rows = _joined(
-        [_PART.decode(serialization.decompress(part, _WHAT)) for part in parts],
+        [_PART.decode(formats.decompress(part, _WHAT)) for part in parts],
         problem,
         unpack,
     )
@@ -175,7 +178,7 @@ def load(
         plan=(unpack(plan_arms), unpack(plan_examples)),
         draws=unpack(found.state.draws),
     )
-    state = serialization.load_state(serialization.with_rows(rest, rows), problem)
+    state = load_state(with_rows(rest, rows), problem)
     return state, _load_leases(found.leases, state)
 
 
@@ -184,41 +187,39 @@ def _joined(
 ) -> SavedRows:
     """Return the rows of all parts, with unpacked columns."""
 
-    def joined(columns: Sequence[Any]) -> Any:
+    def joined(name: str) -> Any:
+        """Join the column of this name, such as "failures.arms", of all parts."""
+        columns = map(operator.attrgetter(name), parts)
         # A part without scores of proxies has an empty tuple for each of their columns
         return np.concatenate(
             [unpack(column) if column else np.zeros(0, np.int64) for column in columns]
         )
 
-    failures = [part.failures for part in parts]
-    proxies = [part.proxies for part in parts]
-    trials = joined([part.trials for part in parts])
-    scores = joined([part.scores for part in parts]).reshape(
-        len(trials), len(problem.goal.columns)
-    )
+    trials = joined("trials")
+    shape = len(trials), len(problem.goal.columns)
     return SavedRows(
         trials=trials,
-        arms=joined([part.arms for part in parts]),
-        examples=joined([part.examples for part in parts]),
-        scores=scores.astype(float),
+        arms=joined("arms"),
+        examples=joined("examples"),
+        scores=joined("scores").reshape(shape).astype(float),
         decisions=tuple(item for part in parts for item in part.decisions),
         failures=SavedFailures(
-            trials=joined([each.trials for each in failures]),
-            arms=joined([each.arms for each in failures]),
-            examples=joined([each.examples for each in failures]),
-            reasons=tuple(reason for each in failures for reason in each.reasons),
+            trials=joined("failures.trials"),
+            arms=joined("failures.arms"),
+            examples=joined("failures.examples"),
+            reasons=tuple(reason for part in parts for reason in part.failures.reasons),
         ),
         proxies=SavedProxies(
-            arms=joined([each.arms for each in proxies]),
-            examples=joined([each.examples for each in proxies]),
-            proxies=joined([each.proxies for each in proxies]),
-            scores=joined([each.scores for each in proxies]).astype(float),
+            arms=joined("proxies.arms"),
+            examples=joined("proxies.examples"),
+            proxies=joined("proxies.proxies"),
+            scores=joined("proxies.scores").astype(float),
         ),
     )
 
 
 def _read(head: bytes, line: str) -> _Head:
-    found = _HEAD.decode(serialization.decompress(head, _WHAT))
+    found = _HEAD.decode(formats.decompress(head, _WHAT))
     if found.version != VERSION:
         raise InvalidStateError(
             f"{_WHAT} has version {found.version}, but this asktell reads {VERSION}."
@@ -286,10 +287,10 @@ def _compress(make: Callable[[Pack], Saved], free: int = 0) -> bytes:
             columns.append(column)
             return _pack(column, level)
 
-        text = serialization.encode(make(pack)).encode("ascii")
+        text = formats.encode(make(pack)).encode("ascii")
         data = zlib.compress(text, level)
         n_bytes = _BYTES * sum(np.size(column) for column in columns)
-        most = serialization.most_bytes(len(data))
+        most = formats.most_bytes(len(data))
         if len(text) <= most and n_bytes <= most + free:
             break
     return data
@@ -318,7 +319,7 @@ class _Columns:
 
     def __init__(self, head: bytes, *parts: bytes) -> None:
         self._left = _FREE_COLUMNS + sum(
-            serialization.most_bytes(len(part)) for part in (head, *parts)
+            formats.most_bytes(len(part)) for part in (head, *parts)
         )
 
     def unpack(self, packed: Any) -> Any:
@@ -333,7 +334,7 @@ class _Columns:
         dtype = np.dtype(kind)
         most = self._left // _BYTES * dtype.itemsize
         array = np.frombuffer(
-            serialization.decompress(base64.b64decode(text), "A column", most),
+            formats.decompress(base64.b64decode(text), "A column", most),
             dtype=dtype,
         )
         self._left -= _BYTES * len(array)

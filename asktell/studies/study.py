@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, short, whole
@@ -194,7 +194,7 @@ class Study(AbstractStudy):
         location: Location,
         name: str,
         *,
-        method: Method | None = None,
+        method: AbstractMethod | None = None,
         examples: int | Sequence[str] | None = None,
     ) -> Self:
         """Open an existing study.
@@ -234,7 +234,7 @@ class Study(AbstractStudy):
         name: str,
         key: int,
         owned: bool,
-        method: Method | None,
+        method: AbstractMethod | None,
     ) -> Self:
         """Return the study with this key in a storage. `owned`: close the storage with the study."""
         document = documents.from_bytes(storage.document(key))
@@ -252,7 +252,7 @@ class Study(AbstractStudy):
         path: str | Path,
         name: str | None = None,
         *,
-        method: Method | None = None,
+        method: AbstractMethod | None = None,
     ) -> Self:
         """Create a study from a file that `export` wrote. After an error, nothing was created.
 
@@ -520,7 +520,9 @@ class Study(AbstractStudy):
     proxies: tuple[str, ...] = part_at(
         "_replica.logged.selector.proxies", AbstractStudy.proxies
     )
-    method: Method = part_at("_replica.logged.selector.method", AbstractStudy.method)
+    method: AbstractMethod = part_at(
+        "_replica.logged.selector.method", AbstractStudy.method
+    )
     spent: int = _committed("spent")
     budget: int = _committed("budget")
     spent_cost: float = _committed("spent_cost")

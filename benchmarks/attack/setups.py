@@ -15,7 +15,7 @@ from asktell import (
     Race,
     Selector,
 )
-from asktell.methods import METHODS, Method, preset
+from asktell.methods import METHODS, AbstractMethod, preset
 from asktell.problem.goals import Goal
 
 MOST_PER_EVALUATION = 2.0
@@ -38,9 +38,9 @@ TAKE_MORE = ("auto", "early", "race", "short race")
 FEATURES = np.random.default_rng(0).normal(size=(len(PROMPTS), 2))
 
 
-def _methods(goal: Goal) -> dict[str, Method]:
+def _methods(goal: Goal) -> dict[str, AbstractMethod]:
     """Every preset that fits a goal, and some that end early."""
-    found: dict[str, Method] = {
+    found: dict[str, AbstractMethod] = {
         "early": Adaptive(confidence=0.7),
         "short race": Race(confidence=0.6, block=2),
     }

@@ -19,7 +19,7 @@ from asktell.estimators import MLP, LeastSquares
 from asktell.methods.elimination import rule_of
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.simulation.replay import Replay
-from asktell.simulation.simulate import Outcome, run_once
+from asktell.simulation.simulate import Played, run_once
 from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.agentopt import arm_elimination
 from benchmarks.rivals.ape import ape
@@ -140,7 +140,7 @@ def names() -> list[str]:
     return [*OURS, *published, *ESTIMATORS, *FILTERED, *RIVALS]
 
 
-def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
+def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Played:
     """Spend the budget on the problem and answer.
 
     Raises:
@@ -184,7 +184,7 @@ def _how(method: str, goal: Goal) -> str | asktell.Elimination | Rival:
 
 def _run_filtered(
     method: str, problem: BenchmarkProblem, budget: int, seed: int
-) -> Outcome:
+) -> Played:
     """What one would do without constrained fronts."""
     goal = problem.goal
     metrics = [objective.metric for objective in goal.objectives]
@@ -209,7 +209,7 @@ def _run_filtered(
         )
     )
     if method == "auto+conclude":
-        return Outcome(
+        return Played(
             [int(among[i].id) for i in rule_of(goal).answer(values)], result.spent
         )
     violation = np.maximum(0.0, -values[:, len(metrics) :]).max(axis=1)
@@ -218,7 +218,7 @@ def _run_filtered(
         if (violation == 0).any()
         else [int(violation.argmin())]
     )
-    return Outcome([int(among[i].id) for i in kept], result.spent)
+    return Played([int(among[i].id) for i in kept], result.spent)
 
 
 @lru_cache(maxsize=64)

@@ -83,7 +83,7 @@ GOALS: dict[str, asktell.BestFeasible | asktell.ParetoSet] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Raced:
     """How one run ended."""
 
     wrong: bool
@@ -100,7 +100,7 @@ def play(
     seed: int,
     inputs: str = "given",
     **options: Any,
-) -> Outcome:
+) -> Raced:
     """One run with as many evaluations as there are cells."""
     rng = np.random.default_rng([seed, k, n, list(KINDS).index(kind)])
     goal = GOALS[goal_name]
@@ -121,7 +121,7 @@ def play(
     answer = [int(entry.id) for entry in result.selected]
     values = goal.values(everything.mean(axis=1))
     wrong = result.stopped_early and not is_right(goal, values, answer, tolerance)
-    return Outcome(
+    return Raced(
         wrong, result.stopped_early and result.spent < k * n, result.spent / (k * n)
     )
 

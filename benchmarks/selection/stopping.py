@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import asktell
-from asktell.methods import Method
+from asktell.methods import AbstractMethod
 from asktell.posterior import membership
 from asktell.simulation.lines import known_lines
 from asktell.simulation.replay import Replay, play
@@ -35,7 +35,7 @@ Line = dict[str, Any]
 GOALS = ("best", "best@.5", "pareto")
 CONFIDENCE = 0.95
 TENSORZERO, FEWEST = "tensorzero", 10
-RULES: dict[str, Callable[[float], Method]] = {
+RULES: dict[str, Callable[[float], AbstractMethod]] = {
     "auto, proof": lambda tolerance: asktell.Adaptive(
         confidence=CONFIDENCE, tolerance=tolerance
     ),

@@ -8,7 +8,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector
 from asktell.methods.belief import drift, has_drifted
-from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
+from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 
 
 def test_the_step_is_the_generalized_least_squares_estimate() -> None:
@@ -39,7 +39,7 @@ def test_the_step_is_the_generalized_least_squares_estimate() -> None:
             shift = (precision @ design.T @ np.linalg.solve(covariance, scores))[1]
             expected.append(Step(after, shift, shift / np.sqrt(precision[1, 1])))
         found = likeliest_step(
-            Rows.of(arms, examples), scores, prompt, example, residual, noise
+            NumberedRows.of(arms, examples), scores, prompt, example, residual, noise
         )
         assert found == pytest.approx(max(expected, key=lambda step: abs(step.errors)))
 

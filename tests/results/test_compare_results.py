@@ -185,8 +185,8 @@ def test_what_is_guaranteed() -> None:
     # An example that failed leaves a gap.
     failing = Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40)
     failing.fail(failing.ask() or 0, "no answer")
-    (failure,) = failing.state.failures
-    gone = list(PROMPTS)[failure.arm]
+    (arm,) = failing.state.failures.arms()
+    gone = list(PROMPTS)[arm]
     others = [id_ for id_ in PROMPTS if id_ != gone]
     result = played(failing, scores).result()
     assert not result.compare(gone, others[0]).guaranteed

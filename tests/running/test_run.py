@@ -77,8 +77,8 @@ def test_of_a_lost_batch_only_the_culprit_fails(selector: asktell.Selector) -> N
         result = asktell.run(selector, evaluator, executor, 6, False)
     assert evaluator.told == CELLS - {(PROMPTS[1], 2)}
     assert [entry.failures for entry in result.prompts] == [0, 1, 0]
-    (failure,) = selector.state.failures
-    assert "the worker died" in failure.reason
+    (reason,) = selector.state.failures.reasons()
+    assert "the worker died" in reason
 
 
 def test_an_executor_that_gives_up_ends_the_run(selector: asktell.Selector) -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from asktell import ParetoSet, Race
 from asktell.methods import preset
-from asktell.serialization import dump_state
 from asktell.state import (
     Added,
     Asked,
@@ -19,7 +18,6 @@ from asktell.state import (
     Event,
     Extended,
     Failed,
-    Failure,
     Observed,
     Problem,
     Pull,
@@ -31,6 +29,7 @@ from asktell.state import (
     decide,
     initial,
 )
+from asktell.state.saved import dump_state
 
 GOAL = ParetoSet("a", "b")
 METHOD = preset("ege-sr", GOAL)
@@ -165,7 +164,7 @@ def test_the_ledger() -> None:
     assert (state.spent, state.open(2), list(state.failures)) == (
         2,
         None,
-        [Failure(2, 2, 3, "boom")],
+        [(2, 2, 3, "boom")],
     )
     state = apply(state, Observed(3, 1, (0.0, 0.0)))
     assert (state.spent, len(state.history)) == (2, 3)

@@ -37,7 +37,7 @@ from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
 
-Outcome: TypeAlias = Result | Improvement
+Ending: TypeAlias = Result | Improvement
 
 _MAIN = "main"
 """The worker that holds the folder. It has a fixed name, so that it resumes its own trials after a kill."""
@@ -92,7 +92,7 @@ def _run_config(
     show(f"Files: {folder.path}")
 
 
-def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> None:
+def _show(outcome: Ending, config: Config, arguments: argparse.Namespace) -> None:
     """Print the outcome of a run."""
     result = outcome.result if isinstance(outcome, Improvement) else outcome
     if isinstance(outcome, Improvement) and arguments.json:
@@ -120,7 +120,7 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
         raise
 
 
-def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
+def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Ending:
     """Start or resume the run, as the one process that holds this folder."""
     evaluator = None
     if arguments.fresh or not folder.used:
@@ -158,7 +158,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
             return outcome
 
 
-def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Outcome:
+def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Ending:
     """Work beside the process that was started in this folder."""
     saved = folder.read_setup()
     if saved is None:
@@ -173,7 +173,7 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> O
         return outcome
 
 
-def _write(folder: RunFolder, study: Study, config: Config, outcome: Outcome) -> None:
+def _write(folder: RunFolder, study: Study, config: Config, outcome: Ending) -> None:
     """Write the files that people read."""
     folder.write(study, config.dataset)
     if isinstance(outcome, Improvement):
@@ -186,7 +186,7 @@ def _work(
     arguments: argparse.Namespace,
     evaluator: Any = None,
     name: str | None = None,
-) -> Outcome:
+) -> Ending:
     """Evaluate as one of a study's workers, until it is done."""
     if study.done and config.improving is None:
         return study.result()
@@ -202,7 +202,7 @@ def _work(
         )
     with signals(), logging_to_stderr():
         try:
-            drive: Callable[..., Outcome] = asktell.run
+            drive: Callable[..., Ending] = asktell.run
             if (how := config.improving) is not None:
                 writer = how.writer(evaluator.llm, config.examples, config.concurrency)
                 drive = partial(

@@ -24,7 +24,7 @@ from asktell import (
     Result,
     StudyNotFoundError,
 )
-from asktell.extend import Goal, Method, needs_extra, whole
+from asktell.extend import AbstractMethod, Goal, needs_extra, whole
 from asktell_adapters._scores import checked_example, failing, number
 from asktell_adapters.evaluators import Price
 
@@ -679,7 +679,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         *,
         budget: int | asktell.Budget,
         goal: Goal | None = None,
-        method: str | Method = "auto",
+        method: str | AbstractMethod = "auto",
         num_threads: int | None = None,
         keep_original: bool = True,
         study: tuple[str | Path, str] | None = None,

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 import asktell
 from asktell import PromptResult
-from asktell.extend import Method, whole
+from asktell.extend import AbstractMethod, whole
 
 _log = logging.getLogger("asktell")
 
@@ -72,7 +72,7 @@ class AsktellPolicy:
         *,
         same_examples: bool = False,
         seed: int = 0,
-        method: str | Method = "auto",
+        method: str | AbstractMethod = "auto",
     ) -> None:
         self.examples = None if examples is None else whole("examples", examples, 1)
         self.same_examples = same_examples
@@ -209,7 +209,7 @@ class AsktellPolicy:
 
 @lru_cache(maxsize=4)
 def _posterior(
-    facts: _Facts, population: int, method: str | Method
+    facts: _Facts, population: int, method: str | AbstractMethod
 ) -> tuple[PromptResult, ...]:
     """Estimate every program from its scores. `population` is the number of examples in the validation set."""
     place: dict[Any, int] = {}

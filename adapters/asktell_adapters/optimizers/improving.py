@@ -644,7 +644,7 @@ class _Total:
         """Return how many evaluations the rest of the budget allows."""
         left = self.limits[1] - state.cost
         if self.limits[1]:
-            most = state.problem.allowance.per_evaluation or state.costs.pool.highest
+            most = state.problem.max_cost_per_evaluation or state.costs.pool.highest
             if left <= 0 or left < most:
                 return 0
         return int(self.limits[0]) - state.spent if self.limits[0] else 10**8

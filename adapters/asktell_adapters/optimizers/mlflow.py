@@ -11,7 +11,7 @@ from typing import Any, final
 
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Result, Trial
-from asktell.extend import Goal, Method, needs_extra, whole
+from asktell.extend import AbstractMethod, Goal, needs_extra, whole
 from asktell_adapters._scores import Scores, checked_example, in_groups, number
 from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers.briefs import Writer
@@ -80,7 +80,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         writer: Writer | None = None,
         budget: int,
         goal: Goal | None = None,
-        method: str | Method = "auto",
+        method: str | AbstractMethod = "auto",
         batch_size: int = 10,
         study: tuple[str, str] | None = None,
         display_progress_bar: bool = False,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Result, Trial
-from asktell.extend import Goal, Method, attempt, needs_extra
+from asktell.extend import AbstractMethod, Goal, attempt, needs_extra
 from asktell_adapters._scores import failing, in_groups, number, or_alone
 
 with needs_extra("opik"):
@@ -61,7 +61,7 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         *,
         goal: Goal | None = None,
         batch_size: int = 16,
-        method: str | Method = "auto",
+        method: str | AbstractMethod = "auto",
         selector_options: Mapping[str, Any] | None = None,
         model: str = "openai/gpt-5-nano",
         skip_perfect_score: bool = False,

@@ -27,8 +27,8 @@ from asktell import (
     Selector,
 )
 from asktell.extend import (
+    AbstractMethod,
     Goal,
-    Method,
     State,
     apply,
     at_state,
@@ -50,7 +50,7 @@ with needs_extra("optuna"):
     from optuna.trial import FrozenTrial, TrialState
 
 
-class Outcome(NamedTuple):
+class ReadTrial(NamedTuple):
     """The outcome of a finished trial: scores in the goal's order, or None and the reason why there are none."""
 
     scores: tuple[float, ...] | None
@@ -157,26 +157,26 @@ class Reader:
 
     # Scores
 
-    def outcome(self, trial: FrozenTrial) -> Outcome:
+    def outcome(self, trial: FrozenTrial) -> ReadTrial:
         """Return the scores of a finished trial, or why there are none. A pruned trial counts with its last value."""
         try:
             cost = self._cost(trial)
             if trial.state == TrialState.FAIL:
-                return Outcome(None, f"trial {trial.number} failed", cost)
+                return ReadTrial(None, f"trial {trial.number} failed", cost)
             if trial.values is None:
-                return Outcome(
+                return ReadTrial(
                     None, f"trial {trial.number} was pruned before it had a value", cost
                 )
             scores = self.goal.vector(self._known(trial))
         except AsktellError as error:
-            return Outcome(None, f"trial {trial.number}: {error}", None)
+            return ReadTrial(None, f"trial {trial.number}: {error}", None)
         if self.with_cost and cost is None:
-            return Outcome(
+            return ReadTrial(
                 None,
                 f"trial {trial.number} has no user attribute 'cost', but the budget is a cost",
                 None,
             )
-        return Outcome(scores, "", cost)
+        return ReadTrial(scores, "", cost)
 
     def check(self, trial: FrozenTrial) -> None:
         """Check that the objective and the selector match, given a trial that was just evaluated.
@@ -353,7 +353,7 @@ class Ledger:
         reader: as above.
     """
 
-    def __init__(self, state: State, method: Method, reader: Reader) -> None:
+    def __init__(self, state: State, method: AbstractMethod, reader: Reader) -> None:
         self.state = state
         self.reader = reader
         self._method = method

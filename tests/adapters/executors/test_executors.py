@@ -70,8 +70,8 @@ def only_bad_failed(selector: Selector) -> str:
     assert told(selector) == pytest.approx(
         {cell: score for cell, score in ALL.items() if cell != BAD}
     )
-    (failure,) = selector.state.failures
-    return failure.reason
+    (reason,) = selector.state.failures.reasons()
+    return reason
 
 
 # Any evaluator in batches

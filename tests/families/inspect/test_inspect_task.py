@@ -411,8 +411,8 @@ def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         result = asktell.run(selector, evaluator, concurrency=3, progress=False)
     assert sorted(entry.failures for entry in result.prompts) == [0, 1]
     assert result.selected[0].estimate == {"includes": 1.0, "output_tokens": 5.0}
-    (failure,) = selector.state.failures
-    assert "too long" in failure.reason
+    (reason,) = selector.state.failures.reasons()
+    assert "too long" in reason
     assert {body["max_tokens"] for body in server.requests} == {9}
     assert {body["messages"][0]["content"] for body in server.requests} == {
         "Repeat.",

@@ -499,8 +499,8 @@ def test_over_http() -> None:
         result = asktell.run(selector, evaluator, concurrency=3, progress=False)
     assert sum(entry.failures for entry in result.prompts) == 1
     assert result.selected[0].estimate == {"exact": 1.0, "output_tokens": 1.0}
-    (failure,) = selector.state.failures
-    assert "400" in failure.reason
+    (reason,) = selector.state.failures.reasons()
+    assert "400" in reason
     assert {body["messages"][0]["content"] for body in server.requests} == {
         "Repeat.",
         "Say it again.",

@@ -65,8 +65,8 @@ def only_bad_failed(selector: Selector) -> str:
         {cell: score for cell, score in ALL.items() if cell != BAD}
     )
     assert [entry.failures for entry in selector.result().prompts] == [0, 1, 0, 0]
-    (failure,) = selector.state.failures
-    return failure.reason
+    (reason,) = selector.state.failures.reasons()
+    return reason
 
 
 def note(folder: Path, what: object) -> int:

@@ -1,0 +1,167 @@
+"""Methods and their parts as data: class names and parameters."""
+
+import dataclasses
+import math
+from typing import Any
+
+from asktell.errors import InvalidStateError, MissingMethodError
+from asktell.methods.base import AbstractMethod
+from asktell.methods.elimination import PART_KINDS
+from asktell.methods.presets import PARTS
+from asktell.problem.checks import short, some
+from asktell.problem.formats import typed
+
+
+def dump_part(part: Any) -> dict[str, Any]:
+    """A method, or a part of one, as its class name and its parameters. See `AbstractMethod` for user-defined methods.
+
+    Raises:
+        InvalidStateError: a user-defined part has a parameter that is not a plain
+            value.
+    """
+    kind = type(part)
+    if dataclasses.is_dataclass(part):
+        values = {
+            field.name: getattr(part, field.name) for field in dataclasses.fields(part)
+        }
+    else:
+        values = {
+            name: value
+            for name, value in getattr(part, "__dict__", {}).items()
+            if name[0] != "_"
+        }
+    if PARTS.get(kind.__name__) is kind:
+        return {
+            "type": kind.__name__,
+            **{k: dump_part(v) if _is_part(v) else v for k, v in values.items()},
+        }
+    parameters = {
+        name: _plain(value, f"{kind.__name__}.{name}") for name, value in values.items()
+    }
+    return {_OWN: kind.__name__, "parameters": parameters}
+
+
+# Key of the class name of a user-defined part, whose code is not in the file. Parts of
+# asktell have the key "type".
+_OWN = "own"
+
+
+def _is_part(value: object) -> bool:
+    return dataclasses.is_dataclass(value) or isinstance(value, _PARTS)
+
+
+_PARTS = (AbstractMethod, *PART_KINDS.values())
+
+
+def _plain(value: Any, what: str) -> Any:
+    if _is_part(value):
+        return dump_part(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item, what) for item in value]
+    if isinstance(value, str | bool | int | None) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
+        return value
+    raise InvalidStateError(
+        f"{what} is {short(value)}, which cannot be saved. A parameter of your own class must be text, a finite "
+        "number, true or false, None, or a list of such values. Store other values in attributes whose names begin "
+        "with an underscore."
+    )
+
+
+def own_parts(saved: object) -> list[str]:
+    """The class names of the user-defined parts of a saved method."""
+    if not isinstance(saved, dict):
+        return []
+    if _OWN in saved:
+        return [str(saved[_OWN])]
+    return [name for value in saved.values() for name in own_parts(value)]
+
+
+def load_method(saved: object, given: AbstractMethod | None) -> AbstractMethod:
+    """Load a saved method. If it has user-defined parts, return `given`, which must be the same method.
+
+    Raises:
+        MissingMethodError: the saved method has user-defined parts, and `given` is
+            None.
+        InvalidStateError: `given` is another method, or the saved method is malformed.
+    """
+    own = own_parts(saved)
+    if given is None:
+        if own:
+            raise MissingMethodError(
+                f"This selection was made with {some(own)}, which is code of your own and not in the file. "
+                "Pass the method again: asktell.Study.open(location, name, method=...) for a study, "
+                "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be sent to a service."
+            )
+        given = load_part(saved)
+    if not isinstance(given, AbstractMethod):
+        raise InvalidStateError(
+            f"The method must be a method of a Selector, got {short(given)}."
+        )
+    if not _same(saved, dump_part(given)):
+        raise InvalidStateError(
+            f"This selection was made with another method. It was {_described(saved)}, but method is "
+            f"{_described(dump_part(given))}. Pass the same classes with the same parameters."
+        )
+    return given
+
+
+def _same(saved: Any, given: Any) -> bool:
+    """True if a part equals the saved part. A parameter with a default may be missing in the file."""
+    if not isinstance(saved, dict) or not isinstance(given, dict):
+        return bool(saved == given)
+    if _OWN in given:
+        return bool(saved == given)
+    if saved.get("type") != given["type"] or saved.keys() - given.keys():
+        return False
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(PARTS[given["type"]])
+    }
+    return all(
+        _same(saved.get(name, defaults.get(name)), value)
+        for name, value in given.items()
+    )
+
+
+def _described(saved: Any) -> str:
+    """A saved part as a call in Python, for errors."""
+    if not isinstance(saved, dict):
+        return short(saved)
+    parameters = saved.get(
+        "parameters", {name: value for name, value in saved.items() if name != "type"}
+    )
+    named = ", ".join(
+        f"{name}={_described(value)}" for name, value in dict(parameters).items()
+    )
+    return f"{saved.get(_OWN, saved.get('type'))}({named})"
+
+
+def load_part(data: object) -> Any:
+    """Load the data that `dump_part` returned.
+
+    Raises:
+        InvalidStateError: the data are malformed, or of an unknown class.
+    """
+    record = dict(typed("method", data, dict))
+    name = record.pop("type", None)
+    kind: Any = PARTS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise InvalidStateError(
+            f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?"
+        )
+    values = {
+        key: load_part(value) if isinstance(value, dict) else value
+        for key, value in record.items()
+    }
+    if any(
+        not isinstance(v, str | int | float | None) and not dataclasses.is_dataclass(v)
+        for v in values.values()
+    ):
+        raise InvalidStateError(
+            f"The fields of {name} must be plain values, got {short(values)}."
+        )
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise InvalidStateError(f"The saved {name} is malformed: {error}") from error
