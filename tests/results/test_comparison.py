@@ -441,21 +441,23 @@ SENTENCES = {
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
-        '"b" is better than "mine": difference +0.05, on 100 common examples of 100.',
+        '"b" is better than "mine": difference +0.05, on all 100 examples.',
     ),
     "equal": (
         difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
-        '"b" and "mine" are equal within 0.1: difference 0, on 100 common examples of 100.',
+        '"b" and "mine" are equal within 0.1: difference 0, on all 100 examples.',
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
-        '"b" is probably better than "mine" (92%), but this is not established: difference +0.02, '
-        "95% interval -0.03 to +0.07, on 14 common examples of 100.",
+        '"b" is probably better than "mine" (92% according to the model). This is not established, because '
+        "the 95% interval includes 0: difference +0.02, 95% interval -0.03 to +0.07, on 14 common examples "
+        "of 100.",
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
-        '"b" is probably worse than "mine" (over 99%), but this is not established: difference +0.02, '
-        "95% interval -0.03 to +0.07, on 14 common examples of 100.",
+        '"b" is probably worse than "mine" (over 99% according to the model). This is not established, '
+        "because the 95% interval includes 0: difference +0.02, 95% interval -0.03 to +0.07, on 14 common "
+        "examples of 100.",
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
@@ -468,12 +470,13 @@ SENTENCES = {
     ),
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
-        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, '
-        "on 2 common examples of 100, too few for an interval.",
+        '"b" is probably better than "mine" (99% according to the model). This is not established, because '
+        "there are too few common examples for an interval: difference +0.3, on 2 common examples of 100.",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
-        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, no common examples.',
+        '"b" is probably better than "mine" (99% according to the model). This is not established, because '
+        "there are no common examples for an interval: estimated difference +0.3.",
     ),
     "unknown": (
         difference(None, None, None, 0.5, 0, "undecided"),

@@ -74,22 +74,21 @@ def _run_config(
         with _at_url(
             config, arguments.study, arguments.name or config.path.stem
         ) as study:
-            _show(_work(study, config, arguments), config, arguments)
+            outcome = _work(study, config, arguments)
+            _show(outcome, config, arguments)
             if config.cache is not None:
                 say_cached(study)
+        _check_measured(outcome, "with another --name")
         return
     folder = RunFolder(config.output)
-    _show(
-        (_join if arguments.join else _start)(config, arguments, folder),
-        config,
-        arguments,
-    )
-    if config.improving is not None and arguments.json:
-        return
-    if config.cache is not None:
-        with folder.open_study() as study:
-            say_cached(study)
-    show(f"Files: {folder.path}")
+    outcome = (_join if arguments.join else _start)(config, arguments, folder)
+    _show(outcome, config, arguments)
+    if not (config.improving is not None and arguments.json):
+        if config.cache is not None:
+            with folder.open_study() as study:
+                say_cached(study)
+        show(f"Files: {folder.path}")
+    _check_measured(outcome, "with --fresh")
 
 
 def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> None:
@@ -101,6 +100,22 @@ def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> No
     show(str(outcome))
     if config.is_priced and result.max_cost is None and not result.spent_cost:
         show("Cost: 0, by the tokens that the model reported.")
+
+
+def _check_measured(outcome: Outcome, again: str) -> None:
+    """Refuse a run without a single score, so that a script does not take it for a success.
+
+    `again`: how the command starts over.
+
+    Raises:
+        EvaluatorError: evaluations failed, and none gave a score.
+    """
+    result = outcome.result if isinstance(outcome, Improvement) else outcome
+    if result.failures and all(entry.evaluations == 0 for entry in result.prompts):
+        raise EvaluatorError(
+            "Nothing was measured, because every evaluation failed. Remove the cause of the failures, and repeat the "
+            f"command {again}."
+        )
 
 
 def _at_url(config: Config, url: str, name: str) -> AnyStudy:

@@ -45,7 +45,8 @@ class OpenAIChat(RemoteChat):
         price: price per million tokens, or model -> price. With None, every cost is 0.
         concurrency: largest number of simultaneous requests.
         timeout: seconds for one attempt, from sending to the last byte.
-        max_retries: number of attempts after the first.
+        max_retries: number of attempts after the first. As long as no request has
+            reached the server, at most one.
         backoff: seconds before the first retry. They double before each further retry,
             and up to as much again is added as jitter.
         max_wait: largest number of seconds to wait after a failure, even if Retry-After
