@@ -530,7 +530,7 @@ class Selector(Selection):
         proxies: the names of cheap metrics that are no part of the goal and inform it,
             such as a cheap judge of responses that people grade. Record their scores by
             `observe`, on any examples, or beside the scores of a `tell`. They cost no
-            budget. How much each of them says about the goal is estimated. Needs
+            budget. The model estimates how much each proxy helps to predict the goal. Needs
             examples.
 
     A selector can be used from several threads. `to_json` saves it, and `from_json`

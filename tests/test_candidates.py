@@ -81,7 +81,7 @@ def test_levels_are_named_by_their_values_and_long_texts_by_their_beginning() ->
         (lambda: grid(model=["a", "a"]), "has a value twice"),
         (lambda: grid(model=[]), "no candidates"),
         (lambda: grid(), "no candidates"),
-        (lambda: grid(a=[1], where=lambda _: False), "keeps none of the 1"),
+        (lambda: grid(a=[1], where=lambda _: False), "returned False for all 1 candidates"),
         (lambda: grid(a=range(1001), b=range(1000)), "more than 1000000"),
         (lambda: grid(prompt={"": "x"}), "name of a level"),
     ],

@@ -135,7 +135,7 @@ class _Look(NamedTuple):
         open_: Int[Ints, " open"],
         room: int,
     ) -> "_Look":
-        """The state as this decision sees it."""
+        """The state on which this decision is based."""
         n_failed = state.missing.per_arm(state.problem.n_arms)
         n_out = _pulls_out(state)
         return cls(state, field, first, open_, room, state.told, n_failed, n_out)

@@ -775,7 +775,9 @@ class ParetoSet(Goal):
         wanted = tuple(_objective(o) for o in objectives)
         names = [o.metric for o in wanted]
         if len(set(names)) < len(names):
-            raise InvalidArgumentError(f"ParetoSet got a metric twice: {names}.")
+            raise InvalidArgumentError(
+                f"ParetoSet got a metric twice: {names}. Name each metric once."
+            )
         self._settle(wanted, tuple(o.sign / o.scale for o in wanted), subject_to)
 
 
@@ -1119,7 +1121,7 @@ def _check_names(
     """Check that the names in the parts of a goal fit together, as the arguments of `parse_goal`."""
     if unknown := sorted(worst_segment - set(objectives)):
         raise InvalidArgumentError(
-            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize."
+            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize. Add it to one of them."
         )
     if both := set(at_least) & set(at_most):
         raise InvalidArgumentError(

@@ -252,7 +252,7 @@ def _drift_of_residuals(state: State) -> Check:
 
 
 def _labels(state: State) -> Check:
-    """Whether the scores agree with human judgments, as far as a remark of the user states it."""
+    """Whether the scores agree with human judgments, as far as a remark of the user gives this."""
     if state.doubts:
         return Check("labels", False, " ".join(state.doubts))
     of_metrics = [

@@ -229,7 +229,8 @@ class Result:
         """
         if self._analyzed is None:
             raise InvalidArgumentError(
-                "This result holds no scores: neither a selector nor a study made it."
+                "This result has no scores by example, because it was loaded from JSON or came over HTTP. Use a "
+                "Selector or a Study in this process: study.result().examples()."
             )
         return self._analyzed(metric, fdr)
 

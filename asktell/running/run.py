@@ -103,7 +103,7 @@ def run(
             (`inputs="given"`), a few evaluations are repeated, on top of the budget:
             every 40th soon after it was made, at least two, and as many of the first
             ones at the end of the run. If scores differ, they count as noisy from then
-            on, and the result has a note. If they differ at the end, the note says that
+            on, and the result has a note. If they differ at the end, the note is that
             the model may have changed during the run.
         until: called with the selector or study before each `ask`. The run ends when it
             returns True.

@@ -53,8 +53,8 @@ class Problem:
       baseline.
     - `examples`: the ids of the examples, None without ids.
     - `repeats`: how often the same cell (arm, example) may be evaluated. Above 1,
-      scores are noisy, their mean counts, and an arm sees all examples in the order
-      before any example again. With "iid", a cell is evaluated as often as it is drawn,
+      scores are noisy and their mean counts. An arm is evaluated on all examples in
+      the order before any example comes again. With "iid", a cell is evaluated as often as it is drawn,
       and `repeats` only decides whether scores are noisy.
     - `joined_examples`: the number of examples that were added, one item per event.
     - `profile`: the example profile from earlier studies, None without one.

@@ -179,7 +179,7 @@ class Replica:
             tickets.append(ticket)
         self._waiting.extend(tickets)
         with self.lock:
-            # Tickets are done in their order, so the last one tells of all
+            # Tickets are done in their order, so all are done if the last one is
             if not tickets[-1].is_done:
                 waiting = []
                 for _ in range(len(self._waiting)):

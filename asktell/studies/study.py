@@ -210,7 +210,7 @@ class Study(AbstractStudy):
 
         Raises:
             StudyNotFoundError: the study or the whole storage does not exist.
-            InvalidArgumentError: the examples differ. The message names the
+            InvalidArgumentError: the examples differ. The message lists the
                 differences.
             InvalidStateError: the stored data is not a study, or has an unknown
                 version, or the method is missing or differs.

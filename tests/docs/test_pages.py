@@ -1159,7 +1159,7 @@ def test_serve_a_study_to_a_shell(service: str) -> None:
     page = Page("how-to/serve-a-study.md")
     page.replace("http://localhost:8000", service)
     output = output_of(["bash", "-euc"], "ASKTELL_TOKEN=\n" + page.blocks("sh")[2])
-    assert 'Keep evaluating: \\"exact\\" is slightly ahead' in output
+    assert 'Keep evaluating: \\"exact\\" is selected so far' in output
     assert '"Summarize exactly."' in output
     with asktell.RemoteStudy.open(service, "from a shell") as study:
         assert study.done

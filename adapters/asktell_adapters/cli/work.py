@@ -359,7 +359,7 @@ def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> Non
             with folder.open_study() as study:
                 found.append(_changed_prompts(study.selector, config.selector))
         raise InvalidArgumentError(
-            f"{config.path.name}: the run in {str(folder.path)!r} was started with another set-up: {'; '.join(found)}. "
+            f"{config.path.name}: the run in {str(folder.path)!r} was started with other settings: {'; '.join(found)}. "
             "Undo the change to resume it, give another `output`, or start over with --fresh (the old folder is "
             "kept)."
         )
@@ -371,7 +371,8 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
         raise InvalidArgumentError(
-            f"{config.path.name}: examples joined this run that [data] does not have: {lacks}. Append their rows."
+            f"{config.path.name}: the run has examples that [data] does not have: {lacks}. Append their rows to "
+            "the data."
         )
 
 

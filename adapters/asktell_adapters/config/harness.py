@@ -25,7 +25,7 @@ class Harness:
     # Whether an evaluation gives the same scores when it is repeated; False: unknown
     repeatable: bool = False
     cost: float | None = None  # of an evaluation, about; None: unknown
-    # Evaluations at once; None: one, unless the file says more
+    # Evaluations at once. None: one, unless the file has another number
     workers: int | None = None
 
     @property

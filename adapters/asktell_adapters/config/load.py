@@ -164,12 +164,12 @@ class GoalTable(Table, table="goal"):
             if computed is not None and name not in computed:
                 if name == "cost":
                     raise self.mistake(
-                        "[goal] names the metric 'cost', which is not computed. Add cost = true to [metrics], and a "
-                        f"price to [model], {EXAMPLE_OF_A_PRICE}."
+                        "The goal in [goal] uses the metric 'cost', which is not computed. Add cost = true to "
+                        f"[metrics], and a price to [model], {EXAMPLE_OF_A_PRICE}."
                     )
                 near = nearest(name, list(computed))
                 raise self.mistake(
-                    f"[goal] names the metric {name!r}, which is not computed{near}. [metrics] has "
+                    f"The goal in [goal] uses the metric {name!r}, which is not computed{near}. [metrics] has "
                     f"{listed(list(computed))}."
                 )
         return goal
@@ -413,10 +413,10 @@ def load_config(
         improve: whether the run is one of `asktell improve`, which also writes prompts.
         text: the content of the file, if it is not written yet.
         baseline: id of the prompt in use, for a goal that is relative to it in a file
-            that names no baseline.
+            without a baseline.
 
     Raises:
-        ConfigError: a mistake in the file, or in a file that it names.
+        ConfigError: a mistake in the file, or in a file that it refers to.
     """
     # The file itself. Secrets are refused first, since later errors repeat values.
     data = _parse(path) if text is None else tomllib.loads(text)
@@ -426,7 +426,7 @@ def load_config(
     if improve:
         _check_improvable(top)
 
-    # The files that it names
+    # The files that it refers to
     table = top.evaluator
     parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
 

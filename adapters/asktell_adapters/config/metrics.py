@@ -188,8 +188,8 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
         return metric
     if isinstance(llm, Models) and not planned.models:
         raise InvalidArgumentError(
-            f"the judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], where several models "
-            "answer: judging themselves, they would not compare."
+            f"the judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], because the run "
+            "compares several models. If each model judged its own responses, the scores could not be compared."
         )
     judge = copy.copy(metric)  # what was configured stays so
     own = [model.make(concurrency) for model in planned.models]
