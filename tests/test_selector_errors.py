@@ -238,7 +238,7 @@ PARTS: dict[str, Any] = {
         (
             {"data": "all"},
             InvalidArgumentError,
-            "data must be one of ['pooled', 'round'], got 'all'",
+            "data must be 'pooled' or 'round', got 'all'",
         ),
     ],
 )

@@ -106,7 +106,7 @@ class Elimination(AbstractMethod):
                 )
         if self.data not in DATA:
             raise InvalidArgumentError(
-                f"data must be one of {list(DATA)}, got {short(self.data)}."
+                f"data must be {' or '.join(map(repr, DATA))}, got {short(self.data)}."
             )
 
     def check(self, problem: Problem) -> None:

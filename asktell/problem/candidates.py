@@ -504,7 +504,7 @@ class Prompts:
         if by_id is not None and by_text is not None and by_id != by_text:
             raise InvalidArgumentError(
                 f"{short(prompt)} is the id of the prompt {short(self.texts[by_id])} and the text of the prompt with "
-                f"the id {short(self.ids[by_text])}. Pass the entry of one of them in result().prompts, or a trial."
+                f"the id {short(self.ids[by_text])}. Pass an entry of result().prompts, or a trial."
             )
         return by_text if by_id is None else by_id
 

@@ -1074,7 +1074,7 @@ def parse_goal(
     if kind == "best-feasible":
         return _best_feasible(wanted, subject_to, sure)
     raise InvalidArgumentError(
-        f"A goal's type must be one of {list(TYPES)}, got {short(kind)}{nearest(kind, TYPES)}."
+        f"A goal's type must be {' or '.join(map(repr, TYPES))}, got {short(kind)}{nearest(kind, TYPES)}."
     )
 
 
@@ -1125,7 +1125,7 @@ def _check_names(
         )
     if both := set(at_least) & set(at_most):
         raise InvalidArgumentError(
-            f"at_least and at_most both bound {min(both)!r}. Give one of them."
+            f"at_least and at_most both bound {min(both)!r}. Remove one bound."
         )
     used = [*objectives, *at_least, *at_most]
     if unused := [name for name in ranges if name not in used]:

@@ -248,7 +248,7 @@ class Result:
             >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
             >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
             >>> print(result.compare("a", "c").sentence("accuracy"))
-            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on 40 common examples of 40.
+            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on all 40 examples.
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.

@@ -270,7 +270,7 @@ class _Judge(ABC):
             self.p_feasible = float(satisfied[:, answer].all(axis=1).mean())
         # Losses need fewer draws than probabilities, and are computed many times.
         self.values = self.truths(statement.values)
-        # (S, K): the selection is the same in all draws, but those of the outlook differ.
+        # (S, K): the selection is the same in all draws. In the outlook, it differs.
         self.held = np.zeros(self.values.shape[:2], dtype=bool)
         self.held[:, answer] = True
         losses = self.losses(self.held)

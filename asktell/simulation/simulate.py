@@ -356,7 +356,7 @@ def _named(
         for name, method in pairs:
             if name in found:
                 raise InvalidArgumentError(
-                    f"Two methods have the name {short(name)}. Name one of them: {{'mine': ...}}."
+                    f"Two methods have the name {short(name)}. Give one a different name: {{'mine': ...}}."
                 )
             if isinstance(method, str):
                 # Its runs report that

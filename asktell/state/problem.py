@@ -353,12 +353,12 @@ def checked_problem(
         )
     if sampling not in SAMPLINGS:
         raise InvalidArgumentError(
-            f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}."
+            f"sampling must be {' or '.join(map(repr, SAMPLINGS))}, got {short(sampling)}."
         )
     if inputs not in INPUTS:
         raise InvalidArgumentError(
-            f'inputs must be one of {list(INPUTS)}, got {short(inputs)}. "new" estimates the mean score on new inputs '
-            'like the examples, "given" the mean over exactly these examples.'
+            f'inputs must be {" or ".join(map(repr, INPUTS))}, got {short(inputs)}. "new" estimates the mean score '
+            'on new inputs like the examples, "given" the mean over exactly these examples.'
         )
     n_examples, ids = numbered(examples)
     if inputs == "given" and (n_examples is None or sampling != "shared"):

@@ -260,7 +260,7 @@ class PostgreSQLStorage(SQLStorage):
             _inherited.append(self._pool)
             self._closes.detach()
         self._lock, self._pool, self._is_prepared = Lock(), None, False
-        self._thread = local()  # .connection: the one that this thread is using
+        self._thread = local()  # .connection: the connection that this thread uses
 
     @contextmanager
     def _connection(self, patience: float) -> Iterator[Connection]:

@@ -74,7 +74,8 @@ def test_an_undecided_difference_has_its_probability() -> None:
     )
     assert said(difference, 300) == (
         'accuracy: "b" is probably better than "mine" (73% according to the model). This is not established, '
-        "because the 95% interval includes 0: difference +0.021, 95% interval -0.15 to +0.169, on 120 common examples of 300."
+        "because the 95% interval includes 0: difference +0.021, 95% interval -0.15 to +0.169, on 120 common "
+        "examples of 300."
     )
 
 
@@ -96,7 +97,8 @@ def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
         'accuracy: "b" is probably worse than "mine" (over 99% according to the model). This is not '
-        "established, because the 95% interval includes 0: difference -0.05, 95% interval -0.12 to +0.01, on 80 common examples."
+        "established, because the 95% interval includes 0: difference -0.05, 95% interval -0.12 to +0.01, on 80 "
+        "common examples."
     )
 
 

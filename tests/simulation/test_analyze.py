@@ -277,7 +277,7 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
         (SCORES, {"prompts": "abc"}, "prompts must be names"),
         (SCORES, {"examples": ["q"]}, "Got 1 ids of examples for 40 columns"),
         (SCORES, {"baseline": "x"}, "baseline: .*'x'"),
-        (SCORES, {"inputs": "old"}, "inputs must be one of"),
+        (SCORES, {"inputs": "old"}, "inputs must be 'new' or 'given'"),
         (LONG, {"examples": ["q"]}, "Leave out examples="),
         (LONG.drop(columns="example"), {}, "needs a column 'example'"),
         (

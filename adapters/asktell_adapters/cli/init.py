@@ -801,7 +801,7 @@ def _of_command(
     text = text.replace("PROMPTS\n", f"{prompts}\n")
     text = text.replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
     if arguments.maximize not in (None, "success"):
-        # The range in the template is the one of "success"
+        # The range in the template is that of "success"
         text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
         line = f"maximize = {quoted(arguments.maximize)}"
         text = _with_line(

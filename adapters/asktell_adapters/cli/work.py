@@ -165,7 +165,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
             try:
                 outcome = _work(study, config, arguments, evaluator, _MAIN)
             except BaseException:
-                # The first error is the one to show
+                # Show the first error
                 with contextlib.suppress(Exception):
                     folder.write(study, config.dataset)
                 raise

@@ -143,7 +143,7 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
             if prompts is not None:
                 raise table.error(
                     "prompt",
-                    "cannot be combined with the prompts of [prompts]. Remove one of the two",
+                    "cannot be combined with the prompts of [prompts]. Remove one",
                 )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}

@@ -250,7 +250,7 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
             if getattr(table, name) not in (None, False):
                 raise table.error(
                     name,
-                    "cannot be combined with sample, which draws rows at random. Remove one of the two",
+                    "cannot be combined with sample, which draws rows at random. Remove one",
                 )
         return datasets.draw(examples, table.sample, table.seed or 0)
     if table.seed is not None:

@@ -620,7 +620,7 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
     if top.has("concurrency") and table.has("workers"):
         raise top.error(
             "concurrency",
-            "and workers in [evaluator] are the same setting. Give one of the two",
+            "and workers in [evaluator] are the same setting. Remove one",
         )
     for name in (
         *_NOT_WITH_EVALUATOR,

@@ -288,7 +288,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"files": ""},
-            "which is the name of a file. To use the text of the file, add files = [\"skill\"] to [candidates].",
+            'which is the name of a file. To use the text of the file, add files = ["skill"] to [candidates].',
         ),
         (
             {"skill": "skill = ['', 'GONE.md']"},

@@ -832,7 +832,7 @@ def test_compare_studies(tmp_path: Path) -> None:
                 progress=False,
             )
     assert (
-        'a: "x" and "y" are equal: difference 0, on 4 common examples of 4.'
+        'a: "x" and "y" are equal: difference 0, on all 4 examples.'
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.
