@@ -296,9 +296,9 @@ class Ruling:
             return ""
         stated = (
             "over 99%"
-            if p_best > 0.995
+            if p_best >= 0.995
             else "under 1%"
-            if p_best < 0.005
+            if p_best <= 0.005
             else f"{100 * p_best:.0f}%"
         )
         where = (
