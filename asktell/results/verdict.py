@@ -508,13 +508,13 @@ class _Judge(ABC):
         )
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         what = (
-            f"The prompt most likely to satisfy {self.constraints} is {self.name(likeliest)}, with "
+            f"{self.name(likeliest)} is most likely to satisfy {self.constraints}, with "
             f"{in_percent(float(p_feasible[likeliest]))} probability."
         )
         if not self.n_left.any():
-            return f"{what} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
+            return f"{capitalized(what)} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
         then = self.worthwhile
-        return f"Keep evaluating. {what}{'' if then is None else f' {self.gain(then)}'}"
+        return f"Keep evaluating: so far, {what}{'' if then is None else f' {self.gain(then)}'}"
 
     def gain(self, then: Outlook) -> str:
         """The expected gain of more evaluations, as a sentence."""

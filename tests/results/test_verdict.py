@@ -250,9 +250,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating. The prompt most likely to satisfy the constraint is prompt 0, with 49% "
-        'probability. With 4 more evaluations (cost about 2), the expected loss in "a" should fall from '
-        "0.015 to 0.013.",
+        "Keep evaluating: so far, prompt 0 is most likely to satisfy the constraint, with 49% probability. "
+        'With 4 more evaluations (cost about 2), the expected loss in "a" should fall from 0.015 to 0.013.',
     ),
     "unlikely with gain": (
         evenly(5, (3, 6, 2)),
@@ -260,9 +259,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating. The prompt most likely to satisfy the constraint is prompt 1, with 38% "
-        'probability. With 4 more evaluations (cost about 2), the expected loss in "a" should fall from '
-        "0.04 to 0.017, and the probability of selecting the best prompt should rise to 33%.",
+        "Keep evaluating: so far, prompt 1 is most likely to satisfy the constraint, with 38% probability. "
+        'With 4 more evaluations (cost about 2), the expected loss in "a" should fall from 0.04 to 0.017, '
+        "and the probability of selecting the best prompt should rise to 33%.",
     ),
     "unlikely without room": (
         evenly(0, (3, 6, 2)),
@@ -270,8 +269,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "The prompt most likely to satisfy the constraint is prompt 2, with 49% probability. Every "
-        "example has been evaluated. Add examples, or relax the constraint.",
+        "Prompt 2 is most likely to satisfy the constraint, with 49% probability. Every example has been "
+        "evaluated. Add examples, or relax the constraint.",
     ),
     "none": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -353,8 +352,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "The prompt most likely to satisfy the constraint is prompt 2, with 49% probability. Every "
-        "example has been evaluated. Add examples, or relax the constraint.",
+        "Prompt 2 is most likely to satisfy the constraint, with 49% probability. Every example has been "
+        "evaluated. Add examples, or relax the constraint.",
     ),
 }
 
