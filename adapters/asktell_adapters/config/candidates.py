@@ -43,9 +43,9 @@ class CandidatesTable(Table, table="candidates"):
     )
     temperature: list[float] | None = key(
         None,
-        "Values of the setting. Likewise `max_new_tokens`, `system`, `template`, options of the model's type, and "
-        "`top_p` and other settings of its requests. A factor of any other name is put into the prompts that have its "
-        "name in braces.",
+        "Values of this setting. The same works for `max_new_tokens`, `system`, `template`, options of the model's "
+        "type, and `top_p` and other settings of its requests. The value of any other factor replaces its name in "
+        "braces in the prompts.",
         said="that of `[model]`",
         expected="a list of numbers",
     )

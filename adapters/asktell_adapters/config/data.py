@@ -29,8 +29,9 @@ class PromptsTable(Table, table="prompts"):
 
     file: str | None = key(
         None,
-        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: prompt; `.jsonl`: a "
-        'prompt a line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a column `prompt` and '
+        "`.txt`: one prompt per line, or blocks between blank lines; `.json`: a list, or an object id: prompt; "
+        '`.jsonl`: one prompt per line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a '
+        "column `prompt` and "
         "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",
         said="this or `texts`",
     )
@@ -170,7 +171,7 @@ class DataTable(Table, table="data"):
     )
     id: str | None = key(
         None,
-        "Column of distinct ids. Without it a column called `id` or `name`, if its values are distinct, or else the "
+        "Column of distinct ids. By default, the column `id` or `name` if its values are distinct, and otherwise the "
         "first words and a digest of the row.",
     )
     segment: str | None = key(

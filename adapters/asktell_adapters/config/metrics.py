@@ -239,7 +239,7 @@ class MetricType:
 # fmt: off
 METRICS: dict[str, MetricType] = {
     "rouge": MetricType(
-        RougeTable, "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references.",
+        RougeTable, "ROUGE-Lsum F1, unless `rouge_type` is another type. Needs references.",
         metrics.Rouge, needs_references=True,
     ),
     "brevity": MetricType(

@@ -54,7 +54,7 @@ class OpenAIChat(RemoteChat):
         requests_per_minute: largest number of requests per minute, retries included,
             evenly spread. None for no limit.
         tokens_per_minute: largest number of tokens per minute, read and written,
-            likewise. Before a request they are estimated as one token per four
+            also evenly spread. Before a request they are estimated as one token per four
             characters plus `max_new_tokens`, and corrected after the response. Both
             limits apply to this object only. Other processes may use the same key, so
             429 is still retried.

@@ -127,7 +127,7 @@ class Judge:
             failure.
         cache: replies on disk, which are not requested again.
         instructions: the system turn (default: POINTWISE, or PAIRWISE with `against`).
-            The same names in braces are filled in.
+            The text may use the same names in braces.
         name: the metric's name in a sequence of metrics.
 
     Raises:
