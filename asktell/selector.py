@@ -350,7 +350,7 @@ class Selection(ABC):
     @property
     @abstractmethod
     def pending(self) -> list[Trial]:
-        """Trials that were asked and not yet told, failed or released, oldest first."""
+        """Trials whose scores or failure are not recorded yet, and that were not released, oldest first."""
 
     @property
     @abstractmethod
@@ -510,11 +510,11 @@ class Selector(Selection):
         baseline: the id or text of the prompt in use today. It is never eliminated, and
             the result compares the selected prompt with it.
         repeats: how often a prompt may be evaluated on the same example, by default
-            once. A prompt that has seen every example is then evaluated on the examples
-            again. The mean of repeated evaluations counts as one observation. With
-            inputs="given", an explicit 1 declares that repeated evaluations would give
-            the same scores, so a prompt's mean is known exactly once it was evaluated
-            on every example.
+            once. A prompt that was evaluated on every example is then evaluated on the
+            examples again. The mean of repeated evaluations counts as one observation.
+            With inputs="given", an explicit 1 declares that repeated evaluations would
+            give the same scores, so a prompt's mean is known exactly once it was
+            evaluated on every example.
         profile: the difficulty and discrimination of these examples in earlier studies,
             from `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then
             prefers discriminating examples. Other methods ignore it. Needs ids of the

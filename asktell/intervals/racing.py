@@ -64,8 +64,8 @@ def certainly_worse(
         error: The probability with which one of the best prompts may be found worse.
 
     Returns:
-        The number of examples after which each prompt is certainly worse than another,
-        n + 1 if it is not. The comparison is exact once the population is
+        The number of examples after which each prompt is established to be worse than
+        another, n + 1 if it is not. The comparison is exact once the population is
         exhausted.
     """
     k, n = scores.shape

@@ -685,9 +685,10 @@ class BestFeasible(Goal):
         objective: a metric to maximize, by its name, or `maximize(...)` or
             `minimize(...)`.
         subject_to: a mapping from metric to bound. A bound is `at_least(...)`,
-            `at_most(...)`, `within(...)` or a number. A number is a least value, and
-            for `minimize("latency")` as a key a greatest value. To declare the range of
-            the scores, use a key such as `maximize("brevity", range=(0, 1))`.
+            `at_most(...)`, `within(...)` or a number. A number is the lowest allowed
+            mean. For the key `minimize("latency")`, it is the highest allowed mean. To
+            declare the range of the scores, use a key such as `maximize("brevity",
+            range=(0, 1))`.
         sure: select the best among the prompts that satisfy every constraint with at
             least this probability on unseen examples, above 0 and below 1. If no prompt
             does, the prompt with the highest probability is selected. Methods that do
@@ -746,7 +747,7 @@ class ParetoSet(Goal):
         objectives: metrics to maximize, by their names, or `maximize(...)` or
             `minimize(...)`.
         subject_to: constraints as in `BestFeasible`, on the objectives or on other
-            metrics. A number for a minimized objective is a greatest value.
+            metrics. A number for a minimized objective is the highest allowed mean.
 
     The set does not depend on the units of the metrics. The order in which prompts are
     eliminated does, so give metrics on very different scales a range, such as

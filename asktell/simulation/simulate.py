@@ -83,8 +83,8 @@ def simulate(
 
             Or (K, N, m, R), if every prompt was evaluated R times on every example, as
             agents are. Then each evaluation of a (prompt, example) pair takes another
-            one of the R, in a random order that depends on the seed. Methods are judged
-            by the means over all R and all examples.
+            of the R scores, in a random order that depends on the seed. Methods are
+            judged by the means over all R and all examples.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
         methods: names of presets, asktell methods, and functions of your own. A
             function `(problem, budget, seed)` calls `problem.evaluate(prompt, example)`

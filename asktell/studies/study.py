@@ -205,8 +205,8 @@ class Study(AbstractStudy):
             method: the study's method. Required if the method, or a part of it, is your
                 own code: a storage holds only its class name and its parameters, and
                 they must match.
-            examples: the number of examples, or their ids. If they differ from those of
-                the study, `open` raises an error.
+            examples: the number of examples, or their ids. If they differ from the
+                study's examples, `open` raises an error.
 
         Raises:
             StudyNotFoundError: the study or the whole storage does not exist.

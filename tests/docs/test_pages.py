@@ -263,7 +263,7 @@ def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     said = capsys.readouterr().out
     assert "final, 70 of 70 evaluations spent" in said
     assert (
-        "Choose among these 6 trade-offs. Together they reach over 99% of the hypervolume"
+        "Choose among these 6 trade-offs. Together they are expected to reach over 99%"
         in said
     )
     assert "60 words" not in [entry.id for entry in names["result"].selected]

@@ -479,7 +479,7 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
         "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. The closest prompt is prompt 2."
+        "prompts. Prompt 2 comes closest."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest
