@@ -955,7 +955,7 @@ def test_improve_a_prompt(page: Page, capsys: Output) -> None:
     assert found.result.spent <= 200
     assert names["more"].result.spent <= 240
     assert len(names["first"]) == 3
-    assert "generations; stopped: " in capsys.readouterr().out
+    assert "generations. Stopped: " in capsys.readouterr().out
 
 
 def test_the_file_on_improving_has_every_key_with_its_default() -> None:
