@@ -120,7 +120,7 @@ def simulate(
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(
-            f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}."
+            f"goal must be a BestFeasible or a ParetoSet, such as BestFeasible('accuracy'), got {short(goal)}."
         )
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")

@@ -126,7 +126,8 @@ class RemoteStudy(AbstractStudy):
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(
-                f"RemoteStudy.create() needs a Selector, got {short(selector)}."
+                f"RemoteStudy.create() needs a Selector, such as asktell.Selector(prompts, goal, budget), got "
+                f"{short(selector)}."
             )
         own_parts = serialization.own_parts(serialization.dump_part(selector.method))
         if own_parts:

@@ -165,7 +165,8 @@ class Study(AbstractStudy):
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(
-                f"Study.create() needs a Selector, got {short(selector)}."
+                "Study.create() needs a Selector, such as asktell.Selector(prompts, goal, budget), got "
+                f"{short(selector)}."
             )
         document = Document(
             whole("max_attempts", max_attempts, 1), json.loads(selector.to_json())

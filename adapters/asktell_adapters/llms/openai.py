@@ -93,7 +93,7 @@ class OpenAIChat(RemoteChat):
         if isinstance(price, Mapping):
             if model not in price:
                 raise InvalidArgumentError(
-                    f"The price table has {sorted(price)}, but not the model {model!r}."
+                    f"The price table has {sorted(price)}, but not the model {model!r}. Add its price."
                 )
             price = price[model]
         check_extra("openai", "openai", "tenacity")

@@ -147,7 +147,7 @@ class Preference:
                     ("prompt", prompt) if id_ is None else ("example", example)
                 )
                 raise InvalidArgumentError(
-                    f"A label of {self.name!r} has the unknown {what} {short(known)}."
+                    f"A label of {self.name!r} has the unknown {what} {short(known)}. Use the ids of the run."
                 )
             by_prompt.setdefault(id_, {})[row] = float(label)
         pairs = {
