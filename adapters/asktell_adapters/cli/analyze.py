@@ -114,7 +114,8 @@ def overview(found: Finished) -> str:
     n = sum(len(made.examples) for made in found.made.values())
     return (
         f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
-        f"{len(found.examples):,} examples; metrics: {', '.join(found.metrics)}."
+        f"{len(found.examples):,} examples. {'Metric' if len(found.metrics) == 1 else 'Metrics'}: "
+        f"{', '.join(found.metrics)}."
     )
 
 
