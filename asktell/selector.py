@@ -365,7 +365,7 @@ class Selection(ABC):
     @property
     @abstractmethod
     def pending(self) -> list[Trial]:
-        """Trials that were asked and not yet told, failed or released, oldest first."""
+        """Trials whose scores or failure are not recorded yet, and that were not released, oldest first."""
 
     @property
     @abstractmethod
@@ -525,11 +525,11 @@ class Selector(Selection):
         baseline: the id or text of the prompt in use today. It is never eliminated, and
             the result compares the selected prompt with it.
         repeats: how often a prompt may be evaluated on the same example, by default
-            once. A prompt that has seen every example is then evaluated on the examples
-            again. The mean of repeated evaluations counts as one observation. With
-            inputs="given", an explicit 1 declares that repeated evaluations would give
-            the same scores, so a prompt's mean is known exactly once it was evaluated
-            on every example.
+            once. A prompt that was evaluated on every example is then evaluated on the
+            examples again. The mean of repeated evaluations counts as one observation.
+            With inputs="given", an explicit 1 declares that repeated evaluations would
+            give the same scores, so a prompt's mean is known exactly once it was
+            evaluated on every example.
         profile: the difficulty and discrimination of these examples in earlier studies,
             from `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then
             prefers discriminating examples. Other methods ignore it. Needs ids of the
@@ -545,7 +545,7 @@ class Selector(Selection):
         proxies: the names of cheap metrics that are no part of the goal and inform it,
             such as a cheap judge of responses that people grade. Record their scores by
             `observe`, on any examples, or beside the scores of a `tell`. They cost no
-            budget. How much each of them says about the goal is estimated. Needs
+            budget. The model estimates how much each proxy helps to predict the goal. Needs
             examples.
 
     A selector can be used from several threads. `to_json` saves it, and `from_json`

@@ -75,14 +75,14 @@ def test_levels_are_named_by_their_values_and_long_texts_by_their_beginning() ->
         (lambda: Candidates([{"a": 1}, {"a": "1"}]), "stands for 1 and for '1'"),
         (lambda: Candidates([{"a": float("nan")}]), "finite number"),
         (lambda: Candidates([{"a": [1]}]), "finite number"),  # type: ignore[dict-item]
-        (lambda: Candidates([{"prompt": 1}]), "'prompt' has texts"),
+        (lambda: Candidates([{"prompt": 1}]), "'prompt' must be texts"),
         (lambda: grid(a=["x/y", "x"], b=["z", "y/z"]), "Two candidates have the id 'x/y/z'"),
         (lambda: grid(model="gpt"), "needs a list of values"),
         (lambda: grid(model=["a", "a"]), "has a value twice"),
         (lambda: grid(model=[]), "no candidates"),
         (lambda: grid(), "no candidates"),
-        (lambda: grid(a=[1], where=lambda _: False), "keeps none of the 1"),
-        (lambda: grid(a=range(1001), b=range(1000)), "more than 1000000"),
+        (lambda: grid(a=[1], where=lambda _: False), "returned False for all 1 candidates"),
+        (lambda: grid(a=range(1001), b=range(1000)), "more than 1,000,000"),
         (lambda: grid(prompt={"": "x"}), "name of a level"),
     ],
 )  # fmt: skip

@@ -68,7 +68,7 @@ def test_words_are_the_goal_that_they_say(words: dict[str, Any], goal: Goal) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"kind": "best"}, "type must be one of"),
+        ({"kind": "best"}, "type must be 'best-feasible' or 'pareto-set'"),
         (
             {"kind": "best-feasible"},
             "exactly one metric in maximize or minimize, got none",

@@ -326,7 +326,7 @@ def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
     known = [entry for entry in result.prompts if entry.status != "failed"]
     best = max(known, key=lambda entry: entry.estimate["a"] or 0.0)
     assert result.selected == [best]
-    assert best.reason == "the best of those rejected, for all others have failed"
+    assert best.reason == "the best rejected prompt, because all others have failed"
     assert Selector.from_json(selector.to_json()).result() == result
 
 

@@ -104,7 +104,7 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     (
         {"sampling": "paired"},
         InvalidArgumentError,
-        "one of ['shared', 'iid'], got 'paired'",
+        "'shared' or 'iid', got 'paired'",
     ),
     ({"sampling": ["iid"]}, InvalidArgumentError, "got ['iid']"),
     ({"max_failure_rate": 0}, InvalidArgumentError, "above 0 and at most 1, got 0"),
@@ -238,7 +238,7 @@ PARTS: dict[str, Any] = {
         (
             {"data": "all"},
             InvalidArgumentError,
-            "data must be one of ['pooled', 'round'], got 'all'",
+            "data must be 'pooled' or 'round', got 'all'",
         ),
     ],
 )
@@ -256,7 +256,7 @@ def test_composition(
     [
         ({"name": "csr-shh"}, "Got 'csr-shh'"),
         ({"name": 3}, "Got 3"),
-        ({"schedule": "tight"}, "one of ['default', 'published'], got 'tight'"),
+        ({"schedule": "tight"}, "'default' or 'published', got 'tight'"),
         ({"data": "all"}, "got 'all'"),
     ],
 )
@@ -338,7 +338,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
     (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
     (lambda s: s.tell(True, [1, 1]), InvalidArgumentError, "got True (bool)"),
-    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "may be missing, got [1]"),
+    (lambda s: s.tell([1], [1, 1]), InvalidArgumentError, "may be missing. Got [1]"),
     # Scores
     (lambda s: s.tell(1, None), InvalidScoresError, "NoneType"),
     (lambda s: s.tell(1, 0.5), InvalidScoresError, "float"),

@@ -202,7 +202,7 @@ class AnswerCache:
         ):
             if not self._warned:
                 _log.warning(
-                    "The answer cache %s has damaged answers, which will be requested again.",
+                    "The response cache %s has damaged responses, which will be requested again.",
                     self.path,
                 )
             self._warned = True
@@ -310,7 +310,8 @@ class AnswerCache:
                 raise self._explained(error) from error
             except OSError as error:
                 raise StorageError(
-                    f"The answer cache {str(self.path)!r} cannot be used ({error.strerror})."
+                    f"The response cache {str(self.path)!r} cannot be used ({error.strerror}). Check its "
+                    "permissions, or give the cache another path."
                 ) from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -335,7 +336,7 @@ class AnswerCache:
                     != _APPLICATION
                 ):
                     raise StorageError(
-                        f"{str(self.path)!r} is a SQLite file, but not an answer cache. Give the cache another path."
+                        f"{str(self.path)!r} is a SQLite file, but not a response cache. Give the cache another path."
                     )
             # Another process has the file open and sets the mode
             with contextlib.suppress(sqlite3.OperationalError):
@@ -343,8 +344,8 @@ class AnswerCache:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != _SCHEMA:
             raise StorageError(
-                f"The answer cache {str(self.path)!r} has version {version}, this asktell reads {_SCHEMA}. Give the "
-                "cache another path, or remove that file."
+                f"The response cache {str(self.path)!r} has version {version}, but this asktell reads version "
+                f"{_SCHEMA}. Give the cache another path, or remove that file."
             )
         # With a write-ahead log, NORMAL can lose the last responses at a power cut, but
         # never damages the file. A lost response is only requested again.
@@ -380,7 +381,7 @@ class CachedLLM:
     """An LLM that looks into a cache first.
 
     A sampled response (above temperature 0) is cached only if the request has a
-    `repeat`, which tells several samples apart. Failures are not cached. If the cache
+    `repeat`, the number of the sample. Failures are not cached. If the cache
     cannot be used, a warning is logged once and the LLM is called.
 
     Args:

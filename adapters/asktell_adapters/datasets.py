@@ -186,7 +186,7 @@ def load_prompts(
             f"asktell reads prompts from {known} files, got {str(path)!r}."
         )
     if not prompts:
-        raise InvalidArgumentError(f"{path} has no prompts.")
+        raise InvalidArgumentError(f"{path} has no prompts. Write at least one.")
     return prompts
 
 

@@ -560,7 +560,7 @@ def _named(files: Sequence[_File]) -> tuple[dict[str, Evaluations], dict[str, st
         else:
             name = f"{of_file[file.path]}/{each.name}"
         made.setdefault(name, []).append(each.made)
-        # A text names one candidate. Later candidates with the same text go without.
+        # A text belongs to one candidate. Later candidates with the same text go without.
         if each.text and each.text not in texts.values():
             texts[name] = each.text
     return {name: _joined(parts) for name, parts in made.items()}, texts
@@ -942,7 +942,7 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
         for path, part in parts.items()
     }
     times = Counter((path.parent, tasks[path]) for path in paths)
-    # Documents of different tasks have the same numbers. The task tells them apart.
+    # Documents of different tasks have the same numbers. The task distinguishes them.
     several = len(set(tasks.values())) > 1
     documents: dict[Path, list[Made]] = {}
     names: dict[Path, tuple[str, ...]] = {}

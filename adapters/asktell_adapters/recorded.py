@@ -69,7 +69,8 @@ class RecordedScores:
         columns = table.rows[0].values
         # Columns of to_dataframe()
         names = [f"metric {m}" if f"metric {m}" in columns else m for m in goal.metrics]
-        _check_metrics(names, list(columns), str(path))
+        if any(name not in columns for name in names):
+            _check_metrics(names, _columns_of_numbers(table), str(path))
         cells, segments = list[_Cell](), dict[str, str]()
         for row in table.rows:
             where, values = table.where(row), row.values
@@ -197,11 +198,32 @@ class RecordedScores:
         )
 
 
+def _columns_of_numbers(table: Table) -> list[str]:
+    """The columns that may be metrics: all their cells are numbers or empty, and at least one is a number."""
+
+    def is_metric(name: str) -> bool:
+        try:
+            cells = [_number(row.values.get(name), name, "") for row in table.rows]
+        except InvalidArgumentError:
+            return False
+        return any(cell is not None for cell in cells)
+
+    others = ("prompt", "example", "example_id", "segment", "trial")
+    return [
+        name for name in table.rows[0].values if name not in others and is_metric(name)
+    ]
+
+
 def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
     for name in wanted:
         if name not in known:
+            found = (
+                f"Its metrics are {some(known)}."
+                if known
+                else "It has no column of numbers."
+            )
             raise InvalidArgumentError(
-                f"{where} has no metric {name!r}{nearest(name, known)}. Its metrics are {known}."
+                f"{where} has no metric {name!r}{nearest(name, known)}. {found}"
             )
 
 

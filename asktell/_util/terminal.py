@@ -74,9 +74,9 @@ def with_doubt(probability: float | None) -> str:
 
 def in_percent(probability: float) -> str:
     """A probability for a sentence, such as "93%", with the precision of a few hundred draws."""
-    if probability > 0.995:
+    if probability >= 0.995:
         return "over 99%"
-    return "under 1%" if probability < 0.005 else f"{100 * probability:.0f}%"
+    return "under 1%" if probability <= 0.005 else f"{100 * probability:.0f}%"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -64,8 +64,8 @@ def certainly_worse(
         error: The probability with which one of the best prompts may be found worse.
 
     Returns:
-        The number of examples after which each prompt is certainly worse than another,
-        n + 1 if it is not. The comparison is exact once the population is
+        The number of examples after which each prompt is established to be worse than
+        another, n + 1 if it is not. The comparison is exact once the population is
         exhausted.
     """
     k, n = scores.shape
@@ -77,7 +77,7 @@ def certainly_worse(
     levels = (np.cumsum(x, axis=1) - x) / np.maximum(np.cumsum(seen, axis=1) - seen, 1)
     gone, worse = np.where(stays, never, known), np.full(k, never)
     while True:
-        # The two prompts that lead before each example, among those in the race there.
+        # The two prompts that lead before each example, among the prompts still in the race.
         here = (joined[:, None] <= turn) & (turn < np.minimum(worse, gone)[:, None])
         runs = np.where(here, levels, -np.inf)
         first = runs.argmax(axis=0)
@@ -124,7 +124,7 @@ def _won(
     """The number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
     n = leads.shape[1]
     found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
-    # Many prompts left long before the end, so those of similar length are computed
+    # Many prompts left long before the end, so prompts of similar length are computed
     # together.
     length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)
     for at_most in np.unique(length[length >= 0]):

@@ -136,7 +136,7 @@ class _Look(NamedTuple):
         open_: Int[Ints, " open"],
         room: int,
     ) -> "_Look":
-        """The state as this decision sees it."""
+        """The state on which this decision is based."""
         n_failed = state.missing.per_arm(state.problem.n_arms)
         n_out = _pulls_out(state)
         return cls(state, field, first, open_, room, state.told, n_failed, n_out)
@@ -152,11 +152,11 @@ class Adaptive(AbstractMethod):
     or the set of the highest expected quality.
 
     Args:
-        share: A new example comes into use once in `share` evaluations, or for a prompt
-            that has seen all others. None: once in K evaluations, where K is the number
-            of prompts, or once in six if the goal has constraints.
-        batch: The largest part of the field that one decision samples. The first plan
-            holds the whole field.
+        share: A new example comes into use once in `share` evaluations, or when a
+            prompt was evaluated on all others. None: once in K evaluations, where K is
+            the number of prompts, or once in six if the goal has constraints.
+        batch: The largest share of the prompts that one decision plans. The first
+            decision plans all prompts.
         draws: Joint posterior draws per decision, at most 10,000. Fewer than 64 count
             as 64, and large pools use fewer.
         confidence: Stop before the budget is spent, once every prompt was evaluated and

@@ -51,7 +51,7 @@ The claims
 ----------
 
 The selection is wrong only if one of a few claims is false. Only these share the error
-of (iv). Each function below names its claims and their share.
+of (iv). Each function below lists its claims and their share.
 
 ==================  ==========================================================================================
 `satisfies`         An arm satisfies a constraint. `violates`: it violates the constraint.

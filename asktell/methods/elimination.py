@@ -107,7 +107,7 @@ class Elimination(AbstractMethod):
                 )
         if self.data not in DATA:
             raise InvalidArgumentError(
-                f"data must be one of {list(DATA)}, got {short(self.data)}."
+                f"data must be {' or '.join(map(repr, DATA))}, got {short(self.data)}."
             )
 
     def check(self, problem: Problem) -> None:
@@ -404,7 +404,7 @@ class Elimination(AbstractMethod):
         arms = np.array([d.arm for d in rejected])
         chosen = self._choose(state, arms, np.array([d.means for d in rejected]))
         retired = any(d.status == RETIRED for _, d in state.left.values())
-        reason = f"the best of those rejected, for all others have failed{' or were retired' * retired}"
+        reason = f"the best rejected prompt, because all others have failed{' or were retired' * retired}"
         return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
 
     def _judge(

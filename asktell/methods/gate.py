@@ -1,4 +1,4 @@
-"""The gate: is a candidate certainly not worse than a baseline? Claims over `asktell.methods.bounds.Bounds`."""
+"""The gate: is a candidate established to be not worse than a baseline? Claims over `Bounds`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +26,7 @@ Without it, a margin of 0 would require all examples, even for two prompts that 
 def not_worse(
     state: State, candidate: int, baseline: int, margin: float, confidence: float
 ) -> dict[str, bool | None]:
-    """True if a candidate is certainly not worse than a baseline, False if certainly worse, None while undecided.
+    """True if a candidate is established to be not worse than a baseline, False if worse, None if undecided.
 
     The mapping has a key for each objective (not worse by more than `margin`, in units
     of the metric), for each constraint (satisfied), and "failure_rate" for failed

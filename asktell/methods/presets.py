@@ -93,7 +93,7 @@ def preset(
     """
     if schedule not in SCHEDULES:
         raise InvalidArgumentError(
-            f"schedule must be one of {list(SCHEDULES)}, got {short(schedule)}."
+            f"schedule must be {' or '.join(map(repr, SCHEDULES))}, got {short(schedule)}."
         )
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(

@@ -44,13 +44,13 @@ from asktell.state import Decided, Departure, Problem, State
 OPEN = "still open when the budget ended"
 """The reason for rejecting a prompt at the end of the budget, without certainty about it."""
 
-_RUNNER_UP = "the best of those rejected, for all others have failed or were retired"
+_RUNNER_UP = "the best rejected prompt, because all others have failed or were retired"
 
 
 @final
 @dataclass(frozen=True)
 class Race(AbstractMethod):
-    """Evaluate all prompts on the same examples, eliminate certainly worse prompts, stop when the selection is certain.
+    """Evaluate all prompts on the same examples, eliminate worse prompts, and stop once the selection is established.
 
     Args:
         confidence: The probability that the selection is right if it ends before the
@@ -95,7 +95,7 @@ class Race(AbstractMethod):
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
     def decide(self, state: State) -> Decided:
-        """End if the selection is certain. Otherwise eliminate certainly worse prompts and plan the next examples."""
+        """End if the selection is established. Otherwise eliminate worse prompts and plan the next examples."""
         number = len(state.decisions)
         if not len(state.active):
             # All other prompts failed or were retired, so the best of the rejected

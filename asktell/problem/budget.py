@@ -61,12 +61,13 @@ class Budget:
                 vars(self)[name] = check_max_cost(f"{name} of Budget", value)
         if self.max_cost_per_evaluation is not None and self.cost is None:
             raise InvalidArgumentError(
-                "max_cost_per_evaluation of Budget goes with cost=..."
+                "max_cost_per_evaluation requires cost, such as Budget(cost=5, max_cost_per_evaluation=0.01)."
             )
         cost, most = self.cost, self.max_cost_per_evaluation or 0.0
         if cost is not None and most > cost:
             raise InvalidArgumentError(
-                f"A budget of cost={exact(cost)} pays for no evaluation that may cost {exact(most)}."
+                f"Budget(cost={exact(cost)}) is below max_cost_per_evaluation={exact(most)}, so no evaluation "
+                "fits. Raise cost, or lower max_cost_per_evaluation."
             )
 
 

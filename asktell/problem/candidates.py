@@ -15,7 +15,7 @@ from asktell.problem.checks import LARGEST, check_prompts, short, some
 
 _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
-_LONGEST_LEVEL = 40  # characters of a text that names its own level
+_LONGEST_LEVEL = 40  # characters of a text that is also the name of its level
 
 # The value of a factor: anything that one item of JSON can hold
 Value: TypeAlias = str | int | float | bool | None
@@ -53,15 +53,16 @@ def from_json(trial: object) -> Trial | int | str:
         given = [key for key in Trial._fields if key in trial]
         if given != ["id"] and not {"id", "prompt_id"} <= set(given):
             raise InvalidArgumentError(
-                f"A trial as a mapping has {', '.join(map(repr, Trial._fields))}, got {short(list(trial))}."
+                f"A trial given as a mapping must have the keys {', '.join(map(repr, Trial._fields))}, got the keys "
+                f"{short(list(trial))}."
             )
         parts: list[Any] = [trial.get(key) for key in Trial._fields]
     elif isinstance(trial, Sequence) and not isinstance(trial, bytes):
         given, parts = [], list(trial)
         if len(parts) not in (len(Trial._fields) - 1, len(Trial._fields)):
             raise InvalidArgumentError(
-                f"A trial as a list has the items {', '.join(Trial._fields)}, of which the last may be missing, got "
-                f"{short(trial)}."
+                f"A trial given as a list must have the items {', '.join(Trial._fields)}. Only the last may be "
+                f"missing. Got {short(trial)}."
             )
     else:
         raise InvalidArgumentError(
@@ -274,7 +275,7 @@ class Candidates(Sequence[dict[str, Value]]):
             or not known
         ):
             raise InvalidArgumentError(
-                f"Candidates as data have `factors` and `candidates`, got {short(data)}."
+                f"Saved candidates must have the keys `factors` and `candidates`, got {short(data)}."
             )
         if data.get("candidates") is None:
             return grid(**factors)
@@ -285,7 +286,7 @@ class Candidates(Sequence[dict[str, Value]]):
                 for level, named in zip(names, factors.values(), strict=True)
             ):
                 raise InvalidArgumentError(
-                    f"A candidate names a level of each factor, got {short(names)}."
+                    f"A saved candidate must have one known level for each factor, got {short(names)}."
                 )
         return cls.__new__(cls)._set(factors, data["candidates"])
 
@@ -318,11 +319,12 @@ def grid(
                 _named_level(named[factor], factor, value)
             if len(named[factor]) < len(values):
                 raise InvalidArgumentError(
-                    f"The factor {factor!r} has a value twice: {some(values)}."
+                    f"The factor {factor!r} has a value twice: {some(values)}. Remove one of them."
                 )
     if math.prod(map(len, named.values())) > _MOST_CANDIDATES:
         raise InvalidArgumentError(
-            f"These levels have more than {_MOST_CANDIDATES} combinations."
+            f"These levels have more than {_MOST_CANDIDATES:,} combinations. Use fewer levels, or pass "
+            "Candidates(...) with the combinations to try."
         )
     found = Candidates.__new__(Candidates)._set(
         named, itertools.product(*named.values())
@@ -332,7 +334,7 @@ def grid(
     kept = [i for i, candidate in enumerate(found) if where(candidate)]
     if not kept:
         raise InvalidArgumentError(
-            f"`where` keeps none of the {len(found)} candidates."
+            f"`where` returned False for all {len(found):,} candidates. It must return True for each candidate to keep."
         )
     return found.part(kept)
 
@@ -376,7 +378,7 @@ def _check_level(factor: str, level: object, value: object) -> None:
         )
     if factor == "prompt" and not isinstance(value, str):
         raise InvalidArgumentError(
-            f"The factor 'prompt' has texts as values, got {short(value)}."
+            f"The values of the factor 'prompt' must be texts, got {short(value)}."
         )
     is_number = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
     if not (value is None or isinstance(value, str) or is_number):
@@ -455,7 +457,8 @@ class Prompts:
         )
         if len(set(more.ids)) < len(more):
             raise InvalidArgumentError(
-                f"The new prompts have an id twice: {some(sorted(map(str, more.ids)))}."
+                f"Two of the new prompts have the same id: {some(sorted(map(str, more.ids)))}. Give each prompt "
+                "its own id."
             )
         for id_, text in zip(more.ids, more.texts, strict=True):
             if (arm := self.with_text(text)) is not None:
@@ -501,7 +504,7 @@ class Prompts:
         if by_id is not None and by_text is not None and by_id != by_text:
             raise InvalidArgumentError(
                 f"{short(prompt)} is the id of the prompt {short(self.texts[by_id])} and the text of the prompt with "
-                f"the id {short(self.ids[by_text])}. Pass the entry of one of them in result().prompts, or a trial."
+                f"the id {short(self.ids[by_text])}. Pass an entry of result().prompts, or a trial."
             )
         return by_text if by_id is None else by_id
 

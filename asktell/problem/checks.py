@@ -104,7 +104,7 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         ids, texts = list(prompts), list(prompts.values())
         if wrong := [id_ for id_ in ids if not isinstance(id_, str)]:
             raise InvalidArgumentError(
-                f"The ids of prompts must be str, got {short(wrong[0])}."
+                f"The ids of prompts must be str, got {short(wrong[0])}. Use texts as keys, or pass a list of prompts."
             )
     elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
         ids, texts = None, list(prompts)
@@ -150,7 +150,7 @@ def check_features(
         )
     if not (np.abs(matrix) <= LARGEST).all():
         raise InvalidArgumentError(
-            f"features must be finite, and at most {LARGEST} in size."
+            f"features must be finite, and at most {LARGEST} in size. Replace NaN and infinite numbers."
         )
     matrix.flags.writeable = False
     return matrix

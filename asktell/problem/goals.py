@@ -685,9 +685,10 @@ class BestFeasible(Goal):
         objective: a metric to maximize, by its name, or `maximize(...)` or
             `minimize(...)`.
         subject_to: a mapping from metric to bound. A bound is `at_least(...)`,
-            `at_most(...)`, `within(...)` or a number. A number is a least value, and
-            for `minimize("latency")` as a key a greatest value. To declare the range of
-            the scores, use a key such as `maximize("brevity", range=(0, 1))`.
+            `at_most(...)`, `within(...)` or a number. A number is the lowest allowed
+            mean. For the key `minimize("latency")`, it is the highest allowed mean. To
+            declare the range of the scores, use a key such as `maximize("brevity",
+            range=(0, 1))`.
         sure: select the best among the prompts that satisfy every constraint with at
             least this probability on unseen examples, above 0 and below 1. If no prompt
             does, the prompt with the highest probability is selected. Methods that do
@@ -746,7 +747,7 @@ class ParetoSet(Goal):
         objectives: metrics to maximize, by their names, or `maximize(...)` or
             `minimize(...)`.
         subject_to: constraints as in `BestFeasible`, on the objectives or on other
-            metrics. A number for a minimized objective is a greatest value.
+            metrics. A number for a minimized objective is the highest allowed mean.
 
     The set does not depend on the units of the metrics. The order in which prompts are
     eliminated does, so give metrics on very different scales a range, such as
@@ -775,7 +776,9 @@ class ParetoSet(Goal):
         wanted = tuple(_objective(o) for o in objectives)
         names = [o.metric for o in wanted]
         if len(set(names)) < len(names):
-            raise InvalidArgumentError(f"ParetoSet got a metric twice: {names}.")
+            raise InvalidArgumentError(
+                f"ParetoSet got a metric twice: {names}. Name each metric once."
+            )
         self._settle(wanted, tuple(o.sign / o.scale for o in wanted), subject_to)
 
 
@@ -1072,7 +1075,7 @@ def parse_goal(
     if kind == "best-feasible":
         return _best_feasible(wanted, subject_to, sure)
     raise InvalidArgumentError(
-        f"A goal's type must be one of {list(TYPES)}, got {short(kind)}{nearest(kind, TYPES)}."
+        f"A goal's type must be {' or '.join(map(repr, TYPES))}, got {short(kind)}{nearest(kind, TYPES)}."
     )
 
 
@@ -1119,11 +1122,11 @@ def _check_names(
     """Check that the names in the parts of a goal fit together, as the arguments of `parse_goal`."""
     if unknown := sorted(worst_segment - set(objectives)):
         raise InvalidArgumentError(
-            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize."
+            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize. Add it to one of them."
         )
     if both := set(at_least) & set(at_most):
         raise InvalidArgumentError(
-            f"at_least and at_most both bound {min(both)!r}. Give one of them."
+            f"at_least and at_most both bound {min(both)!r}. Remove one bound."
         )
     used = [*objectives, *at_least, *at_most]
     if unused := [name for name in ranges if name not in used]:

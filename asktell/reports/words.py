@@ -430,7 +430,7 @@ def _money(data: Mapping[str, Any], cost: float) -> str:
 
 
 def _evaluations(data: Mapping[str, Any]) -> str:
-    """The evaluations that the report states a cost for."""
+    """The evaluations whose cost is in the report."""
     return (
         "evaluation" if data["money_per"] == 1 else f"{data['money_per']:,} evaluations"
     )

@@ -108,8 +108,10 @@ def _range(state: State) -> Check:
     ]
     if not unknown:
         return Check("range", True, "The range of every metric is declared.")
-    names = " and ".join(f'"{safe(metric)}"' for metric in unknown)
-    part = 100.0 * unseen_part(n_seen(state), state.problem.target)
+    *others, last = [f'"{safe(metric)}"' for metric in unknown]
+    names = f"{', '.join(others)} and {last}" if others else last
+    # Two digits, and 100 instead of 1e+02
+    part = float(f"{100.0 * unseen_part(n_seen(state), state.problem.target):.2g}")
     ranges_are, it = (
         ("range of {} is", "it") if len(unknown) == 1 else ("ranges of {} are", "them")
     )
@@ -117,7 +119,7 @@ def _range(state: State) -> Check:
         "range",
         None,
         f"The {ranges_are.format(names)} not declared, so confidence statements about {it} are approximate. "
-        f"Up to about {part:.2g}% of the examples may have scores unlike the recorded scores.",
+        f"Up to about {part:g}% of the examples may have scores unlike the recorded scores.",
     )
 
 
@@ -252,7 +254,7 @@ def _drift_of_residuals(state: State) -> Check:
 
 
 def _labels(state: State) -> Check:
-    """Whether the scores agree with human judgments, as far as a remark of the user states it."""
+    """Whether the scores agree with human judgments, as far as a remark of the user gives this."""
     if state.doubts:
         return Check("labels", False, " ".join(state.doubts))
     of_metrics = [

@@ -295,6 +295,14 @@ class Comparison:
             return capitalized(f"{both} have no common example yet.")
         return capitalized(f"{self._claim(difference)}: {self._amount(difference)}.")
 
+    def _doubt(self, difference: Difference) -> str:
+        """Why a difference is not established, although the model gives a high probability."""
+        if not difference.pairs:
+            return "there are no common examples for an interval"
+        if difference.low is None or difference.high is None:
+            return "there are too few common examples for an interval"
+        return f"the {self._percent} interval includes 0"
+
     def _claim(self, difference: Difference) -> str:
         """Which prompt is better, without the numbers."""
         a, b = quoted(self.a), quoted(self.b)
@@ -311,25 +319,31 @@ class Comparison:
         word, probability = BETTER, difference.p_better
         if probability < 0.5:
             word, probability = WORSE, 1.0 - probability
-        return f"{a} is probably {word} than {b} ({in_percent(probability)}), but this is not established"
+        # The probability rests on the model of all scores, the interval on the common
+        # examples alone. So a probability over 99% does not contradict the interval.
+        return (
+            f"{a} is probably {word} than {b} ({in_percent(probability)} according to the model). This is not "
+            f"established, because {self._doubt(difference)}"
+        )
 
     def _amount(self, difference: Difference) -> str:
         """The difference, its interval and the number of common examples."""
-        parts = [f"difference {_signed(difference.estimate)}"]
+        estimate = _signed(difference.estimate)
+        if not difference.pairs:
+            return f"estimated difference {estimate}"
+        parts = [f"difference {estimate}"]
         has_interval = difference.low is not None and difference.high is not None
-        if difference.pairs and has_interval and difference.low != difference.high:
+        if has_interval and difference.low != difference.high:
             parts.append(
                 f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}"
             )
-        if not difference.pairs:
-            return ", ".join([*parts, "no common examples"])
         # Not "5 of 20 common examples": 20 is the number of all examples
         of = "" if self.examples is None else f" of {self.examples}"
         plural = "" if difference.pairs == 1 else "s"
-        parts.append(f"on {difference.pairs} common example{plural}{of}")
-        if not has_interval:
-            parts.append("too few for an interval")
-        return ", ".join(parts)
+        on = f"on {difference.pairs} common example{plural}{of}"
+        if difference.pairs == self.examples:
+            on = f"on all {self.examples} examples" if plural else "on the only example"
+        return ", ".join([*parts, on])
 
 
 def _signed(number: float | None) -> str:

@@ -243,6 +243,9 @@ def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
         ids = ", ".join(map(quoted, group.prompts[:5])) + (
             ", ..." if len(group.prompts) > 5 else ""
         )
-        yield f"{group.count} of {total} failures ({ids}): {group.reason}"
+        which = f"{group.count} of the {total} failures"
+        if group.count == total:
+            which = "The only failure" if total == 1 else f"All {total} failures"
+        yield f"{which}, when evaluating {ids}: {group.reason}"
     if len(groups) > most:
         yield f"... and {len(groups) - most} other reasons"

@@ -122,7 +122,8 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
                 errors.get(trial),
                 example_id=id_,
             )
-    # Not `failures`: those that count as scores were listed with their scores.
+    # Not `failures`, because failures that count as scores were listed with their
+    # scores.
     for trial, arm, example, reason in state.missing:
         id_ = id_of_example(state.problem, example)
         yield Evaluation(trial, ids[arm], example, None, None, reason, example_id=id_)

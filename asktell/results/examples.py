@@ -136,16 +136,17 @@ def example_results(
     metric = goal.objectives[0].metric if metric is None else metric
     if metric not in goal.columns:
         raise InvalidArgumentError(
-            f"examples() knows the metrics {list(goal.columns)}, got {metric!r}{nearest(metric, goal.columns)}."
+            f"examples() got the metric {metric!r}{nearest(metric, goal.columns)}. The metrics are "
+            f"{list(goal.columns)}."
         )
     if not isinstance(fdr, int | float) or not 0.0 < fdr < 1.0:
         raise InvalidArgumentError(
-            f"fdr must be a rate between 0 and 1, such as 0.1; got {fdr!r}."
+            f"fdr must be a rate between 0 and 1, such as 0.1. Got {fdr!r}."
         )
     if problem.n_examples is None:
         raise InvalidArgumentError(
-            "examples() needs evaluations that name their examples. Give Selector(..., examples=...): their number or "
-            "their ids."
+            "examples() needs scores by example, but this selection was made without examples. Pass Selector(..., "
+            "examples=...), their number or their ids."
         )
     cells = _Cells.of(
         state, goal.columns.index(metric), -1.0 if metric in goal.minimized else 1.0

@@ -229,7 +229,8 @@ class Result:
         """
         if self._analyzed is None:
             raise InvalidArgumentError(
-                "This result holds no scores: neither a selector nor a study made it."
+                "This result has no scores by example, because it was loaded from JSON or came over HTTP. Use a "
+                "Selector or a Study in this process: study.result().examples()."
             )
         return self._analyzed(metric, fdr)
 
@@ -247,7 +248,7 @@ class Result:
             >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
             >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
             >>> print(result.compare("a", "c").sentence("accuracy"))
-            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on 40 common examples of 40.
+            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on all 40 examples.
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.

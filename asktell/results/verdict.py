@@ -231,6 +231,10 @@ def _undecided(
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
     action, best = NONE, None
     sentence = "No prompt has been evaluated successfully yet."
+    if state.finished and state.missing:
+        n = len(state.missing)
+        which = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
+        sentence = f"Nothing was measured, because {which} failed."
     if statement is not None and answer:
         action = GO_ON
         if not isinstance(state.problem.goal, ParetoSet):
@@ -266,7 +270,7 @@ class _Judge(ABC):
             self.p_feasible = float(satisfied[:, answer].all(axis=1).mean())
         # Losses need fewer draws than probabilities, and are computed many times.
         self.values = self.truths(statement.values)
-        # (S, K): the selection is the same in all draws, but those of the outlook differ.
+        # (S, K): the selection is the same in all draws. In the outlook, it differs.
         self.held = np.zeros(self.values.shape[:2], dtype=bool)
         self.held[:, answer] = True
         losses = self.losses(self.held)
@@ -492,7 +496,7 @@ class _Judge(ABC):
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
             f"No prompt is likely to satisfy {self.constraints} (probability {in_percent(self.p_some)}). Relax "
-            f"{self.a_constraint} or add prompts. The closest prompt is {self.name(self.first)}."
+            f"{self.a_constraint} or add prompts. {capitalized(self.name(self.first))} comes closest."
         )
 
     def unlikely(self) -> str:
@@ -504,13 +508,13 @@ class _Judge(ABC):
         )
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         what = (
-            f"The prompt most likely to satisfy {self.constraints} is {self.name(likeliest)}, with "
+            f"{self.name(likeliest)} is most likely to satisfy {self.constraints}, with "
             f"{in_percent(float(p_feasible[likeliest]))} probability."
         )
         if not self.n_left.any():
-            return f"{what} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
+            return f"{capitalized(what)} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
         then = self.worthwhile
-        return f"Keep evaluating. {what}{'' if then is None else f' {self.gain(then)}'}"
+        return f"Keep evaluating: so far, {what}{'' if then is None else f' {self.gain(then)}'}"
 
     def gain(self, then: Outlook) -> str:
         """The expected gain of more evaluations, as a sentence."""
@@ -518,7 +522,7 @@ class _Judge(ABC):
         gains = []
         if self.number(then.loss) != self.number(self.loss):
             gains.append(
-                f"lower the {self.lost} from {self.number(self.loss)} to {self.number(then.loss)}"
+                f"{self.quality} should {self.improve} from {self.number(self.loss)} to {self.number(then.loss)}"
             )
         if (
             then.p_best is not None
@@ -526,9 +530,10 @@ class _Judge(ABC):
             and then.p_best - self.p_hit >= _NOTABLE
         ):
             gains.append(
-                f"raise the probability of selecting the best prompt to {in_percent(then.p_best)}"
+                f"the probability of selecting the best prompt should rise to {in_percent(then.p_best)}"
             )
-        return f"{then.evaluations:,} more evaluations{price} are expected to {' and '.join(gains)}."
+        plural = "" if then.evaluations == 1 else "s"
+        return f"With {then.evaluations:,} more evaluation{plural}{price}, {', and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:
         """The sentence if more evaluations of the given examples do not help: whether new examples would."""
@@ -542,18 +547,25 @@ class _Judge(ABC):
         of_arms[list(arms)] = 1.0
         for n in (max(1, round(part * given)) for part in _LARGER if self.loss > 0.0):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
-            if float(self.losses(held).mean()) <= 0.5 * self.loss:
-                return f"{said} About {n:,} new examples could halve the {self.lost}."
+            loss = float(self.losses(held).mean())
+            if loss <= 0.5 * self.loss:
+                change = f"{self.quality} could {self.improve} to {self.number(loss)}"
+                return f"{said} With about {n:,} new examples, {change}."
         return said
 
     @property
-    def lost(self) -> str:
-        """The name of the loss in a sentence."""
-        return "expected loss"
+    @abstractmethod
+    def quality(self) -> str:
+        """The name of the loss in a sentence, or of the share of the Pareto set that is reached."""
 
+    @property
+    @abstractmethod
+    def improve(self) -> str:
+        """The verb for an improvement of the quality: it falls or rises."""
+
+    @abstractmethod
     def number(self, loss: float) -> str:
-        """A loss with its unit, as text."""
-        return f"{loss:.2g}"
+        """The quality at a loss, as text."""
 
 
 @final
@@ -617,9 +629,21 @@ class _OfBest(_Judge):
             of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0)))
         )
 
+    @property
+    def metric(self) -> str:
+        """The quoted name of the optimized quantity."""
+        return f'"{safe(self.goal.objectives[0].quantity)}"'
+
+    @property
+    def quality(self) -> str:
+        return f"the expected loss in {self.metric}"
+
+    @property
+    def improve(self) -> str:
+        return "fall"
+
     def number(self, loss: float) -> str:
-        objective = self.goal.objectives[0]
-        return f"{in_digits(loss, 2)} {safe(objective.quantity)}"
+        return in_digits(loss, 2)
 
     def verdict(self) -> Verdict:
         action, likely = self._action(), self._likely[1]
@@ -716,21 +740,21 @@ class _OfBest(_Judge):
             # Losses far below the tolerance are rounded up: 3e-06 helps no reader
             loss = self.number(max(most, _LEAST_SHOWN * self.tolerance))
             return (
-                f"Take {names}: they are equally good so far. The expected loss of each is at most {loss}."
+                f"Take {names}: they are equally good so far. The expected loss in {self.metric} is at most {loss} "
+                "for each."
                 f"{self.satisfies(self.name(self.first))}"
             )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
                 return f"{take} {name}: it is the only prompt.{self.satisfies()}"
-            near = f"within {self.number(self.tolerance)} of the best, with 95% probability"
-            return f"{take} {name}: it is {best if p_best >= _COVERED else near}.{self.satisfies()}"
-        loss = f"Its expected loss against the best is {self.number(self.loss)}."
+            near = f"with 95% probability, it is within {self.number(self.tolerance)} of the best in {self.metric}"
+            why = f"it is {best}" if p_best >= _COVERED else near
+            return f"{take} {name}: {why}.{self.satisfies()}"
+        loss = f"Against the best prompt, its expected loss in {self.metric} is {self.number(self.loss)}."
         then = self.worthwhile
         if action == GO_ON and then is not None:
             leads = (
-                "leads"
-                if p_best >= self.chances.p_best.max()
-                else "is slightly ahead on average"
+                "leads" if p_best >= self.chances.p_best.max() else "is selected so far"
             )
             return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies()} {self.gain(then)}"
         return f"{take} {name}: it is {best}. {loss}{self.satisfies()} {self.no_use(self._contenders())}"
@@ -780,11 +804,15 @@ class _OfSet(_Judge):
         return _TOLERATED
 
     @property
-    def lost(self) -> str:
-        return "missing share"
+    def quality(self) -> str:
+        return "the share of the hypervolume"
+
+    @property
+    def improve(self) -> str:
+        return "rise"
 
     def number(self, loss: float) -> str:
-        return in_percent(loss)
+        return in_percent(1.0 - loss)
 
     def verdict(self) -> Verdict:
         action, p_in = self._action(), self.chances.p_best
@@ -821,10 +849,10 @@ class _OfSet(_Judge):
         if self.is_unlikely:
             return self.unlikely()
         n = len(self.answer)
-        share = in_percent(1.0 - self.loss)
-        about = "about " if share[0].isdigit() else ""  # avoids "about over 99%"
-        reach = f"{'Together they reach' if n > 1 else 'It reaches'} {about}{share}"
-        reach = f"{reach} of the hypervolume of the true Pareto set."
+        reach = (
+            f"{'Together they are' if n > 1 else 'It is'} expected to reach {self.number(self.loss)} of the "
+            "hypervolume of the true Pareto set."
+        )
         then = self.worthwhile
         if action == GO_ON and then is not None:
             these = (

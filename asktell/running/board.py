@@ -204,8 +204,8 @@ class Board:
 
     def _ask(self, n: int) -> list[Trial]:
         """Ask the selection for up to n trials, unless `until` ends the run."""
-        # Once it is enough, it stays enough: the running evaluations may change what
-        # `until` sees.
+        # Once it is enough, it stays enough: the running evaluations may change the
+        # result of `until`.
         self._is_enough = self._is_enough or (
             self._until is not None and self._until(self.selector)
         )

@@ -198,7 +198,8 @@ def _check_signature(
             else ""
         )
         raise InvalidArgumentError(
-            f"An evaluator is called as {name}({', '.join(names)}), but this one is {name}{signature}: {error}.{cure}"
+            f"An evaluator is called as {name}({', '.join(names)}), but this evaluator is {name}{signature}: "
+            f"{error}.{cure}"
         ) from error
 
 

@@ -82,9 +82,9 @@ def run(
             a smaller number, an executor or an async evaluator has several calls at the
             same time.
         progress: show a progress bar on stderr, or below the cell of a notebook.
-        on_tell: called with the selector or study and the trial, after the trial was
-            told or has failed, in this thread. Use it to save, log or plot, or to add
-            prompts, which are then evaluated too.
+        on_tell: called with the selector or study and the trial, after its scores or
+            its failure were recorded, in this thread. Use it to save, log or plot, or
+            to add prompts, which are then evaluated too.
         max_failures_in_a_row: stop the run after this number of failures in a row, on
             more than one example. The usual cause is a server that is down. With
             "first" (default), the run stops only if its first five evaluations all fail
@@ -100,11 +100,11 @@ def run(
             without it.
 
             If it is False, and the selection is about the given examples only
-            (`inputs="given"`), a few evaluations are repeated, on top of the budget:
-            every 40th soon after it was made, at least two, and as many of the first
-            ones at the end of the run. If scores differ, they count as noisy from then
-            on, and the result has a note. If they differ at the end, the note says that
-            the model may have changed during the run.
+            (`inputs="given"`), a few evaluations are repeated, on top of the budget.
+            Every 40th evaluation (at least two) is repeated soon after, and as many of
+            the first evaluations are repeated at the end of the run. If scores differ,
+            they count as noisy from then on, and the result has a note. If they differ
+            at the end, the note is that the model may have changed during the run.
         until: called with the selector or study before each `ask`. The run ends when it
             returns True.
 
@@ -157,11 +157,11 @@ def run(
     `Study.evaluations`.
 
     **The end of a run.** However a run ends, all scores that were paid for are
-    recorded. The run waits for async evaluations, and for those that an executor has
-    started and cannot cancel. KeyboardInterrupt cancels async evaluations, and a second
-    one ends the waiting. All other trials are released, so that the selector can be
-    saved and continued. The cost of evaluations that failed or were stopped meanwhile
-    is recorded.
+    recorded. The run waits for async evaluations, and for evaluations that an executor
+    has started and cannot cancel. KeyboardInterrupt cancels async evaluations, and a
+    second KeyboardInterrupt ends the wait. All other trials are released, so that the
+    selector can be saved and continued. The cost of evaluations that failed or were
+    stopped meanwhile is recorded.
 
     Raises:
         InvalidArgumentError: an argument is invalid, such as an evaluator with other

@@ -96,7 +96,7 @@ def analyze(
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(
-            f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}."
+            f"goal must be a BestFeasible or a ParetoSet, such as BestFeasible('accuracy'), got {short(goal)}."
         )
     if hasattr(scores, "columns") and hasattr(scores, "__getitem__"):
         if examples is not None:

@@ -124,7 +124,7 @@ class Replay:
             if number == self.repeats:
                 raise InvalidArgumentError(
                     f"Prompt {prompt} was already evaluated {number} time{'s' * (number > 1)} on example {example}, "
-                    "which is all that was recorded. Evaluate it on another example."
+                    "and no further evaluation was recorded. Evaluate it on another example."
                 )
             self._times[prompt, example] += 1
             scores = scores[:, number]

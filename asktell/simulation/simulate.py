@@ -86,8 +86,8 @@ def simulate(
 
             Or (K, N, m, R), if every prompt was evaluated R times on every example, as
             agents are. Then each evaluation of a (prompt, example) pair takes another
-            one of the R, in a random order that depends on the seed. Methods are judged
-            by the means over all R and all examples.
+            of the R scores, in a random order that depends on the seed. Methods are
+            judged by the means over all R and all examples.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
         methods: names of presets, asktell methods, and functions of your own. A
             function `(problem, budget, seed)` calls `problem.evaluate(prompt, example)`
@@ -126,7 +126,7 @@ def simulate(
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(
-            f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}."
+            f"goal must be a BestFeasible or a ParetoSet, such as BestFeasible('accuracy'), got {short(goal)}."
         )
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")
@@ -378,7 +378,7 @@ def _named(
         for name, method in pairs:
             if name in found:
                 raise InvalidArgumentError(
-                    f"Two methods have the name {short(name)}. Name one of them: {{'mine': ...}}."
+                    f"Two methods have the name {short(name)}. Give one a different name: {{'mine': ...}}."
                 )
             if isinstance(method, str):
                 # Its runs report that

@@ -205,7 +205,7 @@ def _asked(state: State, event: events.Asked) -> State:
     """Make an evaluation pending: the first that was returned, or else the next of the plan."""
     pull = Pull(event.trial, event.arm, event.example)
     pending = state.pending.set(event.trial, pull)
-    # A released trial keeps its old id, which is no new one.
+    # A released trial keeps its id.
     asked = max(state.asked, event.trial + 1)
     if state.problem.max_cost is not None and state.costs.pool.n:
         # The reserve is kept until costs change, so that n asks in a row take O(n)

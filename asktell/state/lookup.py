@@ -62,7 +62,8 @@ def find_example(problem: Problem, example: int | str | None) -> int | None:
         return None
     if problem.n_examples is None:
         raise InvalidArgumentError(
-            f"Got example {short(example)}, but this selector was made without `examples`."
+            f"Got example {short(example)}, but this selector was made without `examples`. Leave the example out, "
+            "or pass Selector(..., examples=...)."
         )
     if isinstance(example, str):
         if problem.examples is None:

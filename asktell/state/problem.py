@@ -53,8 +53,8 @@ class Problem:
       baseline.
     - `examples`: the ids of the examples, None without ids.
     - `repeats`: how often the same cell (arm, example) may be evaluated. Above 1,
-      scores are noisy, their mean counts, and an arm sees all examples in the order
-      before any example again. With "iid", a cell is evaluated as often as it is drawn,
+      scores are noisy and their mean counts. An arm is evaluated on all examples in
+      the order before any example comes again. With "iid", a cell is evaluated as often as it is drawn,
       and `repeats` only decides whether scores are noisy.
     - `joined_examples`: the number of examples that were added, one item per event.
     - `profile`: the example profile from earlier studies, None without one.
@@ -352,12 +352,12 @@ def checked_problem(
         )
     if sampling not in SAMPLINGS:
         raise InvalidArgumentError(
-            f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}."
+            f"sampling must be {' or '.join(map(repr, SAMPLINGS))}, got {short(sampling)}."
         )
     if inputs not in INPUTS:
         raise InvalidArgumentError(
-            f'inputs must be one of {list(INPUTS)}, got {short(inputs)}. "new" estimates the mean score on new inputs '
-            'like the examples, "given" the mean over exactly these examples.'
+            f'inputs must be {" or ".join(map(repr, INPUTS))}, got {short(inputs)}. "new" estimates the mean score '
+            'on new inputs like the examples, "given" the mean over exactly these examples.'
         )
     n_examples, ids = numbered(examples)
     if inputs == "given" and (n_examples is None or sampling != "shared"):

@@ -287,7 +287,7 @@ class ExampleProfile:
         """
         if not isinstance(data, dict):
             raise InvalidStateError(
-                f"An example profile must be a mapping, got {short(data)}."
+                f"An example profile must be a mapping, as in the JSON of ExampleProfile.to_json(), got {short(data)}."
             )
         check_format("The profile of examples", data, FORMAT, VERSION)
         try:

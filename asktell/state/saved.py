@@ -388,20 +388,20 @@ def _check_trials(
         if pull.trial is not None
     ]
     n_out = len(saved.pending) + len(saved.returned)
-    for what, ids in (("told", told), ("failed", failed)):
+    for what, ids in (("scores", told), ("a failure", failed)):
         if (np.diff(np.sort(ids)) == 0).any():
-            raise InvalidStateError(f"A trial {what} twice.")
+            raise InvalidStateError(f"A trial has {what} twice.")
     scored = np.isin(failed, told)
     if scored.any() if problem.failure_scores is None else not scored.all():
         raise InvalidStateError(
-            "Failed trials have scores where on_failure says so, and only there."
+            "Failed trials must have scores if on_failure is a mapping, and must have none otherwise."
         )
     if saved.spent != len(told):
         raise InvalidStateError(
             f"spent is {short(saved.spent)}, but {len(told)} trials have scores."
         )
     if any(pull.trial is None for pull in saved.pending):
-        raise InvalidStateError("A trial is pending without its id.")
+        raise InvalidStateError("A pending trial has no id.")
     over = np.concatenate((told, failed))
     if (
         max(out, default=-1) >= saved.asked
@@ -409,11 +409,11 @@ def _check_trials(
         or np.isin(out, over).any()
     ):
         raise InvalidStateError(
-            "A trial is out twice, before it was asked, or out and told or failed."
+            "A pending trial is listed twice, was never assigned, or has scores or a failure."
         )
     if len(told) + n_out + n_planned > problem.budget:
         raise InvalidStateError(
-            f"More trials are told, out and planned than the budget of {problem.budget} allows."
+            f"The recorded, pending and planned trials exceed the budget of {problem.budget}."
         )
     for _, extra in saved.redraws:
         whole("redraws", extra, 1, _most_asked(problem, len(failed)))

@@ -91,8 +91,8 @@ class _Transaction(SQLTransaction):
         self._writes: list[bytes] = []
 
     def read(self, after: int) -> Sequence[Line]:
-        # One query of several statements, each of which sees what was committed while
-        # the one before it waited. Not a pipeline: what psycopg sends at the end of one
+        # One query of several statements, each of which reads the lines that were
+        # committed while the statement before it waited. Not a pipeline: what psycopg sends at the end of one
         # stops the server's clock of transactions that pause.
         cursor = self._connection.execute(_BEGIN % (self._key, self._key, after))
         locked, ((_, time_), *lines) = [
@@ -260,7 +260,7 @@ class PostgreSQLStorage(SQLStorage):
             _inherited.append(self._pool)
             self._closes.detach()
         self._lock, self._pool, self._is_prepared = Lock(), None, False
-        self._thread = local()  # .connection: the one that this thread is using
+        self._thread = local()  # .connection: the connection that this thread uses
 
     @contextmanager
     def _connection(self, patience: float) -> Iterator[Connection]:

@@ -326,7 +326,7 @@ class SQLiteStorage(SQLStorage):
         # Beside which the log lies, if the path is a link
         real_path = os.path.realpath(self.path)
         if before is None:
-            with suppress(OSError):  # SQLite says what is wrong
+            with suppress(OSError):  # SQLite reports the error
                 # SQLite gives the -wal and -shm files the same permissions
                 make_private(Path(real_path))
         # Without the right to make the log's files it can be read only while it has

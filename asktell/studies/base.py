@@ -110,7 +110,7 @@ class AbstractStudy(Selection):
         return taken
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
-        """Record the scores of several trials at once, in little more time than those of one.
+        """Record the scores of several trials at once, in little more time than one `tell` takes.
 
         Returns, for each tell, what `tell` would return. An error in one of them does
         not affect the others.
@@ -295,7 +295,7 @@ class AbstractStudy(Selection):
 
     @property
     def pending(self) -> list[Trial]:
-        """Trials that were asked and not yet told, failed or released, oldest first.
+        """Trials whose scores or failure are not recorded yet, and that were not released, oldest first.
 
         For a study bound to a worker's name, the trials among them that its `ask`
         returned.

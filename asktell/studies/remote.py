@@ -128,7 +128,8 @@ class RemoteStudy(AbstractStudy):
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(
-                f"RemoteStudy.create() needs a Selector, got {short(selector)}."
+                f"RemoteStudy.create() needs a Selector, such as asktell.Selector(prompts, goal, budget), got "
+                f"{short(selector)}."
             )
         if own := own_parts(dump_part(selector.method)):
             raise InvalidArgumentError(
@@ -176,7 +177,7 @@ class RemoteStudy(AbstractStudy):
 
         Raises:
             StudyNotFoundError: the study does not exist.
-            InvalidArgumentError: the examples differ. The message names the
+            InvalidArgumentError: the examples differ. The message lists the
                 differences.
         """
         connection = Connection(url, token, timeout, retries)
@@ -598,7 +599,7 @@ def _kept(details: str | None) -> dict[str, Any]:
 
 
 def _named(trial: object) -> int | str | dict[str, Any]:
-    """Return what names a trial in a request: not its text, which may be long."""
+    """Return the identification of a trial in a request. It leaves out the text, which may be long."""
     trial = from_json(trial)
     if not isinstance(trial, Trial):
         return trial
@@ -607,7 +608,7 @@ def _named(trial: object) -> int | str | dict[str, Any]:
 
 
 def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
-    """Return what names a prompt in a request. A plain text may be an id or a prompt's text, `{"id": ...}` is an id."""
+    """Return the identification of a prompt in a request: a text, which may be its id, or `{"id": ...}`."""
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Trial):

@@ -47,7 +47,7 @@ class Replica:
         # The line at this position, None if it was not read
         self._last: str | None = None
         self._unsaved = 0  # entries since the last snapshot
-        # Entries after which the next one is made
+        # Entries after which the next snapshot is made
         self._next_save = ENTRIES_PER_SNAPSHOT
         # The position of the last snapshot that this object made or read
         self._saved = 0
@@ -179,7 +179,7 @@ class Replica:
             tickets.append(ticket)
         self._waiting.extend(tickets)
         with self.lock:
-            # Tickets are done in their order, so the last one tells of all
+            # Tickets are done in their order, so all are done if the last one is
             if not tickets[-1].is_done:
                 waiting = []
                 for _ in range(len(self._waiting)):

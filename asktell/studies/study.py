@@ -165,7 +165,8 @@ class Study(AbstractStudy):
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(
-                f"Study.create() needs a Selector, got {short(selector)}."
+                "Study.create() needs a Selector, such as asktell.Selector(prompts, goal, budget), got "
+                f"{short(selector)}."
             )
         document = Document(
             whole("max_attempts", max_attempts, 1), json.loads(selector.to_json())
@@ -205,12 +206,12 @@ class Study(AbstractStudy):
             method: the study's method. Required if the method, or a part of it, is your
                 own code: a storage holds only its class name and its parameters, and
                 they must match.
-            examples: the number of examples, or their ids. If they differ from those of
-                the study, `open` raises an error.
+            examples: the number of examples, or their ids. If they differ from the
+                study's examples, `open` raises an error.
 
         Raises:
             StudyNotFoundError: the study or the whole storage does not exist.
-            InvalidArgumentError: the examples differ. The message names the
+            InvalidArgumentError: the examples differ. The message lists the
                 differences.
             InvalidStateError: the stored data is not a study, or has an unknown
                 version, or the method is missing or differs.

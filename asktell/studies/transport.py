@@ -180,7 +180,7 @@ def checked_token(name: str, token: object) -> str | None:
 
 
 def error_of(status: int, document: object) -> AsktellError:
-    """Return the error in a service's response. Its type names the class: `unknown-trial` is an UnknownTrialError."""
+    """Return the error in a service's response. The type `unknown-trial` is an UnknownTrialError."""
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return ServiceError(
             f"Unexpected response with status {status}. This does not look like an asktell service. Check the URL."

@@ -234,7 +234,7 @@ def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "answers.db") as connection:
         connection.execute("CREATE TABLE precious (x)")
     connection.close()
-    with pytest.raises(StorageError, match="not an answer cache"):
+    with pytest.raises(StorageError, match="not a response cache"):
         AnswerCache(tmp_path / "answers.db").clear()
     newer = AnswerCache(tmp_path / "newer.db")
     newer.put([("k", Completion("x"))])
@@ -308,7 +308,7 @@ def test_a_damaged_answer_is_asked_for_again_and_that_is_said_once(
             found = cache.get(["k", "l", "m"])
             assert [each and each.text for each in found] == [None, "y", None]
     assert [record.getMessage() for record in caplog.records] == [
-        f"The answer cache {cache.path} has damaged answers, which will be requested again."
+        f"The response cache {cache.path} has damaged responses, which will be requested again."
     ]
     cache.put([("k", Completion("again"))])
     assert [each and each.text for each in cache.get(["k"])] == ["again"]

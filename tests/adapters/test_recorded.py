@@ -82,7 +82,11 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
             "prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n",
             "lacks 1 of 4 evaluations.* 1 of",
         ),
-        ("prompt,example,accuracy\na,1,1\n", "no metric 'cost'"),
+        (
+            "prompt,example,segment,accuracy,note\na,1,2,1,good\n",
+            r"no metric 'cost'\. Its metrics are 'accuracy'",
+        ),
+        ("prompt,example,note\na,1,good\n", "It has no column of numbers"),
         ("prompt,accuracy,cost\na,1,1\n", "no column 'example'"),
         (
             "prompt,example,accuracy,cost\na,1,good,1\n",

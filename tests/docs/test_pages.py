@@ -269,7 +269,7 @@ def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     said = capsys.readouterr().out
     assert "final, 70 of 70 evaluations spent" in said
     assert (
-        "Choose among these 6 trade-offs. Together they reach over 99% of the hypervolume"
+        "Choose among these 6 trade-offs. Together they are expected to reach over 99%"
         in said
     )
     assert "60 words" not in [entry.id for entry in names["result"].selected]
@@ -961,7 +961,7 @@ def test_improve_a_prompt(page: Page, capsys: Output) -> None:
     assert found.result.spent <= 200
     assert names["more"].result.spent <= 240
     assert len(names["first"]) == 3
-    assert "generations; stopped: " in capsys.readouterr().out
+    assert "generations. Stopped: " in capsys.readouterr().out
 
 
 def test_the_file_on_improving_has_every_key_with_its_default() -> None:
@@ -1165,7 +1165,7 @@ def test_serve_a_study_to_a_shell(service: str) -> None:
     page = Page("how-to/serve-a-study.md")
     page.replace("http://localhost:8000", service)
     output = output_of(["bash", "-euc"], "ASKTELL_TOKEN=\n" + page.blocks("sh")[2])
-    assert 'Keep evaluating: \\"exact\\" is slightly ahead' in output
+    assert 'Keep evaluating: \\"exact\\" is selected so far' in output
     assert '"Summarize exactly."' in output
     with asktell.RemoteStudy.open(service, "from a shell") as study:
         assert study.done

@@ -73,8 +73,9 @@ def test_an_undecided_difference_has_its_probability() -> None:
         0.73,
     )
     assert said(difference, 300) == (
-        'accuracy: "b" is probably better than "mine" (73%), but this is not established: '
-        "difference +0.021, 95% interval -0.15 to +0.169, on 120 common examples of 300."
+        'accuracy: "b" is probably better than "mine" (73% according to the model). This is not established, '
+        "because the 95% interval includes 0: difference +0.021, 95% interval -0.15 to +0.169, on 120 common "
+        "examples of 300."
     )
 
 
@@ -87,16 +88,17 @@ def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> N
         "undecided",
     )
     assert said(late, 300) == (
-        'accuracy: "b" is probably better than "mine" (90%), but this is not established: '
-        "difference +0.2, no common examples."
+        'accuracy: "b" is probably better than "mine" (90% according to the model). This is not established, '
+        "because there are no common examples for an interval: estimated difference +0.2."
     )
 
 
 def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
-        'accuracy: "b" is probably worse than "mine" (over 99%), but this is not established: '
-        "difference -0.05, 95% interval -0.12 to +0.01, on 80 common examples."
+        'accuracy: "b" is probably worse than "mine" (over 99% according to the model). This is not '
+        "established, because the 95% interval includes 0: difference -0.05, 95% interval -0.12 to +0.01, on 80 "
+        "common examples."
     )
 
 
@@ -106,7 +108,7 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
     assert (
         said(difference, 60)
-        == 'accuracy: "b" is better than "mine": difference +0.05, on 60 common examples of 60.'
+        == 'accuracy: "b" is better than "mine": difference +0.05, on all 60 examples.'
     )
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
@@ -251,9 +253,7 @@ def test_few_scores_of_unknown_range_bound_nothing() -> None:
                     None,
                     False,
                 )
-                assert said(difference, 60).endswith(
-                    f"on {n} common example{'s' * (n > 1)} of 60, too few for an interval."
-                )
+                assert "95% interval" not in said(difference, 60)
     assert stated[3] <= 5
     assert stated[20] == 50
 
@@ -297,7 +297,7 @@ def test_a_lead_that_is_only_rounding_is_no_lead() -> None:
         assert found == (0.0, 0.5)
     comparison = Comparison(0, 1, 0.95, {"a": compare([], [], *found)}, 12)
     assert str(comparison) == (
-        "a: Prompt 0 and prompt 1 are equal so far: difference 0, no common examples."
+        "a: Prompt 0 and prompt 1 are equal so far: estimated difference 0."
     )
 
 
@@ -441,21 +441,23 @@ SENTENCES = {
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
-        '"b" is better than "mine": difference +0.05, on 100 common examples of 100.',
+        '"b" is better than "mine": difference +0.05, on all 100 examples.',
     ),
     "equal": (
         difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
-        '"b" and "mine" are equal within 0.1: difference 0, on 100 common examples of 100.',
+        '"b" and "mine" are equal within 0.1: difference 0, on all 100 examples.',
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
-        '"b" is probably better than "mine" (92%), but this is not established: difference +0.02, '
-        "95% interval -0.03 to +0.07, on 14 common examples of 100.",
+        '"b" is probably better than "mine" (92% according to the model). This is not established, because '
+        "the 95% interval includes 0: difference +0.02, 95% interval -0.03 to +0.07, on 14 common examples "
+        "of 100.",
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
-        '"b" is probably worse than "mine" (over 99%), but this is not established: difference +0.02, '
-        "95% interval -0.03 to +0.07, on 14 common examples of 100.",
+        '"b" is probably worse than "mine" (over 99% according to the model). This is not established, '
+        "because the 95% interval includes 0: difference +0.02, 95% interval -0.03 to +0.07, on 14 common "
+        "examples of 100.",
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
@@ -468,12 +470,13 @@ SENTENCES = {
     ),
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
-        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, '
-        "on 2 common examples of 100, too few for an interval.",
+        '"b" is probably better than "mine" (99% according to the model). This is not established, because '
+        "there are too few common examples for an interval: difference +0.3, on 2 common examples of 100.",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
-        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, no common examples.',
+        '"b" is probably better than "mine" (99% according to the model). This is not established, because '
+        "there are no common examples for an interval: estimated difference +0.3.",
     ),
     "unknown": (
         difference(None, None, None, 0.5, 0, "undecided"),

@@ -145,7 +145,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         16,
         {"method": Race(tolerance=0.05)},
         "either",
-        "Take prompt 1 or prompt 0: they are equally good so far. The expected loss of each is at most 0.052 a.",
+        'Take prompt 1 or prompt 0: they are equally good so far. The expected loss in "a" is at most 0.052'
+        " for each.",
     ),
     "more of these change little": (
         wins(10, 9, 41),
@@ -153,9 +154,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {},
         "take",
-        "Take prompt 1: it is the best with 60% probability. Its expected loss against the best is 0.017 "
-        "right. More evaluations of these 59 examples would change little. About 118 new examples could halve"
-        " the expected loss.",
+        "Take prompt 1: it is the best with 60% probability. Against the best prompt, its expected loss in "
+        '"right" is 0.017. More evaluations of these 59 examples would change little. With about 118 new '
+        'examples, the expected loss in "right" could fall to 0.0071.',
     ),
     "endless examples, more change little": (
         near(0.04, 2, 0.2),
@@ -163,8 +164,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {"examples": None},
         "take",
-        "Take prompt 1: it is the best with 90% probability. Its expected loss against the best is 0.0019 a. "
-        "More evaluations would change little.",
+        "Take prompt 1: it is the best with 90% probability. Against the best prompt, its expected loss in "
+        '"a" is 0.0019. More evaluations would change little.',
     ),
     "within the tolerance": (
         near(0.03, 2, 0.4),
@@ -172,7 +173,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {"examples": None},
         "take",
-        "Take prompt 1: it is within 0.01 a of the best, with 95% probability.",
+        'Take prompt 1: with 95% probability, it is within 0.01 of the best in "a".',
     ),
     "either": (
         near(0.0, 2, 0.0),
@@ -180,7 +181,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        "Take prompt 1 or prompt 0: they are equally good so far. The expected loss of each is at most 0.001 a.",
+        'Take prompt 1 or prompt 0: they are equally good so far. The expected loss in "a" is at most 0.001'
+        " for each.",
     ),
     "any of many": (
         near(0.0, 5, 0.0),
@@ -188,8 +190,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         250,
         {},
         "either",
-        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are equally good so far. The expected "
-        "loss of each is at most 0.001 a.",
+        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are equally good so far. The "
+        'expected loss in "a" is at most 0.001 for each.',
     ),
     "either under a constraint": (
         np.repeat(near(0.0, 2, 0.0), 2, axis=2),
@@ -197,8 +199,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        "Take prompt 1 or prompt 0: they are equally good so far. The expected loss of each is at most 0.000091 "
-        "a. Prompt 1 satisfies the constraint with over 99% probability.",
+        'Take prompt 1 or prompt 0: they are equally good so far. The expected loss in "a" is at most '
+        "0.000091 for each. Prompt 1 satisfies the constraint with over 99% probability.",
     ),
     "ahead": (
         shares(),
@@ -206,9 +208,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {},
         "go on",
-        "Keep evaluating: prompt 6 is slightly ahead on average and is the best with 24% "
-        "probability. 12 more evaluations (cost about 6) are expected to lower the expected loss from 0.096 "
-        "right to 0.066 right and raise the probability of selecting the best prompt to 35%.",
+        "Keep evaluating: prompt 6 is selected so far and is the best with 24% probability. With 12 more "
+        'evaluations (cost about 6), the expected loss in "right" should fall from 0.096 to 0.066, and the '
+        "probability of selecting the best prompt should rise to 35%.",
     ),
     "leads": (
         shares(),
@@ -216,9 +218,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 4 leads and is the best with 23% probability. 24 more evaluations (cost "
-        "about 12) are expected to lower the expected loss from 0.075 right to 0.061 right and raise the "
-        "probability of selecting the best prompt to 28%.",
+        "Keep evaluating: prompt 4 leads and is the best with 23% probability. With 24 more evaluations "
+        '(cost about 12), the expected loss in "right" should fall from 0.075 to 0.061, and the probability'
+        " of selecting the best prompt should rise to 28%.",
     ),
     "leads under a constraint": (
         shares(2),
@@ -227,8 +229,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         "Keep evaluating: prompt 4 leads and is the best with 42% probability. It satisfies the constraint "
-        "with over 99% probability. 96 more evaluations (cost about 48) are expected to lower the expected "
-        "loss from 0.051 right to 0.038 right and raise the probability of selecting the best prompt to 46%.",
+        'with over 99% probability. With 96 more evaluations (cost about 48), the expected loss in "right" '
+        "should fall from 0.051 to 0.038, and the probability of selecting the best prompt should rise to "
+        "46%.",
     ),
     "leads under constraints": (
         np.concatenate([shares(2), shares(2)[:, :, 1:]], axis=2),
@@ -236,10 +239,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         48,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 1 is slightly ahead on average and is the best with 21% "
-        "probability. It satisfies every constraint with 99% probability. 24 more evaluations (cost about 12)"
-        " are expected to lower the expected loss from 0.083 right to 0.056 right and raise the probability "
-        "of selecting the best prompt to 33%.",
+        "Keep evaluating: prompt 1 is selected so far and is the best with 21% probability. It satisfies "
+        "every constraint with 99% probability. With 24 more evaluations (cost about 12), the expected loss"
+        ' in "right" should fall from 0.083 to 0.056, and the probability of selecting the best prompt '
+        "should rise to 33%.",
     ),
     "unlikely": (
         evenly(1, (3, 6, 2)),
@@ -247,8 +250,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating. The prompt most likely to satisfy the constraint is prompt 0, with 49% probability."
-        " 4 more evaluations (cost about 2) are expected to lower the expected loss from 0.015 a to 0.013 a.",
+        "Keep evaluating: so far, prompt 0 is most likely to satisfy the constraint, with 49% probability. "
+        'With 4 more evaluations (cost about 2), the expected loss in "a" should fall from 0.015 to 0.013.',
     ),
     "unlikely with gain": (
         evenly(5, (3, 6, 2)),
@@ -256,9 +259,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating. The prompt most likely to satisfy the constraint is prompt 1, with 38% probability."
-        " 4 more evaluations (cost about 2) are expected to lower the expected loss from 0.04 a to 0.017 a "
-        "and raise the probability of selecting the best prompt to 33%.",
+        "Keep evaluating: so far, prompt 1 is most likely to satisfy the constraint, with 38% probability. "
+        'With 4 more evaluations (cost about 2), the expected loss in "a" should fall from 0.04 to 0.017, '
+        "and the probability of selecting the best prompt should rise to 33%.",
     ),
     "unlikely without room": (
         evenly(0, (3, 6, 2)),
@@ -266,8 +269,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "The prompt most likely to satisfy the constraint is prompt 2, with 49% probability. Every "
-        "example has been evaluated. Add examples, or relax the constraint.",
+        "Prompt 2 is most likely to satisfy the constraint, with 49% probability. Every example has been "
+        "evaluated. Add examples, or relax the constraint.",
     ),
     "none": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -276,7 +279,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "none",
         "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. The closest prompt is prompt 2.",
+        "prompts. Prompt 2 comes closest.",
     ),
     "no front": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -285,7 +288,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "none",
         "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. The closest prompt is prompt 2.",
+        "prompts. Prompt 2 comes closest.",
     ),
     "front": (
         trade_offs(0.05),
@@ -293,7 +296,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         200,
         {},
         "take",
-        "Choose among these 3 trade-offs. Together they reach over 99% of the hypervolume of the true Pareto set.",
+        "Choose among these 3 trade-offs. Together they are expected to reach over 99% of the hypervolume "
+        "of the true Pareto set.",
     ),
     "front of one": (
         trade_offs(0.05, ((0.9, 0.9), (0.1, 0.1))),
@@ -301,7 +305,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "take",
-        "Take prompt 0. It reaches over 99% of the hypervolume of the true Pareto set.",
+        "Take prompt 0. It is expected to reach over 99% of the hypervolume of the true Pareto set.",
     ),
     "front, keep evaluating": (
         trade_offs(0.8),
@@ -309,9 +313,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         20,
         {},
         "go on",
-        "Keep evaluating: these 2 prompts are selected so far. Together they reach about 94% of the "
-        "hypervolume of the true Pareto set. 20 more evaluations (cost about 10) are expected to lower the "
-        "missing share from 6% to 5%.",
+        "Keep evaluating: these 2 prompts are selected so far. Together they are expected to reach 94% of "
+        "the hypervolume of the true Pareto set. With 20 more evaluations (cost about 10), the share of the"
+        " hypervolume should rise from 94% to 95%.",
     ),
     "front of one, keep evaluating": (
         evenly(1, (5, 30, 3)),
@@ -319,9 +323,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         30,
         {},
         "go on",
-        "Keep evaluating: prompt 4 is selected so far. It reaches about 42% of the hypervolume of the true "
-        "Pareto set. It satisfies the constraint with 64% probability. 15 more evaluations (cost about 7.5) "
-        "are expected to lower the missing share from 58% to 24%.",
+        "Keep evaluating: prompt 4 is selected so far. It is expected to reach 42% of the hypervolume of "
+        "the true Pareto set. It satisfies the constraint with 64% probability. With 15 more evaluations "
+        "(cost about 7.5), the share of the hypervolume should rise from 42% to 76%.",
     ),
     "front under a constraint": (
         trade_offs(0.5),
@@ -329,8 +333,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "take",
-        "Choose among these 2 trade-offs. Together they reach over 99% of the hypervolume of the true Pareto "
-        "set. All of them satisfy the constraint with over 99% probability.",
+        "Choose among these 2 trade-offs. Together they are expected to reach over 99% of the hypervolume "
+        "of the true Pareto set. All of them satisfy the constraint with over 99% probability.",
     ),
     "front, more change little": (
         evenly(2, (4, 8, 2)),
@@ -338,9 +342,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         32,
         {},
         "take",
-        "Choose among these 2 trade-offs. Together they reach about 87% of the hypervolume of the true Pareto"
-        " set. More evaluations of these 8 examples would change little. About 64 new examples could halve "
-        "the missing share.",
+        "Choose among these 2 trade-offs. Together they are expected to reach 87% of the hypervolume of the"
+        " true Pareto set. More evaluations of these 8 examples would change little. With about 64 new "
+        "examples, the share of the hypervolume could rise to 94%.",
     ),
     "front of one, unlikely": (
         evenly(0, (3, 6, 2)),
@@ -348,8 +352,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "The prompt most likely to satisfy the constraint is prompt 2, with 49% probability. Every "
-        "example has been evaluated. Add examples, or relax the constraint.",
+        "Prompt 2 is most likely to satisfy the constraint, with 49% probability. Every example has been "
+        "evaluated. Add examples, or relax the constraint.",
     ),
 }
 
@@ -430,7 +434,7 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
             lowered = (
-                r"lower the missing share from ((?:under )?\d+%) to ((?:under )?\d+%)"
+                r"the hypervolume should rise from ((?:over )?\d+%) to ((?:over )?\d+%)"
             )
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
@@ -475,7 +479,7 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
         "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. The closest prompt is prompt 2."
+        "prompts. Prompt 2 comes closest."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest

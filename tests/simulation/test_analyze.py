@@ -77,8 +77,8 @@ def test_the_result_is_that_of_a_selection_that_was_told_everything(
 def test_everything_is_known_so_only_new_examples_could_help() -> None:
     result = analyze(SCORES[:2], GOAL)
     assert not result.verdict.outlook
-    assert "more evaluations are expected" not in result.verdict.sentence
-    assert "new examples could halve" in result.verdict.sentence
+    assert "more evaluations" not in result.verdict.sentence
+    assert "new examples, the expected loss" in result.verdict.sentence
     assert result.spent == result.budget == 80
 
 
@@ -277,7 +277,7 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
         (SCORES, {"prompts": "abc"}, "prompts must be names"),
         (SCORES, {"examples": ["q"]}, "Got 1 ids of examples for 40 columns"),
         (SCORES, {"baseline": "x"}, "baseline: .*'x'"),
-        (SCORES, {"inputs": "old"}, "inputs must be one of"),
+        (SCORES, {"inputs": "old"}, "inputs must be 'new' or 'given'"),
         (LONG, {"examples": ["q"]}, "Leave out examples="),
         (LONG.drop(columns="example"), {}, "needs a column 'example'"),
         (

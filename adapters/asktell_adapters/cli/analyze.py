@@ -114,7 +114,8 @@ def overview(found: Finished) -> str:
     n = sum(len(made.examples) for made in found.made.values())
     return (
         f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
-        f"{len(found.examples):,} examples; metrics: {', '.join(found.metrics)}."
+        f"{len(found.examples):,} examples. {'Metric' if len(found.metrics) == 1 else 'Metrics'}: "
+        f"{', '.join(found.metrics)}."
     )
 
 
@@ -176,7 +177,7 @@ def _add_relative(
             and less_may_be_better(name)
         ):
             raise InvalidArgumentError(
-                f"--within {each!r} may be meant either way, since of {name!r} less is often better. Say which: "
+                f"--within {each!r} is ambiguous, because less {name!r} is often better. Use "
                 f"--at-most '{name}=within {margin}', or --at-least '{name}=within {margin}'."
             )
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"

@@ -685,10 +685,11 @@ def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
     prompts = arguments.prompts
     if prompts is not None and kind == "promptfoo":
         raise InvalidArgumentError(
-            f"--prompts {str(prompts)!r}: the prompts are in promptfoo's configuration."
+            f"--prompts {str(prompts)!r} cannot be used, because the prompts are in promptfoo's configuration. "
+            "Remove it."
         )
     if prompts is not None and not prompts.exists():
-        raise InvalidArgumentError(f"--prompts {str(prompts)!r}: file not found.")
+        raise InvalidArgumentError(f"--prompts: there is no file {str(prompts)!r}.")
     if len(arguments.model or ()) > 1:
         raise InvalidArgumentError(
             f"--model can be given once with {kind}, got {len(arguments.model)}."
@@ -800,7 +801,7 @@ def _of_command(
     text = text.replace("PROMPTS\n", f"{prompts}\n")
     text = text.replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
     if arguments.maximize not in (None, "success"):
-        # The range in the template is the one of "success"
+        # The range in the template is that of "success"
         text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
         line = f"maximize = {quoted(arguments.maximize)}"
         text = _with_line(
@@ -860,7 +861,7 @@ def _maximized(
     others = [name for name in names if name not in ("score", "success", *unbounded)]
     if not ask.at_terminal:
         raise InvalidArgumentError(
-            f"{why} Choose with --maximize one of {', '.join([*others, 'score', 'success'])}."
+            f"{why} Pass --maximize with one of {', '.join([*others, 'score', 'success'])}."
         )
     return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
 

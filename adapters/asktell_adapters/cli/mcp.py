@@ -208,7 +208,7 @@ class Store(NamedTuple):
             raise ToolError(f"There is no study {name!r}. {there}.") from error
 
 
-# The tools. An agent sees their names, docstrings and parameters, but for the first
+# The tools. An agent is shown their names, docstrings and parameters, except the first
 # one.
 
 
@@ -365,7 +365,7 @@ def why(
     entry = next((each for each in result.prompts if str(each.id) == prompt), None)
     if entry is None:
         raise ToolError(
-            f"There is no prompt {prompt!r}. There are {[each.id for each in result.prompts]}."
+            f"There is no prompt {prompt!r}. The prompts are {[each.id for each in result.prompts]}."
         )
     reason = f": {entry.reason}" if entry.reason else ""
     said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
@@ -385,11 +385,11 @@ def report(
     file = Path(path)
     if file.suffix != ".html":
         raise ToolError(
-            f"The report is a page: give a path that ends in .html, got {path!r}."
+            f"The report is an HTML page, so its path must end in .html, got {path!r}."
         )
     if not file.parent.is_dir():
         raise ToolError(
-            f"There is no folder {str(file.parent.resolve())!r} for the report: create it first."
+            f"There is no folder {str(file.parent.resolve())!r} for the report. Create it first."
         )
     # A link could lead to a file that is no page, and writing to a pipe would wait for
     # a reader.
@@ -448,8 +448,8 @@ def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answ
             json.dumps(found.model_dump(), ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             raise ToolError(
-                "This study has a text with half a surrogate pair, which is no Unicode and cannot be sent by "
-                "MCP. A person can add the prompt without it, and retire the one that has it."
+                "This study has a text with half a surrogate pair, which is not valid Unicode and cannot be sent by "
+                "MCP. Ask a person to add a corrected prompt, and to retire this one."
             ) from error
         except (AsktellError, OSError, ToolError) as error:
             raise ToolError(_for_agents(str(error))) from error
@@ -501,7 +501,7 @@ def _record(study: AnyStudy, told: Told, worker: str) -> bool:
     """Record what came of a trial; False if there was nothing left to record."""
     if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
         raise ToolError(
-            "give scores, or the reason in `failed`, or `stopped` if `ask` asked for it."
+            "Give exactly one of `scores`, `failed` (the reason) and `stopped` (only if `ask` requested it)."
         )
     if told.stopped:
         return _stopped(study, told, worker)
@@ -526,7 +526,7 @@ def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
 def _for_agents(message: str) -> str:
     """A message in the agent's terms: tools for methods of the same name, and no sentence on a method that is no tool.
 
-    The first sentence says what is wrong, and stays.
+    The first sentence, which describes the mistake, stays.
     """
     first, *rest = re.split(
         r"(?<=[.;]) ", message.encode("utf-8", "backslashreplace").decode()

@@ -40,7 +40,7 @@ def show(text: str) -> None:
 
 
 def say_braces(config: "Config") -> None:
-    """Warn of prompts with a column's name in braces that is sent as it is, unless the file says so by `fields`."""
+    """Warn of prompts with a column's name in braces that is sent as it is, unless the file sets `fields`."""
     if config.fields is not None or config.harness is not None:
         return
     prompts = config.selector.prompts

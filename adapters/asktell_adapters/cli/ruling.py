@@ -267,7 +267,7 @@ class Ruling:
         means = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
         pairs = f"{d.pairs}{of} examples"
         difference = f"difference {d.estimate:+.3g}{interval} on {pairs}{within}"
-        return f"{a} {means[0]}, {b} {means[1]}; {difference}"
+        return f"{a} {means[0]}, {b} {means[1]}, {difference}"
 
     @property
     def spending(self) -> str:
@@ -296,9 +296,9 @@ class Ruling:
             return ""
         stated = (
             "over 99%"
-            if p_best > 0.995
+            if p_best >= 0.995
             else "under 1%"
-            if p_best < 0.005
+            if p_best <= 0.005
             else f"{100 * p_best:.0f}%"
         )
         where = (
@@ -332,7 +332,7 @@ class Ruling:
         for check in self.result.checks:
             if check.ok is not True and check.sentence not in self.remarks:
                 yield f"What could go wrong: {check.sentence}"
-        yield f"{self.certainty}; {self.spending}."
+        yield f"{self.certainty}. {self.spending}."
         yield from [self.likely_best] if self.likely_best else []
         yield f"{self.headline}."
 
@@ -432,7 +432,7 @@ class Ruling:
         were_fixed = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} fixed{_ids(mended)}"
         return [
             f"{noise}",
-            f"at a false discovery rate of {100 * _FDR:g}%, {regressed}; {were_fixed}",
+            f"at a false discovery rate of {100 * _FDR:g}%, {regressed}, and {were_fixed}.",
         ]
 
     def markdown(self) -> str:
@@ -452,7 +452,7 @@ class Ruling:
         )
         head += self._failure_list() + self._check_list()
         tail = [
-            f"{_plain(self.certainty, _MOST_TEXT)}; margin {self.margin:g}; {self.spending}."
+            f"{_plain(self.certainty, _MOST_TEXT)}, margin {self.margin:g}. {self.spending}."
         ]
         if self.report is not None:
             tail.append(f"[Full report]({quote(self.report.as_posix())})")
@@ -516,7 +516,8 @@ class Ruling:
         differences = (
             f"{name}: {self.difference(name)}" for name in self.comparison.differences
         )
-        said = safe("; ".join([*differences, self.failure_rates, *self.reasons]))
+        texts = [*differences, self.failure_rates, *self.reasons]
+        said = safe(" ".join(f"{text.removesuffix('.')}." for text in texts))
         for name, each in self.found.items():
             about = {
                 "classname": safe(str(self.candidate.id)),
@@ -526,10 +527,10 @@ class Ruling:
             if each == FAILED:
                 ElementTree.SubElement(case, "failure", message=said)
             elif each == UNDECIDED:
-                ElementTree.SubElement(case, "skipped", message=f"undecided: {said}")
+                ElementTree.SubElement(case, "skipped", message=f"Undecided. {said}")
         ElementTree.SubElement(
             suite, "system-out"
-        ).text = f"{safe(self.headline)}: {said}"
+        ).text = f"{safe(self.headline)}. {said}"
         return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(
             suite, encoding="unicode"
         )
@@ -551,7 +552,7 @@ class Ruling:
         return f"{100 * allowed:.3g}%" if allowed else ""
 
     def _by_more(self, metrics: Iterable[str]) -> str:
-        """The end of a sentence that names the accepted loss. Empty without a margin."""
+        """The end of a sentence, with the accepted loss. Empty without a margin."""
         if not self.margin:
             return ""
         losses = {self._loss(metric) for metric in metrics}
@@ -696,11 +697,11 @@ def _count(n: int) -> str:
 
 
 def _ids(found: Sequence[ChangedExample]) -> str:
-    """The examples of a list, as the end of a clause; empty if there are none."""
+    """The examples of a list, in parentheses after a space. Empty if there are none."""
     if not found:
         return ""
     names = [one_line(str(each.example), _MOST_NAME) for each in found[:_MOST_EXAMPLES]]
-    return f": {', '.join(names)}{', ...' if len(found) > len(names) else ''}"
+    return f" ({', '.join(names)}{', ...' if len(found) > len(names) else ''})"
 
 
 def _paragraphs(texts: Iterable[str]) -> list[str]:

@@ -111,9 +111,11 @@ def goal_of(text: str) -> Goal:
     bounds = _parts(_BOUND, whole["bounds"]) if whole.get("bounds") else []
     if not objectives or bounds is None:
         raise InvalidArgumentError(
-            "--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; a metric "
-            "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95% of the examples' and 'in "
-            f"every segment', and the last one ', kept with probability 0.9', got {short(text)}."
+            "--goal must read like 'maximize accuracy subject to latency <= 2' or 'maximize rouge, minimize cost'. "
+            "After a "
+            "metric, 'from 0 to 10' is its range. After an objective, you may add 'in its worst segment'. After a "
+            "bound, you may add 'on 95% of the examples' or 'in every segment', and after the last bound ', kept with "
+            f"probability 0.9'. Got {short(text)}."
         )
     times = Counter(part["metric"] for part in bounds)
     if twice := sorted(metric for metric in times if times[metric] > 1):

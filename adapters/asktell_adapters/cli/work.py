@@ -74,22 +74,21 @@ def _run_config(
         with _at_url(
             config, arguments.study, arguments.name or config.path.stem
         ) as study:
-            _show(_work(study, config, arguments), config, arguments)
+            outcome = _work(study, config, arguments)
+            _show(outcome, config, arguments)
             if config.cache is not None:
                 say_cached(study)
+        _check_measured(outcome, "with another --name")
         return
     folder = RunFolder(config.output)
-    _show(
-        (_join if arguments.join else _start)(config, arguments, folder),
-        config,
-        arguments,
-    )
-    if config.improving is not None and arguments.json:
-        return
-    if config.cache is not None:
-        with folder.open_study() as study:
-            say_cached(study)
-    show(f"Files: {folder.path}")
+    outcome = (_join if arguments.join else _start)(config, arguments, folder)
+    _show(outcome, config, arguments)
+    if not (config.improving is not None and arguments.json):
+        if config.cache is not None:
+            with folder.open_study() as study:
+                say_cached(study)
+        show(f"Files: {folder.path}")
+    _check_measured(outcome, "with --fresh")
 
 
 def _show(outcome: Ending, config: Config, arguments: argparse.Namespace) -> None:
@@ -101,6 +100,22 @@ def _show(outcome: Ending, config: Config, arguments: argparse.Namespace) -> Non
     show(str(outcome))
     if config.is_priced and result.max_cost is None and not result.spent_cost:
         show("Cost: 0, by the tokens that the model reported.")
+
+
+def _check_measured(outcome: Outcome, again: str) -> None:
+    """Refuse a run without a single score, so that a script does not take it for a success.
+
+    `again`: how the command starts over.
+
+    Raises:
+        EvaluatorError: evaluations failed, and none gave a score.
+    """
+    result = outcome.result if isinstance(outcome, Improvement) else outcome
+    if result.failures and all(entry.evaluations == 0 for entry in result.prompts):
+        raise EvaluatorError(
+            "Nothing was measured, because every evaluation failed. Remove the cause of the failures, and repeat the "
+            f"command {again}."
+        )
 
 
 def _at_url(config: Config, url: str, name: str) -> AnyStudy:
@@ -150,7 +165,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
             try:
                 outcome = _work(study, config, arguments, evaluator, _MAIN)
             except BaseException:
-                # The first error is the one to show
+                # Show the first error
                 with contextlib.suppress(Exception):
                     folder.write(study, config.dataset)
                 raise
@@ -344,7 +359,7 @@ def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> Non
             with folder.open_study() as study:
                 found.append(_changed_prompts(study.selector, config.selector))
         raise InvalidArgumentError(
-            f"{config.path.name}: the run in {str(folder.path)!r} was started with another set-up: {'; '.join(found)}. "
+            f"{config.path.name}: the run in {str(folder.path)!r} was started with other settings: {'; '.join(found)}. "
             "Undo the change to resume it, give another `output`, or start over with --fresh (the old folder is "
             "kept)."
         )
@@ -356,7 +371,8 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
         raise InvalidArgumentError(
-            f"{config.path.name}: examples joined this run that [data] does not have: {lacks}. Append their rows."
+            f"{config.path.name}: the run has examples that [data] does not have: {lacks}. Append their rows to "
+            "the data."
         )
 
 

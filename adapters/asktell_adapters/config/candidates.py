@@ -43,9 +43,9 @@ class CandidatesTable(Table, table="candidates"):
     )
     temperature: list[float] | None = key(
         None,
-        "Values of the setting. Likewise `max_new_tokens`, `system`, `template`, options of the model's type, and "
-        "`top_p` and other settings of its requests. A factor of any other name is put into the prompts that have its "
-        "name in braces.",
+        "Values of this setting. The same works for `max_new_tokens`, `system`, `template`, options of the model's "
+        "type, and `top_p` and other settings of its requests. The value of any other factor replaces its name in "
+        "braces in the prompts.",
         said="that of `[model]`",
         expected="a list of numbers",
     )
@@ -69,7 +69,7 @@ class CandidatesTable(Table, table="candidates"):
             if not isinstance(given.get(name), list | dict):
                 raise self.error(
                     "files",
-                    f"names {name!r}, which is no factor with a list of files{nearest(name, list(given))}",
+                    f"has {name!r}, which is not a factor with a list of files{nearest(name, list(given))}",
                 )
             given[name] = self._read(name, given[name])
         if self.files is None:
@@ -88,11 +88,11 @@ class CandidatesTable(Table, table="candidates"):
             if not isinstance(value, str):
                 raise self.error(
                     factor,
-                    "is in `files`, so that its values must be names of files",
+                    "is in `files`, so its values must be file names",
                     value,
                 )
             if name in texts:
-                raise self.error(factor, "has a value twice", value)
+                raise self.error(factor, "must have each value only once", value)
             try:
                 texts[name] = (
                     self.beside(value).read_text(encoding="utf-8") if value else ""
@@ -100,13 +100,15 @@ class CandidatesTable(Table, table="candidates"):
             except UnicodeDecodeError as error:
                 raise self.error(
                     factor,
-                    f"names a file that is not UTF-8 (byte {error.start})",
+                    f"must be a file in UTF-8, and byte {error.start} is not",
                     value,
                 ) from error
             except (OSError, ValueError) as error:  # the latter of a NUL in the name
                 why = getattr(error, "strerror", None) or str(error)
                 raise self.error(
-                    factor, f"names a file that cannot be read ({why})", value
+                    factor,
+                    f"must be a file that can be read ({why})",
+                    value,
                 ) from error
         return texts
 
@@ -123,9 +125,8 @@ class CandidatesTable(Table, table="candidates"):
                 ):
                     raise self.error(
                         factor,
-                        f"names a file. To have its text as the value: files = [{json.dumps(factor)}] in "
-                        "[candidates]. To use the name itself: files = []",
-                        text,
+                        f"has {text!r}, which is the name of a file. To use the text of the file, add "
+                        f"files = [{json.dumps(factor)}] to [candidates]. To use the name itself, add files = []",
                     )
 
 
@@ -142,7 +143,7 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
             if prompts is not None:
                 raise table.error(
                     "prompt",
-                    "cannot be combined with the prompts of [prompts]. Give one of the two",
+                    "cannot be combined with the prompts of [prompts]. Remove one",
                 )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}
@@ -160,7 +161,9 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
         if not any(_matches(names, rule) for rule in rules)
     ]
     if not kept:
-        raise table.error("exclude", f"leaves none of the {len(found)} combinations")
+        raise table.error(
+            "exclude", f"excludes all {len(found):,} combinations. Exclude fewer"
+        )
     return found.part(kept)
 
 
@@ -178,7 +181,7 @@ def _rule(
             known = list(found.factors)
             raise table.error(
                 "exclude",
-                f"names {factor!r}{nearest(factor, known)}. The factors are {listed(known)}",
+                f"has {factor!r}, which is not a factor{nearest(factor, known)}. The factors are {listed(known)}",
             )
         levels = found.factors[factor]
         chosen: set[str] = set()
@@ -187,7 +190,7 @@ def _rule(
             if not meant:
                 raise table.error(
                     "exclude",
-                    f"names no value of {factor!r}, which has {listed(list(levels))}",
+                    f"must have values of {factor!r}, which are {listed(list(levels))}",
                     each,
                 )
             chosen |= meant

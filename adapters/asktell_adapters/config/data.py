@@ -19,7 +19,7 @@ Prompts: TypeAlias = list[str] | dict[str, str]
 Selected: TypeAlias = Prompts | Candidates
 
 _OF_FILES = ("delimiter", "encoding", "sheet", "split")
-_WORDS = 40  # characters of a row's input, by which a person knows it
+_WORDS = 40  # characters of a row's input, enough for a person to recognize it
 # Of a row's digest: among 100,000 rows two agree by chance once in 50,000 data sets
 _DIGITS = 12
 
@@ -29,8 +29,9 @@ class PromptsTable(Table, table="prompts"):
 
     file: str | None = key(
         None,
-        "`.txt`: a prompt a line, or blocks between blank lines; `.json`: a list, or an object id: prompt; `.jsonl`: a "
-        'prompt a line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a column `prompt` and '
+        "`.txt`: one prompt per line, or blocks between blank lines; `.json`: a list, or an object id: prompt; "
+        '`.jsonl`: one prompt per line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a '
+        "column `prompt` and "
         "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",
         said="this or `texts`",
     )
@@ -170,7 +171,7 @@ class DataTable(Table, table="data"):
     )
     id: str | None = key(
         None,
-        "Column of distinct ids. Without it a column called `id` or `name`, if its values are distinct, or else the "
+        "Column of distinct ids. By default, the column `id` or `name` if its values are distinct, and otherwise the "
         "first words and a digest of the row.",
     )
     segment: str | None = key(
@@ -237,7 +238,7 @@ def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] 
         if label is None or label == "":
             raise table.error(
                 "segment",
-                f"names a column that is missing or empty in row {row}",
+                f"must be a column with a label in every row, but row {row} has none",
                 table.segment,
             )
     return tuple(map(str, labels))
@@ -250,13 +251,13 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
             if getattr(table, name) not in (None, False):
                 raise table.error(
                     name,
-                    "cannot be combined with sample, which draws rows at random. Give one of the two",
+                    "cannot be combined with sample, which draws rows at random. Remove one",
                 )
         return datasets.draw(examples, table.sample, table.seed or 0)
     if table.seed is not None:
         raise table.error(
             "seed",
-            "is the seed of sample, which is missing. The seed of shuffle is its value",
+            "needs sample, such as sample = 100. For shuffle, write the seed as its value, such as shuffle = 1",
         )
     if table.shuffle is not False:
         random.Random(table.shuffle).shuffle(examples)
@@ -281,11 +282,14 @@ def _names(
     where: dict[str | None, int] = {}
     for row, name in enumerate(names, start=1):
         if not name:
-            raise table.error("id", f"names a column that is empty in row {row}")
+            raise table.error(
+                "id",
+                f"must be a column with an id in every row, but row {row} has none",
+            )
         if where.setdefault(name, row) != row:
             raise table.error(
                 "id",
-                f"must name a column of distinct ids, but rows {where[name]} and {row} have the same",
+                f"must be a column of distinct ids, but rows {where[name]} and {row} have the same id",
                 name,
             )
     raise AssertionError("one is empty, or comes again")

@@ -25,7 +25,7 @@ class Harness:
     # Whether an evaluation gives the same scores when it is repeated; False: unknown
     repeatable: bool = False
     cost: float | None = None  # of an evaluation, about; None: unknown
-    # Evaluations at once; None: one, unless the file says more
+    # Evaluations at once. None: one, unless the file has another number
     workers: int | None = None
 
     @property
@@ -99,7 +99,7 @@ class EvaluatorTable(Table, table="evaluator"):
         said="needed with `inspect`",
     )
     model: str | None = key(
-        None, "inspect: the model, as Inspect names it.", said="Inspect's own"
+        None, "inspect: Inspect's name of the model.", said="Inspect's own"
     )
     log_dir: str | None = key(None, "inspect: folder of its logs.")
     loader: str | None = key(
@@ -110,7 +110,7 @@ class EvaluatorTable(Table, table="evaluator"):
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
         False,
-        "A repeated evaluation gives the same scores, so none is repeated as a check.",
+        "true: a repeated evaluation gives the same scores, so no evaluation is repeated as a check.",
     )
 
 

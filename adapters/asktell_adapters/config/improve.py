@@ -63,11 +63,11 @@ class Improving:
     """A checked table `[improve]`."""
 
     total: int | Budget  # the budget of all generations
-    first: int | Budget  # that of the first one
-    parts: int  # how many times the first makes the total
+    first: int | Budget  # the budget of the first generation
+    parts: int  # the total budget divided by the first
     settings: Mapping[str, Any]  # for `improve`
     table: WriterTable  # `[improve.writer]`
-    model: ModelTable | None  # the writer's own model; None: the one that answers
+    model: ModelTable | None  # the writer's own model; None: the model that responds
     seed: int  # of the writer
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:

@@ -129,19 +129,21 @@ class GoalTable(Table, table="goal"):
     )
     at_least: dict[str, float | str | dict[str, Any]] = key(
         {},
-        'Metric to lower bound of its mean, or of a quantile over the examples. `"within 0.02 of best"` (or `of '
+        'For each metric, the lower bound of its mean, or of a quantile over the examples. `"within 0.02 of best"` '
+        "(or `of "
         "baseline`): the mean is at most 0.02 lower than the best prompt's (or the baseline's).",
         expected=_BOUNDS,
     )
     at_most: dict[str, float | str | dict[str, Any]] = key(
         {},
-        'Metric to upper bound of its mean, or of a quantile over the examples. `"within 0.5 of best"`: the mean is at '
-        "most 0.5 higher than that of the prompt with the lowest one.",
+        'For each metric, the upper bound of its mean, or of a quantile over the examples. `"within 0.5 of best"`: '
+        "the mean is at "
+        "most 0.5 higher than the lowest mean of any prompt.",
         expected=_BOUNDS,
     )
     ranges: dict[str, list[float]] = key(
         {},
-        "Metric to `[low, high]`: the range of its scores.",
+        "For each metric, the range of its scores, `[low, high]`.",
         expected="a table, METRIC = [low, high]",
     )
 
@@ -164,12 +166,12 @@ class GoalTable(Table, table="goal"):
             if computed is not None and name not in computed:
                 if name == "cost":
                     raise self.mistake(
-                        "[goal] names the metric 'cost', which is not computed. Add cost = true to [metrics], and a "
-                        f"price to [model], {EXAMPLE_OF_A_PRICE}."
+                        "The goal in [goal] uses the metric 'cost', which is not computed. Add cost = true to "
+                        f"[metrics], and a price to [model], {EXAMPLE_OF_A_PRICE}."
                     )
                 near = nearest(name, list(computed))
                 raise self.mistake(
-                    f"[goal] names the metric {name!r}, which is not computed{near}. [metrics] has "
+                    f"The goal in [goal] uses the metric {name!r}, which is not computed{near}. [metrics] has "
                     f"{listed(list(computed))}."
                 )
         return goal
@@ -190,7 +192,8 @@ class BudgetTable(Table, table="budget"):
     )
     max_cost_per_evaluation: float | None = key(
         None,
-        "Most that an evaluation can cost. It is reserved instead, so that the budget is never exceeded.",
+        "The most that an evaluation can cost. This amount is reserved for each evaluation in progress, so that the "
+        "budget is never exceeded.",
     )
 
 
@@ -220,20 +223,21 @@ class TopTable(Table, table=""):
     output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
     method: str = key("auto", "The name of a [method](methods.md).")
     confidence: float | None = key(None,
-        "Ends early, once the selected prompt is the best with this probability. `auto` and `race` only.",
+        "Ends the run early, once the selected prompt is the best with this probability. `auto` and `race` only.",
         said="none. For `race`: 0.95")
     confidence_kind: str | None = key(None,
-        "`auto` only. `proof`: ends once the scores prove it. `posterior`: once the model is sure, which is cheaper "
-        "and not guaranteed.", said="`proof`")
+        "`auto` only. `proof` ends the run once the scores establish the selection. `posterior` ends it once the model "
+        "is sure, which takes fewer evaluations but is not guaranteed.", said="`proof`")
     tolerance: float | None = key(None, "Differences that do not matter, in the metrics' units.", said="`0`")
-    features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
+    features: str | None = key(None, '`"text"`: features made from the texts, for methods that need them.')
     seed: int = key(0, "Makes the run repeatable.")
     sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
     on_failure: str | dict[str, Any] = key("skip",
-        "A failed evaluation is a missing value. Or the scores that it counts as, one for each metric of the goal: "
-        "`{ accuracy = 0.0 }`.")
+        '`"skip"`: a failed evaluation is a missing value. A table has the scores that a failure counts as, one '
+        'for each '
+        "metric of the goal: `{ accuracy = 0.0 }`.")
     max_failure_rate: float = key(0.5,
-        "A prompt is eliminated if more of its evaluations fail, with 99% probability. 1 never eliminates.")
+        "A prompt is eliminated once its failure rate exceeds this value with 99% probability. 1 eliminates no prompt.")
     baseline: str | int | None = key(None,
         "Id or text of the prompt in use. It is never eliminated, and is compared with the selected prompt.")
     repeats: int | None = key(None,
@@ -413,10 +417,10 @@ def load_config(
         improve: whether the run is one of `asktell improve`, which also writes prompts.
         text: the content of the file, if it is not written yet.
         baseline: id of the prompt in use, for a goal that is relative to it in a file
-            that names no baseline.
+            without a baseline.
 
     Raises:
-        ConfigError: a mistake in the file, or in a file that it names.
+        ConfigError: a mistake in the file, or in a file that it refers to.
     """
     # The file itself. Secrets are refused first, since later errors repeat values.
     data = _parse(path) if text is None else tomllib.loads(text)
@@ -426,7 +430,7 @@ def load_config(
     if improve:
         _check_improvable(top)
 
-    # The files that it names
+    # The files that it refers to
     table = top.evaluator
     parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
 
@@ -620,7 +624,7 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
     if top.has("concurrency") and table.has("workers"):
         raise top.error(
             "concurrency",
-            "and workers in [evaluator] are the same setting. Give one of the two",
+            "and workers in [evaluator] are the same setting. Remove one",
         )
     for name in (
         *_NOT_WITH_EVALUATOR,

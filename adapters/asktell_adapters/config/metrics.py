@@ -188,8 +188,8 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
         return metric
     if isinstance(llm, Models) and not planned.models:
         raise InvalidArgumentError(
-            f"the judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], where several models "
-            "answer: judging themselves, they would not compare."
+            f"the judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], because the run "
+            "compares several models. If each model judged its own responses, the scores could not be compared."
         )
     judge = copy.copy(metric)  # what was configured stays so
     own = [model.make(concurrency) for model in planned.models]
@@ -239,7 +239,7 @@ class MetricType:
 # fmt: off
 METRICS: dict[str, MetricType] = {
     "rouge": MetricType(
-        RougeTable, "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references.",
+        RougeTable, "ROUGE-Lsum F1, unless `rouge_type` is another type. Needs references.",
         metrics.Rouge, needs_references=True,
     ),
     "brevity": MetricType(
@@ -286,14 +286,16 @@ def read_metrics(
     """
     if given is None:
         raise top.mistake(
-            f"the table [metrics] is missing. There are {listed(list(METRICS))}."
+            f"the table [metrics] is missing. Add it, with one or more of {listed(list(METRICS))}."
         )
     found = {
         name: _metric(top, name, options, examples, models)
         for name, options in turned_on(given)
     }
     if not found:
-        raise top.mistake(f"[metrics] is empty. There are {listed(list(METRICS))}.")
+        raise top.mistake(
+            f"[metrics] is empty. Add one or more of {listed(list(METRICS))}."
+        )
     return found
 
 
@@ -317,8 +319,8 @@ def _metric(
     kind = entry.pop("metric", None) or entry.pop("type", name)
     if not isinstance(kind, str) or kind not in METRICS:
         raise top.mistake(
-            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}. There are {listed(list(METRICS))}. "
-            f"For one of your own: {name} = {{ loader = 'package.module:function' }}."
+            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}. The metrics are "
+            f"{listed(list(METRICS))}. For your own metric, write {name} = {{ loader = 'package.module:function' }}."
         )
     row = METRICS[kind]
     if row.needs_references and any(example.reference is None for example in examples):

@@ -185,8 +185,8 @@ def _explained(
 ) -> str:
     """The first mistake, in words. Unknown keys come before others."""
 
-    # A number or a table that is neither has an error for both. The deeper error is
-    # the one of the table that the user wrote.
+    # A number or a table that is neither has an error for both. The deeper error
+    # belongs to the table that the user wrote.
     def order(each: Any) -> tuple[bool, int]:
         return each["type"] != "extra_forbidden", -len(each["loc"])
 
@@ -225,7 +225,7 @@ def _mistaken(
         del rest[0]
     if rest and isinstance(rest[0], int):  # tables in a list share its name
         entry = entry[rest.pop(0)]
-    if rest and rest[0] == inner.__name__:  # one of several types that a key may have
+    if rest and rest[0] == inner.__name__:  # a key may have several types
         del rest[0]
     if not rest or not isinstance(entry, Mapping):
         return table, name, str(key), value

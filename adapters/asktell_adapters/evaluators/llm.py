@@ -126,7 +126,8 @@ class _Scoring(Generic[_LLM]):
         self.metrics = _named(metrics)
         if with_cost and "cost" in self.metrics:
             raise InvalidArgumentError(
-                "with_cost=True adds a score 'cost', but a metric has that name already."
+                "with_cost=True adds a score 'cost', but a metric has that name already. Rename the metric, or "
+                "leave out with_cost."
             )
         self.framing = Framing(system, template, fields)
         self.max_new_tokens = max_new_tokens

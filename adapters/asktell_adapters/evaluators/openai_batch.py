@@ -276,7 +276,9 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
 
 PREFIX = "openai-batch-"
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # the API's limits for one batch
-MOST_ANSWERS = 1_000_000_000  # bytes of a file of responses. The API states no limit.
+MOST_ANSWERS = (
+    1_000_000_000  # bytes of a file of responses. The API documents no limit.
+)
 _DAYS_KEPT = 35  # the API deletes the responses after 30 days
 _SLACK = 3600.0  # seconds that the server's clock and the study's may differ
 # Statuses of batches that may still get responses
@@ -359,8 +361,8 @@ class OpenAIBatch:
         with self._client() as client:
             self._look_after(study, self._batches(client, study), Collected())
             while left > 0:
-                # The time in the name tells a later process how old an interrupted
-                # submission is.
+                # A later process reads the age of an interrupted submission from the time
+                # in the name.
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
                 trials = study.worker(worker, lease=self.lease).ask(
                     min(left, self.most_requests)

@@ -72,7 +72,8 @@ class BatchEvaluation:
                 else type(outcomes).__name__
             )
             raise EvaluatorError(
-                f"evaluate_batch() got {len(trials)} trials and returned {size}."
+                f"evaluate_batch() got {len(trials)} trials and returned {size}. It must return a list with one "
+                "outcome for each trial."
             )
         return [_plain(outcome) for outcome in outcomes]
 

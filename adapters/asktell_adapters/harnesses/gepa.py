@@ -53,7 +53,7 @@ class GEPAEvaluator:
     ) -> None:
         if isinstance(candidates, Mapping) or not candidates:
             raise InvalidArgumentError(
-                f"candidates must be a list with at least one, got {candidates!r:.100}."
+                f"candidates must be a list with at least one candidate, got {candidates!r:.100}."
             )
         for position, candidate in enumerate(candidates):
             if (

@@ -179,7 +179,9 @@ class HuggingFace:
             if dtype != "auto" and not isinstance(
                 getattr(torch, dtype, None), torch.dtype
             ):
-                raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}.")
+                raise InvalidArgumentError(
+                    f"torch has no dtype {self.dtype!r}. Use 'bfloat16', 'float16', 'float32' or 'auto'."
+                )
             placing = {
                 "device_map": self.device_map,
                 "attn_implementation": self.attn_implementation,

@@ -45,7 +45,8 @@ class OpenAIChat(RemoteChat):
         price: price per million tokens, or model -> price. With None, every cost is 0.
         concurrency: largest number of simultaneous requests.
         timeout: seconds for one attempt, from sending to the last byte.
-        max_retries: number of attempts after the first.
+        max_retries: number of attempts after the first. As long as no request has
+            reached the server, at most one.
         backoff: seconds before the first retry. They double before each further retry,
             and up to as much again is added as jitter.
         max_wait: largest number of seconds to wait after a failure, even if Retry-After
@@ -53,7 +54,7 @@ class OpenAIChat(RemoteChat):
         requests_per_minute: largest number of requests per minute, retries included,
             evenly spread. None for no limit.
         tokens_per_minute: largest number of tokens per minute, read and written,
-            likewise. Before a request they are estimated as one token per four
+            also evenly spread. Before a request they are estimated as one token per four
             characters plus `max_new_tokens`, and corrected after the response. Both
             limits apply to this object only. Other processes may use the same key, so
             429 is still retried.
@@ -92,7 +93,7 @@ class OpenAIChat(RemoteChat):
         if isinstance(price, Mapping):
             if model not in price:
                 raise InvalidArgumentError(
-                    f"The price table has {sorted(price)}, but not the model {model!r}."
+                    f"The price table has {sorted(price)}, but not the model {model!r}. Add its price."
                 )
             price = price[model]
         check_extra("openai", "openai", "tenacity")

@@ -98,7 +98,8 @@ def corrected_mean(
         )
     if len(human) < _FEWEST or len(far) < 2:
         raise InvalidArgumentError(
-            f"Got {len(human)} labels and {len(far)} other scores, needed at least {_FEWEST} and 2."
+            f"Got {len(human)} labels and {len(far)} other scores. At least {_FEWEST} labels and 2 other scores "
+            "are needed."
         )
     if not all(np.isfinite(given).all() for given in (human, near, far)):
         raise InvalidArgumentError(

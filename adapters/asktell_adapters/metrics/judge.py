@@ -117,7 +117,7 @@ class Judge:
             None to show them if there are any.
         against: compare with this response instead of grading. It is a column of the
             example's `fields`, or a function of the example.
-        shots: judged responses, which the judge sees as examples.
+        shots: judged responses, as examples for the judge.
         n: number of opinions of each LLM on each response. More than 1 needs a
             temperature.
         temperature: temperature of the judges. At 0, an LLM should give the same
@@ -127,7 +127,7 @@ class Judge:
             failure.
         cache: replies on disk, which are not requested again.
         instructions: the system turn (default: POINTWISE, or PAIRWISE with `against`).
-            The same names in braces are filled in.
+            The text may use the same names in braces.
         name: the metric's name in a sequence of metrics.
 
     Raises:

@@ -49,7 +49,7 @@ class Preference:
     **Labels.** Before a run begins, the judge compares the pairs that people have
     labeled. If it differs from the labels of a prompt by more than chance, the scores
     of this prompt are corrected: each verdict of the judge becomes the mean label that
-    people gave where the judge gave this verdict. The result then claims nothing as
+    people gave where the judge gave this verdict. The result then has nothing that is
     established. If the judge and people agree on average, any prompt is corrected in at
     most 5% of the runs (sign tests with Holm's correction).
 
@@ -147,7 +147,7 @@ class Preference:
                     ("prompt", prompt) if id_ is None else ("example", example)
                 )
                 raise InvalidArgumentError(
-                    f"A label of {self.name!r} has the unknown {what} {short(known)}."
+                    f"A label of {self.name!r} has the unknown {what} {short(known)}. Use the ids of the run."
                 )
             by_prompt.setdefault(id_, {})[row] = float(label)
         pairs = {

@@ -86,7 +86,7 @@ class Criterion:
 @final
 @dataclass(frozen=True)
 class Shot:
-    """A judged response, which the judge sees as an example.
+    """A judged response, as an example for the judge.
 
     Attributes:
         input: the input of the task.
@@ -166,7 +166,7 @@ class Rubric:
 
         Args:
             task: the input of the task.
-            references: the references that the judge sees.
+            references: the references for the judge.
             answers: one response, or two.
         """
         return (

@@ -213,7 +213,7 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
             )
         return Verdict(
             False,
-            f"{selected.id} is still selected: {_sentence(result, rivals[0], selected)}",
+            f"{selected.id} is still selected. {_sentence(result, rivals[0], selected)}",
         )
     # Compare with the best earlier prompt, not with the parents, which may not be the
     # best.
@@ -362,22 +362,17 @@ class Improvement:
         return {"generations": generations, "stopped": self.stopped}
 
     def __str__(self) -> str:
-        lines = [f"{len(self.generations)} generations; stopped: {self.stopped}"]
+        n = len(self.generations)
+        lines = [f"{n} generation{'s' * (n != 1)}. Stopped: {self.stopped}."]
         for each in self.generations:
+            n = len(each.prompts)
             of = f" from {', '.join(map(str, each.parents))}" if each.parents else ""
-            word = (
-                ""
-                if not each.number
-                else "better: "
-                if each.better
-                else "nothing better: "
-            )
-            lines.append(
-                one_line(
-                    f"  {each.number}: {len(each.prompts)} prompts{of}; {word}{each.why}",
-                    200,
-                )
-            )
+            found = f"  {each.number}: {n} prompt{'s' * (n != 1)}{of}"
+            if not each.number:
+                lines.append(one_line(f"{found}, {each.why}", 320))
+                continue
+            word = "Improved" if each.better else "No improvement"
+            lines.append(one_line(f"{found}. {word}: {each.why}", 320))
         return "\n".join([*lines, str(self.result)])
 
 

@@ -304,7 +304,8 @@ def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
     if isinstance(distribution, IntDistribution):
         return range(distribution.low, distribution.high + 1, distribution.step)
     raise InvalidArgumentError(
-        f"The parameter {parameter!r} must be categorical or an int, got {type(distribution).__name__}."
+        f"The parameter {parameter!r} must be categorical or an int, got {type(distribution).__name__}. Use "
+        "trial.suggest_categorical() or trial.suggest_int()."
     )
 
 

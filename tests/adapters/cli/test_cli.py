@@ -411,10 +411,15 @@ def test_when_nothing_succeeds_the_run_stops_and_no_prompt_is_lost(
 
 def test_keep_going_counts_every_failure(project: Project) -> None:
     project.write(down=True)
-    assert (
-        "No prompt has been evaluated successfully yet."
-        in project.run("--keep-going").out
-    )
+    for again in range(2):  # a second call finds the same run, and fails as well
+        printed = project.run("--keep-going", code=1)
+        assert "Nothing was measured, because all 36 evaluations failed." in printed.out
+        assert "All 36 failures, when evaluating" in printed.out, again
+        assert "repeat the command with --fresh" in printed.err
+    project.write()
+    project.run("--fresh")
+    project.write(down=True)
+    project.run("--fresh", "--keep-going", code=1)
     assert {entry["status"] for entry in project.result["prompts"]} == {"failed"}
 
 

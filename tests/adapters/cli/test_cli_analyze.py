@@ -93,7 +93,7 @@ def test_json_is_the_result_and_nothing_else() -> None:
     )
     assert found["comparison"]["a"] == "new"
     assert said.err.startswith(
-        "Read a table: 12 evaluations of 2 candidates on 6 examples; metrics: accuracy, cost."
+        "Read a table: 12 evaluations of 2 candidates on 6 examples. Metrics: accuracy, cost."
     )
 
 

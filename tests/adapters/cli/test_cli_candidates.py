@@ -191,8 +191,8 @@ def test_options_of_a_client_can_be_factors(home: Path) -> None:
     ("old", "new", "message"),
     [
         ('model = "b", temp', 'modell = "b", temp', "exclude.* names 'modell' .did you mean 'model'"),
-        ('model = "b", temp', 'model = "z", temp', "names no value of 'model', which has 'a', 'b', got 'z'"),
-        ('{ model = "b", temperature = 0.7 }', '{ temperature = [0.0, 0.7] }', "leaves none of the 8"),
+        ('model = "b", temp', 'model = "z", temp', "must have values of 'model', which are 'a', 'b', got 'z'"),
+        ('{ model = "b", temperature = 0.7 }', '{ temperature = [0.0, 0.7] }', "excludes all 8 combinations"),
         ("exclude", "where", "To leave combinations out, use exclude"),
         ("[data]", '[prompts]\ntexts = ["x"]\n[data]', "'prompt' in .candidates. cannot be combined with the prompts"),
         ("[model]", '[model]\nmodel = "a"', "'model' is in .model. and in .candidates."),

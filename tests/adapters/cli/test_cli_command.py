@@ -284,23 +284,23 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"files": "files = ['skil']"},
-            "names 'skil', which is no factor with a list of files (did you mean 'skill'?)",
+            "has 'skil', which is not a factor with a list of files (did you mean 'skill'?)",
         ),
         (
             {"files": ""},
-            "'skill' in [candidates] names a file. To have its text as the value: files = [\"skill\"]",
+            'which is the name of a file. To use the text of the file, add files = ["skill"] to [candidates].',
         ),
         (
             {"skill": "skill = ['', 'GONE.md']"},
-            "names a file that cannot be read (No such file or directory)",
+            "must be a file that can be read (No such file or directory)",
         ),
         (
             {"skill": "skill = ['', '.']"},
-            "names a file that cannot be read (Is a directory)",
+            "must be a file that can be read (Is a directory)",
         ),
         (
             {"skill": "skill = ['', 'binary']"},
-            "names a file that is not UTF-8 (byte 1), got 'binary'",
+            "must be a file in UTF-8, and byte 1 is not, got 'binary'",
         ),
         (
             {"skill": "skill = ['', 3]"},
@@ -308,7 +308,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"skill": "skill = ['LONG.md', 'LONG.md']"},
-            "'skill' in [candidates] has a value twice, got 'LONG.md'",
+            "'skill' in [candidates] must have each value only once, got 'LONG.md'",
         ),
         (
             {"output": "confirm_above = 1.0"},

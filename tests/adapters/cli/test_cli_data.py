@@ -185,7 +185,7 @@ def test_ids_are_those_of_a_column_or_else_digests(data: Data) -> None:
     assert data.ids() == tuple(f"r{i}" for i in range(8))
     data.rows = [*data.rows, data.rows[3]]
     said = cli("run", data.project.config, code=2).err
-    assert "'id' in [data] must name a column of distinct ids, but rows 4 and 9" in said
+    assert "'id' in [data] must be a column of distinct ids, but rows 4 and 9" in said
     data.rows = [{**row, "key": ""} for row in data.rows]
     assert "empty in row 1" in cli("run", data.project.config, code=2).err
 

@@ -101,7 +101,7 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     assert "passed    exact_match not worse by more than 5 points" in out
     assert "passed    brevity >= 0.5" in out
     assert re.search(
-        r"exact_match: .new. 0\.[89]\d+ .*, .mine. 0\.\d+ .*; difference \+0\.\d+ \[",
+        r"exact_match: .new. 0\.[89]\d+ .*, .mine. 0\.\d+ .*, difference \+0\.\d+ \[",
         out,
     )
     spent = int(re.search(r"(\d+) of \d+ evaluations", out).group(1))  # type: ignore[union-attr]
@@ -142,7 +142,7 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     [
         ({"in lower case.": "but worse."}, "", 1, "failed    exact_match not worse"),
         ({"at_least": "at_most"}, "--margin 0.5", 1, "failed    brevity <= 0.5"),
-        ({"budget = 600 ": "budget = 12 "}, "", 3, "Confidence 0.95; 12 of 12 evaluations spent."),
+        ({"budget = 600 ": "budget = 12 "}, "", 3, "Confidence 0.95. 12 of 12 evaluations spent."),
         ({"budget = 600 ": "budget = { cost = 5 } "}, "", 3, "10 of 400 evaluations spent"),
         ({"maximize": "type = 'pareto-set'\nmaximize", "at_least = { brevity = 0.5 }": "minimize = 'brevity'"},
          "--margin 1", 0, "passed    brevity not worse by more than 1"),
@@ -832,7 +832,7 @@ def test_compare_studies(tmp_path: Path) -> None:
                 progress=False,
             )
     assert (
-        'a: "x" and "y" are equal: difference 0, on 4 common examples of 4.'
+        'a: "x" and "y" are equal: difference 0, on all 4 examples.'
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.

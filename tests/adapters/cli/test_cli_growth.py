@@ -125,7 +125,7 @@ def test_a_configuration_with_less_or_others_is_refused(
             "new": "Answer anew",
         }
     project.write(changes={budget: new.get(change, budget)})
-    assert "another set-up" in project.run("--as-it-is", code=2).err
+    assert "other settings" in project.run("--as-it-is", code=2).err
 
 
 def test_a_file_that_names_more_goes_on_beside_prompts_that_it_never_named(

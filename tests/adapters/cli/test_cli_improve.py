@@ -59,7 +59,7 @@ def written(project: Project) -> list[Any]:
 def test_generations_are_written_into_the_run_and_shown(project: Project) -> None:
     out = cli("improve", project.config).out
     assert "72 of 72 evaluations spent" in out
-    assert "stopped: the budget is spent" in out
+    assert "Stopped: the budget is spent." in out
     assert [line[0] for line in written(project)] == [1, 2]
     assert all(line[2] for line in written(project))  # it was shown failures
     history = json.loads(project.folder.history_file.read_text())

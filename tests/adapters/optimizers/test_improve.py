@@ -77,7 +77,7 @@ def test_a_better_prompt_of_a_later_generation_is_found() -> None:
     assert "is better than prompt 2" in found.generations[2].why
     assert study.spent <= 90
     assert found.to_dict()["generations"][1]["why"] == found.generations[1].why
-    assert f"{len(found.generations)} generations; stopped: {found.stopped}" in str(
+    assert f"{len(found.generations)} generations. Stopped: {found.stopped}" in str(
         found
     )
 

@@ -532,7 +532,7 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
         assert str(copied) == str(result)
         with pytest.raises(InvalidArgumentError, match=r"RemoteStudy\.compare"):
             copied.compare(0)
-        with pytest.raises(InvalidArgumentError, match="holds no scores"):
+        with pytest.raises(InvalidArgumentError, match="has no scores by example"):
             copied.examples()
         assert pickle.loads(pickle.dumps(local)).compare(2) == local.compare(2)
         for wrong in ((9,), (0, 0), (1,), (0, 1, 2.0)):

@@ -462,8 +462,9 @@ def test_a_text_that_is_no_unicode_is_refused_with_a_reason(
     Study.create(f"sqlite:///{tmp_path}/studies.db", "support", selector).close()
 
     async def session(agent: Agent) -> None:
-        assert "half a surrogate pair, which is no Unicode" in await agent.refused(
-            "ask", n=9
+        assert (
+            "half a surrogate pair, which is not valid Unicode"
+            in await agent.refused("ask", n=9)
         )
         assert "There is no prompt 'c'" in await agent.refused("why", prompt="c")
 
