@@ -481,7 +481,7 @@ def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
     verdict = UNDECIDED
     while verdict == UNDECIDED and (trial := selector.ask()):
         selector.tell(trial, scores[int(trial.prompt_id), trial.example or 0].tolist())
-        verdict = judge.look(selector.state)
+        verdict = judge.look(selector.state, is_last=False)
     return verdict, selector.spent
 
 
