@@ -120,22 +120,17 @@ def test_with_noise_the_answer_is_nearly_the_true_front(method: Any) -> None:
 @pytest.mark.parametrize("method", STRUCTURED)
 def test_methods_that_use_features(method: str) -> None:
     rng = np.random.default_rng(5)
-    # As many features as in tests of estimators: JAX compiles once for each shape
+    # As many features and metrics as in tests of the presets: JAX compiles once for each
+    # shape
     features = rng.normal(size=(24, 5))
-    means = np.stack(
-        [
-            0.5 + 0.2 * features[:, 0],
-            0.5 - 0.2 * features[:, 1],
-            0.5 + 0.2 * features[:, 2],
-        ],
-        axis=1,
-    )
-    scores = means[:, None] + rng.normal(scale=0.05, size=(24, 20, 3))
-    selector = play(scores, GOAL, method, 4 * 24, features=features, seed=3)
-    front, chosen = set(literal_front(GOAL.values(means), 2)), set(selected(selector))
+    means = 0.5 + 0.2 * np.stack((features[:, 0], -features[:, 1]), axis=1)
+    scores = means[:, None] + rng.normal(scale=0.05, size=(24, 20, 2))
+    goal = ParetoSet("a", minimize("b"), subject_to={"a": at_most(0.6)})
+    selector = play(scores, goal, method, 4 * 24, features=features, seed=3)
+    front, chosen = set(literal_front(goal.values(means), 2)), set(selected(selector))
     assert selector.method.rule == ConstrainedParetoGap(2)  # type: ignore[union-attr]
     assert front & chosen
-    assert (means[sorted(chosen), 2] < 0.6).all()
+    assert (means[sorted(chosen), 0] < 0.65).all()
     again = Selector.from_json(selector.to_json())
     assert selected(again) == selected(selector)
 
@@ -244,12 +239,12 @@ def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
 def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(
     method: Any,
 ) -> None:
-    scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 50)
+    scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 60)
     selector = play(scores, ZERO_ONE, method, inputs="given", repeats=1)
     # It keeps the bound exactly, which only all examples tell
     assert scores[0, :, 2].mean() == 0.5
     assert selected(selector) == [0]
-    assert selector.result().prompts[0].evaluations == 50
+    assert selector.result().prompts[0].evaluations == 60
 
 
 def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints() -> (
