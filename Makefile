@@ -33,10 +33,11 @@ TOOLS = .venvs/tools
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.docs.demo --output $(OUTPUT)
 
-# The two environments are made at the same time.
+# What needs one core each runs at the same time: the two environments, and then mypy beside the other checks.
 test:
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.test $(TOOLS)/.made
-	@$(MAKE) --no-print-directory lint types contracts tests
+	@$(MAKE) --no-print-directory --jobs=2 types lint contracts
+	@$(MAKE) --no-print-directory tests
 
 lint: $(VENV)/.test lint-files
 	$(VENV)/bin/ruff check .

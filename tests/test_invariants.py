@@ -160,7 +160,7 @@ def dominated(means: Any) -> list[bool]:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     method=st.sampled_from(METHODS),
     sampling=st.sampled_from(["shared", "iid"]),

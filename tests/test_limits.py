@@ -216,7 +216,9 @@ def test_a_proof_counts_the_failures_in_their_turn(examples: int | None) -> None
                 selector.tell(trial, {"right": float(rng.random() < 0.5)})
             if selector.spent % 10 == 0:
                 wrong += (
-                    not_worse(selector.state, 0, 1, 0.0, 0.95)["failure_rate <= 0.2"]
+                    not_worse(selector.state, 0, 1, 0.0, 0.95, is_last=False)[
+                        "failure_rate <= 0.2"
+                    ]
                     is True
                 )
     assert wrong <= 1

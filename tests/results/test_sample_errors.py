@@ -71,9 +71,7 @@ def test_errors_hold_the_share_of_right_answers_on_new_inputs() -> None:
         ability, ease = rng.normal(0.5, 0.5, 3), rng.normal(0.0, 1.5, 4000)
         chances = 1.0 / (1.0 + np.exp(-(ability[:, None] + ease)))
         scores = rng.random((3, 8)) < chances[:, :8]
-        for truth, entry in zip(
-            chances.mean(axis=1), entries(scores, 40), strict=True
-        ):
+        for truth, entry in zip(chances.mean(axis=1), entries(scores, 40), strict=True):
             held.append(
                 abs((entry.estimate["a"] or 0.0) - truth)
                 <= 1.96 * (entry.standard_error["a"] or 0.0)

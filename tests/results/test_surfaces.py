@@ -155,9 +155,7 @@ def test_no_surface_contradicts_another() -> None:
         checks_agree(result, document, served)
 
 
-def are_of_every_kind(
-    everybody: list[asktell.Selector], results: list[Result]
-) -> None:
+def are_of_every_kind(everybody: list[asktell.Selector], results: list[Result]) -> None:
     assert {result.verdict.action for result in results} == {
         "take",
         "either",

@@ -73,7 +73,9 @@ def services(folder: Path) -> Iterator[Callable[..., Service]]:
     """Makes services, which end with the context."""
     with ExitStack() as stack:
 
-        def make(url: str = f"sqlite:///{folder}/studies.db", **options: Any) -> Service:
+        def make(
+            url: str = f"sqlite:///{folder}/studies.db", **options: Any
+        ) -> Service:
             service = Service(url, **options)
             stack.callback(service.studies.close)
             stack.enter_context(service.client)  # one event loop for all requests

@@ -137,9 +137,7 @@ def test_loopback() -> None:
 @pytest.mark.parametrize(
     "headers", [{}, bearer("wrong-token-0123456789"), {"Authorization": WRITE}]
 )
-def test_without_a_token_nothing_is_said(
-    headers: dict[str, str], guarded: Any
-) -> None:
+def test_without_a_token_nothing_is_said(headers: dict[str, str], guarded: Any) -> None:
     for method, path in [
         ("GET", "/v1/studies"),
         ("GET", "/v1/studies/s"),
