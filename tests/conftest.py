@@ -27,10 +27,10 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-# Examples of a property: 30 by default, 100 with --run-slow.
-hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
+# Examples of a property: 20 by default, 100 with --run-slow.
+hypothesis.settings.register_profile("default", deadline=None, max_examples=20)
 hypothesis.settings.register_profile(
-    "ci", deadline=None, max_examples=30, derandomize=True, print_blob=True
+    "ci", deadline=None, max_examples=20, derandomize=True, print_blob=True
 )
 hypothesis.settings.register_profile(
     "slow", deadline=None, max_examples=100, print_blob=True

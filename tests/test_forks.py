@@ -13,7 +13,7 @@ BUSY_PARENT = """
 import os, signal, sys, threading
 from asktell import BestFeasible, Selector, Study
 
-location, n_children = sys.argv[1], 5
+location, n_children = sys.argv[1], 3
 one = Selector([f"prompt {i}" for i in range(8)], BestFeasible("a"), 10**6, "uniform", examples=10**6)
 if location != "selector":
     one = Study.create(location, "s", one)

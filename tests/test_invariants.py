@@ -44,7 +44,7 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
         return rng.sample(trials, len(trials))
 
     plays = []
-    for batch, order in [(1, list), (3, list), (100, shuffled), (7, reversed)]:
+    for batch, order in [(1, list), (100, shuffled), (7, reversed)]:
         selector = new_selector(
             table, preset, budget=45, schedule=schedule, sampling=sampling, seed=8
         )
@@ -56,17 +56,14 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
 
 
 @pytest.mark.parametrize(("preset", "schedule"), METHODS)
-@pytest.mark.parametrize("seed", range(2))
-def test_permuting_prompts_permutes_the_answer(
-    preset: str, schedule: str, seed: int
-) -> None:
+def test_permuting_prompts_permutes_the_answer(preset: str, schedule: str) -> None:
     # 48 pulls on 8 prompts leave no remainder in any round of any schedule but the
     # published successive rejects', which pull all active prompts alike anyhow.
     # Remainders would go to prompts by a seeded order of positions.
-    table = random_table(8, 50, seed=seed)
+    table = random_table(8, 50, seed=0)
     selector = new_selector(table, preset, budget=48, schedule=schedule)
     play(selector, table)
-    order = np.random.default_rng(seed).permutation(8)
+    order = np.random.default_rng(0).permutation(8)
     permuted = Table(table.scores[order], prompts=[table.prompts[k] for k in order])
     again = new_selector(
         permuted, preset, budget=48, schedule=schedule, goal=selector.goal
@@ -97,17 +94,16 @@ def test_permuting_prompts_permutes_the_answer(
 def test_shifting_a_metric_or_scaling_all_leaves_the_pareto_set(
     preset: str, schedule: str, scale: float, shift: tuple[float, float]
 ) -> None:
-    for seed in range(3):
-        table = random_table(10, 30, seed=seed)
-        moved = Table(table.scores * scale + np.array(shift))
-        answers = []
-        for scores in (table, moved):
-            selector = new_selector(
-                scores, preset, budget=50, schedule=schedule, goal=ParetoSet("a", "b")
-            )
-            asked = play(selector, scores)
-            answers.append((asked, ids(selector)))
-        assert answers[0] == answers[1]
+    table = random_table(10, 30, seed=0)
+    moved = Table(table.scores * scale + np.array(shift))
+    answers = []
+    for scores in (table, moved):
+        selector = new_selector(
+            scores, preset, budget=50, schedule=schedule, goal=ParetoSet("a", "b")
+        )
+        asked = play(selector, scores)
+        answers.append((asked, ids(selector)))
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +156,7 @@ def dominated(means: Any) -> list[bool]:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     method=st.sampled_from(METHODS),
     sampling=st.sampled_from(["shared", "iid"]),

@@ -200,7 +200,7 @@ def test_failures_that_count_as_scores_count_as_failures_too() -> None:
 def test_a_proof_counts_the_failures_in_their_turn(examples: int | None) -> None:
     """The rate is .3 and the bound .2: that it is kept is never certain, with whatever look at the first failures."""
     wrong = 0
-    for seed in range(20):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         goal = BestFeasible("right", {"failure_rate": at_most(0.2)})
         options = {"examples": examples, "max_failure_rate": 1.0, "seed": seed}
@@ -214,9 +214,11 @@ def test_a_proof_counts_the_failures_in_their_turn(examples: int | None) -> None
                 selector.fail(trial, "no answer")
             else:
                 selector.tell(trial, {"right": float(rng.random() < 0.5)})
-            if selector.spent % 10 == 0:
+            if selector.spent % 20 == 0:
                 wrong += (
-                    not_worse(selector.state, 0, 1, 0.0, 0.95)["failure_rate <= 0.2"]
+                    not_worse(selector.state, 0, 1, 0.0, 0.95, is_last=False)[
+                        "failure_rate <= 0.2"
+                    ]
                     is True
                 )
     assert wrong <= 1

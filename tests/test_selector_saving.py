@@ -323,7 +323,7 @@ def test_more_decisions_than_the_method_has_rounds_are_refused() -> None:
         Selector.from_json(json.dumps(saved))
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.binary(max_size=50), st.text(max_size=50))
 def test_noise_is_refused(raw: bytes, text: str) -> None:
     for junk in (raw, text):

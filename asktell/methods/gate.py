@@ -24,7 +24,12 @@ Without it, a margin of 0 would require all examples, even for two prompts that 
 
 
 def not_worse(
-    state: State, candidate: int, baseline: int, margin: float, confidence: float
+    state: State,
+    candidate: int,
+    baseline: int,
+    margin: float,
+    confidence: float,
+    is_last: bool = True,
 ) -> dict[str, bool | None]:
     """True if a candidate is established to be not worse than a baseline, False if worse, None if undecided.
 
@@ -47,7 +52,9 @@ def not_worse(
     it is the other way round. Possible scores are those in the range of the metric. If
     the range is unknown, they lie between the lowest and the highest recorded score.
 
-    Every value is None if scores are doubtful or seem to have drifted.
+    Every value is None if scores are doubtful or seem to have drifted. Unless `is_last`,
+    a drift is looked for only if a verdict would follow, because this takes long: until
+    then, other evaluations follow, and so does another call.
     """
     goal, error = state.problem.goal, 1 - confidence
     check_over_all_examples(goal, "a gate")
@@ -84,8 +91,9 @@ def not_worse(
     )
     # Look for a drift last, since this takes longest and matters only if something is
     # certain.
-    is_certain = any(each is not None for each in found.values())
-    return unknown if is_certain and has_drifted(state) else found
+    known = [each for each in found.values() if each is not None]
+    matters = known if is_last else len(known) == len(found) or False in known
+    return unknown if matters and has_drifted(state) else found
 
 
 def _ruling(yes: bool, no: bool) -> bool | None:

@@ -85,9 +85,9 @@ def test_a_rival_takes_one_of_equals_by_chance(method: str) -> None:
         "best@.5" if asktell.BestFeasible in methods.RIVALS[method].goals else "pareto"
     )
     problem = exact(goal, *[(0.5, 0.5)] * 4, features=np.eye(4))
-    answers = [methods.run(method, problem, 4, seed).answer for seed in range(60)]
+    answers = [methods.run(method, problem, 4, seed).answer for seed in range(40)]
     chosen = np.bincount([answer[0] for answer in answers], minlength=4)
-    assert chosen.min() >= 4  # of 15 on average, with a standard deviation of 3.4
+    assert chosen.min() >= 2  # of 10 on average, with a standard deviation of 2.7
 
 
 def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example() -> None:

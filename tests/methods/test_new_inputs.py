@@ -95,7 +95,7 @@ def test_early_stops_are_rarely_wrong_where_nobody_declared_the_noise(
     for seed in range(runs):
         agents = Agents(seed, n_agents, step=0.05)
         selector, _ = played(
-            agents, 150, method(confidence=0.95, tolerance=0.01), seed=seed
+            agents, 80, method(confidence=0.95, tolerance=0.01), seed=seed
         )
         result = selector.result()
         assert not selector.state.problem.is_noisy

@@ -17,7 +17,7 @@ PARETO = ParetoSet("a", "b")
 BEST_METHODS = ["auto", "uniform", "csr", "csr-sh"]
 
 
-@pytest.fixture(params=[80, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.fixture(params=[40, pytest.param(400, marks=pytest.mark.slow)])
 def seeds(request: pytest.FixtureRequest) -> range:
     return range(request.param)
 

@@ -87,7 +87,7 @@ def test_equals_the_plain_definition_on_larger_cases(n_metrics: int, kind: str) 
     np.testing.assert_allclose(gaps, plain_gaps(values), rtol=0, atol=1e-14)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     arrays(
         float,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
 import threading
 import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
 from asktell_adapters.cli.arguments import make_parser
+from asktell_adapters.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".github" / "actions" / "gate"
@@ -158,6 +160,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+class Done(NamedTuple):
+    """A process that has ended."""
+
+    returncode: int = 0
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate runs in this process, which starts sooner."""
+
+    def run(command: list[str], check: bool) -> Done:
+        assert command[:3] == [sys.executable, "-m", "asktell"]
+        return Done(main(command[3:]))
+
+    monkeypatch.setattr("subprocess.run", run)
+
+
 def evaluated(
     project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str
 ) -> dict[str, str]:
@@ -200,6 +219,7 @@ def test_the_verdict_is_an_output(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    here: None,
 ) -> None:
     (project / "few.toml").write_text(CONFIG.replace("80", "4"))
     for name, score in (("old", 0), ("new", 1)):
@@ -234,10 +254,6 @@ def test_the_options_are_those_of_the_command(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, called = steps(), []
-
-    class Done:
-        returncode = 0
-
     monkeypatch.setattr(
         module.subprocess,
         "run",
@@ -276,9 +292,6 @@ def test_an_exit_code_that_the_summary_does_not_confirm_is_no_verdict(
 ) -> None:
     module = steps()
 
-    class Done:
-        returncode = 0
-
     def run(command: list[str], check: bool) -> Done:
         (summary,) = (
             word.partition("=")[2] for word in command if word.startswith("--summary=")
@@ -299,6 +312,7 @@ def test_an_exit_code_that_the_summary_does_not_confirm_is_no_verdict(
 def test_a_model_that_ends_the_process_passes_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert evaluated(project, monkeypatch)["verdict"] == "passed"
     (project / "action_llm.py").write_text("import os\ndef load():\n    os._exit(0)\n")
     assert evaluated(project, monkeypatch)["verdict"] == "error"
 
@@ -374,6 +388,7 @@ def test_there_is_one_comment_which_every_run_updates(
     monkeypatch: pytest.MonkeyPatch,
     github: type[GitHub],
     capfd: pytest.CaptureFixture[str],
+    here: None,
 ) -> None:
     marker = "<!-- asktell gate asktell_gate -->"
     others = [{"id": i, "body": "Hello", "user": {"type": "User"}} for i in range(150)]
@@ -439,10 +454,6 @@ def test_what_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module, called = steps(), []
-
-    class Done:
-        returncode = 0
-
     monkeypatch.setattr(
         module.subprocess,
         "run",

@@ -148,12 +148,12 @@ def test_a_thousand_prompts_and_examples_stay_under_three_megabytes(
         asktell.ParetoSet("rouge", "brevity", asktell.minimize("latency")), 1000, "uniform", examples=1000,
     )  # fmt: skip
     history = selector.state.history
-    for cell in range(0, 1_000_000, 4):
+    for cell in range(0, 1_000_000, 8):
         k, e = divmod(cell, 1000)
         history = history.append(
             cell, k, e, ((k * e) % 97 / 97, (k + e) % 89 / 89, 0.5)
         )
-    state = selector.state._replace(history=history, spent=250_000)
+    state = selector.state._replace(history=history, spent=125_000)
     data = reports.document(state, selector.method, selector.prompts)
     reports.write(tmp_path / "page.html", data)
     assert (tmp_path / "page.html").stat().st_size < 3_000_000

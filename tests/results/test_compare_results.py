@@ -27,7 +27,8 @@ METHODS = [
     (goal, method)
     for goal in (ZERO_ONE, ParetoSet(maximize("accuracy", range=(0, 1)), "brevity"))
     for method in asktell.METHODS
-    if method not in ("lcsh", "gege")
+    if method
+    not in ("lcsh", "gege", "mlp-csr", "mlp-ege")  # which only estimate otherwise
     and (
         method in ("auto", "uniform", "race")
         or ("ege" in method) == isinstance(goal, ParetoSet)

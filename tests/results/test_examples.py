@@ -226,7 +226,7 @@ def test_duplicates_among_scores_that_are_no_shares() -> None:
 # Hostile tables
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 7).flatmap(
         lambda k: st.integers(1, 7).flatmap(

@@ -213,8 +213,8 @@ def test_a_drift_is_told_from_noise_by_late_repeats() -> None:
             chosen.observe(cell[0], now(cell, fall), cell[1])
         return repeated(chosen.state.problem, chosen.state.history)
 
-    steady = [observed(0.1, 0.0, seed).has_drifted for seed in range(60)]
-    fallen = [observed(0.1, 0.9, seed).has_drifted for seed in range(60)]
+    steady = [observed(0.1, 0.0, seed).has_drifted for seed in range(40)]
+    fallen = [observed(0.1, 0.9, seed).has_drifted for seed in range(20)]
     assert np.mean(steady) <= 0.05
     assert np.mean(fallen) > 0.5
     found = observed(0.0, 1.0, 1)

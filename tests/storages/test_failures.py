@@ -239,7 +239,7 @@ def whole_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), cut=st.booleans())
 def test_a_torn_or_damaged_file_is_refused_or_right(
     seed: int, cut: bool, path: Path, whole_file: bytes

@@ -135,9 +135,15 @@ class Judge:
     confidence: float
     verdicts: dict[str, str] = field(default_factory=dict)
 
-    def look(self, state: State) -> str:
-        """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate"."""
-        found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
+    def look(self, state: State, is_last: bool = True) -> str:
+        """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate".
+
+        Unless it `is_last`, `verdicts` ignores a drift of the scores until there is a
+        verdict (see `not_worse`).
+        """
+        found = not_worse(
+            state, _CANDIDATE, _BASELINE, self.margin, self.confidence, is_last
+        )
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
         return (
@@ -649,7 +655,7 @@ def settle(
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict
         too_dear = max_cost is not None and selector.state.cost >= max_cost
-        verdict = judge.look(selector.state)
+        verdict = judge.look(selector.state, is_last=False)
         return too_dear or bool(selector.state.left) or verdict != UNDECIDED
 
     result = run(

@@ -456,10 +456,11 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
         ["0", "1"], ZERO_ONE, 800, "uniform", examples=400, repeats=1, inputs="given"
     )
     evaluator = Flipping(scores, 0.0, 0, change=60)
-    verdict, selector, _ = settle(
-        Judge(ZERO_ONE, 0.0, 0.95), selector, evaluator, concurrency=8
-    )
+    judge = Judge(ZERO_ONE, 0.0, 0.95)
+    verdict, selector, _ = settle(judge, selector, evaluator, concurrency=8)
     assert verdict == UNDECIDED
+    # On the way, too, a verdict would follow
+    assert judge.look(selector.state, is_last=False) == UNDECIDED
     drift = next(check for check in selector.result().checks if check.name == "drift")
     assert drift.ok is False
     assert "The model seems to have changed during the run." in drift.sentence
@@ -481,7 +482,7 @@ def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
     verdict = UNDECIDED
     while verdict == UNDECIDED and (trial := selector.ask()):
         selector.tell(trial, scores[int(trial.prompt_id), trial.example or 0].tolist())
-        verdict = judge.look(selector.state)
+        verdict = judge.look(selector.state, is_last=False)
     return verdict, selector.spent
 
 

@@ -1,6 +1,7 @@
 """Evaluators of any kind as batches for other processes; over Dask, whose workers are killed."""
 
 import asyncio
+import gc
 import os
 import pickle
 import signal
@@ -72,6 +73,14 @@ def only_bad_failed(selector: Selector) -> str:
     )
     (reason,) = selector.state.failures.reasons()
     return reason
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_collect() -> Iterator[None]:
+    """A process collects its garbage when an evaluator goes, which takes half a second beside all packages."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 # Any evaluator in batches

@@ -302,7 +302,7 @@ def test_a_writer_that_fails_costs_nothing(writer: Any, message: str) -> None:
     ):
         loop(study, writer)
     assert study.spent == 18
-    assert summary(loop(study)) == summary(loop(selector()))
+    assert summary(loop(study, budget=36)) == summary(loop(selector(), budget=36))
 
 
 def test_failures_are_the_examples_on_which_the_best_parent_does_worst() -> None:

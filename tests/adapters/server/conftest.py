@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -68,18 +68,25 @@ class Service:
         return response.json()
 
 
-@pytest.fixture
-def new_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+@contextmanager
+def services(folder: Path) -> Iterator[Callable[..., Service]]:
+    """Makes services, which end with the context."""
     with ExitStack() as stack:
 
         def make(
-            url: str = f"sqlite:///{tmp_path}/studies.db", **options: Any
+            url: str = f"sqlite:///{folder}/studies.db", **options: Any
         ) -> Service:
             service = Service(url, **options)
             stack.callback(service.studies.close)
             stack.enter_context(service.client)  # one event loop for all requests
             return service
 
+        yield make
+
+
+@pytest.fixture
+def new_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    with services(tmp_path) as make:
         yield make
 
 

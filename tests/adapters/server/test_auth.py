@@ -2,8 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from asktell.errors import InvalidArgumentError
 from asktell_adapters.server.auth import Guard, Role, Tokens, check_site, is_loopback
 from asktell_adapters.server.idempotency import Answers
 from asktell_adapters.server.problems import ProblemDetails
+from tests.adapters.server.conftest import services
 from tests.times import Clock
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
@@ -33,6 +33,24 @@ def basic(token: str, user: str = "anybody") -> dict[str, str]:
     return {
         "Authorization": f"Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}"
     }
+
+
+@pytest.fixture(scope="module")
+def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service with the study `s`, and without tokens. For many tests, which change nothing."""
+    with services(tmp_path_factory.mktemp("unguarded")) as make:
+        service = make()
+        service.post("/v1/studies", STUDY, 201)
+        yield service
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Likewise, with tokens."""
+    with services(tmp_path_factory.mktemp("guarded")) as make:
+        service = make(tokens=Tokens(WRITE, READ))
+        service.post("/v1/studies", STUDY, 201, **bearer(WRITE))
+        yield service
 
 
 # Tokens
@@ -119,11 +137,7 @@ def test_loopback() -> None:
 @pytest.mark.parametrize(
     "headers", [{}, bearer("wrong-token-0123456789"), {"Authorization": WRITE}]
 )
-def test_without_a_token_nothing_is_said(
-    headers: dict[str, str], new_service: Any
-) -> None:
-    service = new_service(tokens=Tokens(WRITE, READ))
-    service.post("/v1/studies", STUDY, 201, **bearer(WRITE))
+def test_without_a_token_nothing_is_said(headers: dict[str, str], guarded: Any) -> None:
     for method, path in [
         ("GET", "/v1/studies"),
         ("GET", "/v1/studies/s"),
@@ -132,16 +146,16 @@ def test_without_a_token_nothing_is_said(
         ("GET", "/metrics"),
         ("GET", "/v1/nothing"),
     ]:
-        response = service.send(method, path, headers=headers)
+        response = guarded.send(method, path, headers=headers)
         assert response.status_code == 401
         assert response.headers["WWW-Authenticate"] == "Bearer"
         assert response.headers["Content-Type"] == "application/problem+json"
     # Of a page that the service gave
     for own in ({"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}):
-        response = service.send("POST", "/v1/studies/s/pause", {}, {**headers, **own})
+        response = guarded.send("POST", "/v1/studies/s/pause", {}, {**headers, **own})
         assert response.headers["WWW-Authenticate"].startswith("Basic ")
-    assert service.send("GET", "/health", headers=headers).json() == {"status": "ok"}
-    assert service.send("GET", "/openapi.json", headers=headers).status_code == 200
+    assert guarded.send("GET", "/health", headers=headers).json() == {"status": "ok"}
+    assert guarded.send("GET", "/openapi.json", headers=headers).status_code == 200
 
 
 def test_who_may_read_may_not_write(new_service: Any) -> None:
@@ -203,44 +217,33 @@ def test_who_may_read_may_not_write(new_service: Any) -> None:
     ],
 )
 def test_without_tokens_only_this_machine_is_answered(
-    host: str, status: int, new_service: Any
+    host: str, status: int, unguarded: Any, guarded: Any
 ) -> None:
-    assert (
-        new_service().send("GET", "/v1/studies", headers={"Host": host}).status_code
-        == status
-    )
-    with_tokens = new_service(tokens=Tokens(WRITE))
-    assert (
-        with_tokens.send(
-            "GET", "/v1/studies", headers={"Host": host, **bearer(WRITE)}
-        ).status_code
-        == 200
-    )
+    named = {"Host": host}
+    assert unguarded.send("GET", "/v1/studies", headers=named).status_code == status
+    named |= bearer(WRITE)
+    assert guarded.send("GET", "/v1/studies", headers=named).status_code == 200
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        *(
-            "Forwarded",
-            "X-Forwarded-For",
-            "X-Forwarded-Host",
-            "X-Forwarded",
-            "x-forwarded-PROTO",
-            "Via",
-            "X-Real-IP",
-        ),
-        *(
-            "X-Original-Forwarded-For",
-            "X-Client-IP",
-            "True-Client-IP",
-            "CF-Connecting-IP",
-            "X-Envoy-External-Address",
-        ),
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded",
+        "x-forwarded-PROTO",
+        "Via",
+        "X-Real-IP",
+        "X-Original-Forwarded-For",
+        "X-Client-IP",
+        "True-Client-IP",
+        "CF-Connecting-IP",
+        "X-Envoy-External-Address",
     ],
 )
 def test_without_tokens_what_a_proxy_passes_on_is_refused(
-    header: str, new_service: Any
+    header: str, unguarded: Any, guarded: Any
 ) -> None:
     for method, path in (
         ("GET", "/v1/studies"),
@@ -248,7 +251,7 @@ def test_without_tokens_what_a_proxy_passes_on_is_refused(
         ("GET", "/health"),
         ("GET", "/metrics"),
     ):
-        response = new_service().send(method, path, headers={header: "203.0.113.7"})
+        response = unguarded.send(method, path, headers={header: "203.0.113.7"})
         assert response.status_code == 403
         problem = response.json()
         assert problem["type"] == "urn:asktell:problem:access-denied"
@@ -256,13 +259,8 @@ def test_without_tokens_what_a_proxy_passes_on_is_refused(
             f"proxy, because it has the header {header.lower()}." in problem["detail"]
         )
         assert "ASKTELL_TOKEN" in problem["detail"]
-    with_tokens = new_service(tokens=Tokens(WRITE))
-    assert (
-        with_tokens.send(
-            "GET", "/v1/studies", headers={header: "x", **bearer(WRITE)}
-        ).status_code
-        == 200
-    )
+    sent = {header: "x", **bearer(WRITE)}
+    assert guarded.send("GET", "/v1/studies", headers=sent).status_code == 200
 
 
 # Sizes and kinds of bodies
@@ -287,14 +285,13 @@ def test_bodies_that_are_too_large(new_service: Any) -> None:
     "kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"]
 )
 def test_bodies_that_a_web_page_could_send_unasked_are_refused(
-    kind: str, service: Any
+    kind: str, unguarded: Any
 ) -> None:
-    service.post("/v1/studies", STUDY, 201)
-    response = service.client.request(
+    response = unguarded.client.request(
         "POST", "/v1/studies/s/ask", content=b"{}", headers={"Content-Type": kind}
     )
     assert response.status_code == 415
-    assert service.get("/v1/studies/s")["pending"] == 0
+    assert unguarded.get("/v1/studies/s")["pending"] == 0
 
 
 async def call(
@@ -358,14 +355,10 @@ async def test_bodies_that_do_not_come(
     [("POST", "/health"), ("POST", "/v1/studies"), ("GET", "/v1/studies")],
 )
 async def test_a_body_is_read_only_of_who_may_write(
-    method: str,
-    path: str,
-    size: dict[str, str],
-    headers: dict[str, str],
-    new_service: Any,
+    method: str, path: str, size: dict[str, str], headers: dict[str, str], guarded: Any
 ) -> None:
-    app = new_service(tokens=Tokens(WRITE, READ)).app
-    status, reads = await call(app, [PART] * 1000, method, path, **size, **headers)
+    parts = [PART] * 1000
+    status, reads = await call(guarded.app, parts, method, path, **size, **headers)
     assert (status in (200, 401, 403), reads) == (True, 0)
 
 
@@ -418,16 +411,9 @@ def test_no_more_addresses_are_remembered_than_there_is_room_for() -> None:
     ],
 )
 def test_what_a_page_elsewhere_sends_changes_nothing(
-    headers: dict[str, str], new_service: Any, tmp_path: Path
+    headers: dict[str, str], unguarded: Any, guarded: Any
 ) -> None:
-    for service, token in (
-        (new_service(), {}),
-        (
-            new_service(f"sqlite:///{tmp_path}/guarded.db", tokens=Tokens(WRITE)),
-            basic(WRITE),
-        ),
-    ):
-        service.post("/v1/studies", STUDY, 201, **token)
+    for service, token in ((unguarded, {}), (guarded, basic(WRITE))):
         for path, data in (
             ("/s/pause", {}),
             ("/s/pause", None),

@@ -93,7 +93,7 @@ def check(case: Any) -> None:
 
 @schema.parametrize()
 # With --run-slow, or without
-@settings(max_examples=1_000 if settings().max_examples > 30 else 12)
+@settings(max_examples=1_000 if settings().max_examples > 30 else 8)
 def test_all_operations_are_as_documented(case: Any) -> None:
     """Most of a study that is there; names of even length stay, as of one that is not."""
     if (

@@ -118,20 +118,27 @@ def test_a_clients_address_is_taken_from_a_known_proxy_only(
     assert RemoteStudy.names(process.url, token=TOKEN) == []
 
 
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Process]:
+    """A service with tokens, for many tests."""
+    both = {"ASKTELL_TOKEN": TOKEN, "ASKTELL_READ_TOKEN": READ}
+    with Process("memory://", **both) as process:
+        yield process
+
+
 def test_a_clients_token_may_come_from_the_environment(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
+    guarded: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = serve(ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
     for name in ("ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    RemoteStudy.create(process.url, "s", small(), token=TOKEN).close()
+    RemoteStudy.create(guarded.url, "s", small(), token=TOKEN).close()
     with pytest.raises(AccessDeniedError, match="no such header"):
-        RemoteStudy.names(process.url)
+        RemoteStudy.names(guarded.url)
     monkeypatch.setenv("ASKTELL_READ_TOKEN", READ)  # which the command line shows
-    assert "0 of 12 evaluations" in cli("studies", process.url).out
-    assert "12" in cli("status", process.url, "s").out
+    assert "0 of 12 evaluations" in cli("studies", guarded.url).out
+    assert "12" in cli("status", guarded.url, "s").out
     monkeypatch.setenv("ASKTELL_TOKEN", TOKEN)
-    assert RemoteStudy.names(process.url) == ["s"]
+    assert RemoteStudy.names(guarded.url) == ["s"]
 
 
 def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
@@ -493,8 +500,7 @@ def test_the_body_of_a_refused_request_is_thrown_away_and_not_for_long(
             drip(connection)
 
 
-def test_an_answer_arrives_although_the_body_was_not_wanted(serve: Any) -> None:
-    url = serve(ASKTELL_TOKEN=TOKEN).url
+def test_an_answer_arrives_although_the_body_was_not_wanted(guarded: Process) -> None:
     headers = {
         "Content-Type": "application/json",
         "Authorization": "Bearer wrong-token-0123456789",
@@ -502,7 +508,7 @@ def test_an_answer_arrives_although_the_body_was_not_wanted(serve: Any) -> None:
     for size in (10, 10_000, 200_000, 10_000_000):
         response = urllib3.request(
             "POST",
-            f"{url}/v1/studies",
+            f"{guarded.url}/v1/studies",
             body=b"x" * size,
             headers=headers,
             retries=False,
