@@ -230,9 +230,9 @@ def test_trials_are_asked_for_ahead_of_need(
     asks: list[int] = []
     hand_out = Study._hand_out
 
-    def counted(mine: Study, n: int, besides: Any) -> Any:
+    def counted(mine: Study, n: int) -> Any:
         asks.append(n)
-        return hand_out(mine, n, besides)
+        return hand_out(mine, n)
 
     monkeypatch.setattr(Study, "_hand_out", counted)
     with study.worker("w", ahead=5) as worker:
