@@ -66,8 +66,7 @@ class IntMap(Generic[_V]):
 
     def blocks(self) -> list[tuple[int, Mapping[int, _V]]]:
         """The blocks with their numbers, ascending. The same block in two copies is one object."""
-        blocks = self._blocks
-        return [(number, blocks[number]) for number in sorted(blocks)]
+        return sorted(self._blocks.items(), key=_KEY)
 
     @staticmethod
     def block_of(key: int) -> int:
@@ -105,7 +104,10 @@ class IntMap(Generic[_V]):
         blocks = self._blocks.copy()
         block = blocks.get(number, {})
         blocks[number] = {**block, key: value}
-        return self._changed(blocks, self._length + (key not in block))
+        changed: IntMap[_V] = IntMap.__new__(IntMap)
+        changed._blocks, changed._length = blocks, self._length + (key not in block)
+        changed._groups = self._groups
+        return changed
 
     def delete(self, key: int) -> "IntMap[_V]":
         """A copy without `key`, which must be there (KeyError)."""
@@ -115,7 +117,10 @@ class IntMap(Generic[_V]):
         del block[key]
         if not block:
             del blocks[number]
-        return self._changed(blocks, self._length - 1)
+        changed: IntMap[_V] = IntMap.__new__(IntMap)
+        changed._blocks, changed._length = blocks, self._length - 1
+        changed._groups = self._groups
+        return changed
 
     def update(self, items: Mapping[int, _V]) -> "IntMap[_V]":
         """A copy in which the keys of `items` have its values. Copies each block once."""
@@ -128,10 +133,6 @@ class IntMap(Generic[_V]):
                 blocks[number] = blocks.get(number, {}).copy()
             length += key not in blocks[number]
             blocks[number][key] = value
-        return self._changed(blocks, length)
-
-    def _changed(self, blocks: dict[int, dict[int, _V]], length: int) -> "IntMap[_V]":
-        """A mapping of these blocks, which shares the known groups."""
         changed: IntMap[_V] = IntMap.__new__(IntMap)
         changed._blocks, changed._length = blocks, length
         changed._groups = self._groups

@@ -343,7 +343,7 @@ class Study(AbstractStudy):
             if now >= logged.leases.earliest:
                 logged.expire(now, self._max_attempts)
             # 2. Return what this worker holds, for example from before a restart.
-            if worker is not None:
+            if worker is not None and worker.name in logged.leases.by_worker:
                 idle = worker.idle(logged.leases.held(worker.name), n)
                 trials = [logged.trial(id_) for id_ in idle]
             # 3. Fill up with new trials, and extend all leases.

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
@@ -124,19 +125,19 @@ class Worker:
 
         Reads only the blocks that changed since all of their trials were busy.
         """
-        at_hand = {trial.id for trial in self.at_hand}
+        at_hand = set(map(attrgetter("id"), self.at_hand))
         found: list[int] = []
         for number, block in held.blocks():
             if self._busy_blocks.get(number) is block:
                 continue
             idle = [
                 id_
-                for id_ in sorted(block)
+                for id_ in block
                 if not (id_ in self.out or id_ in at_hand or id_ in self._besides)
             ]
             if not idle:
                 self._busy_blocks[number] = block
-            found += idle
+            found += sorted(idle)
             if len(found) >= n:
                 break
         return found[:n]
@@ -160,7 +161,7 @@ class Worker:
         trials, self.at_hand = self.at_hand[:n], self.at_hand[n:]
         for trial in trials:
             self.out[trial.id] = trial
-            for name in _names(trial):
+            for name in (trial.prompt, str(trial.prompt_id)):
                 self._out_of.setdefault(name, set()).add(trial.id)
         self.is_asking = False
         self._waits_for_resume = self._waits_for_resume and not trials
@@ -182,10 +183,11 @@ class Worker:
         id_ = own.id if isinstance(own, Trial) else own
         if not isinstance(id_, int):  # a prompt without a trial that is out
             return
-        trial_out = self.out.pop(id_, None)
+        known = self.out.pop(id_, None)
         self._busy_blocks.pop(IntMap.block_of(id_), None)
-        for name in () if trial_out is None else _names(trial_out):
-            self._out_of[name].discard(id_)
+        if known is not None:
+            for name in (known.prompt, str(known.prompt_id)):
+                self._out_of[name].discard(id_)
 
     # Heartbeats
 
@@ -262,11 +264,6 @@ class Worker:
             if others:
                 self._quiet_until = now + _SAID_AGAIN
                 _log.warning("Waiting for %s.", held_by(others, time.time()))
-
-
-def _names(trial: Trial) -> tuple[str, str]:
-    """Return the text and the id by which users name the prompt of a trial."""
-    return trial.prompt, str(trial.prompt_id)
 
 
 def held_by(holdings: Sequence[Holding], now: float) -> str:
