@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
