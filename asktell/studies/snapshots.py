@@ -200,7 +200,7 @@ def _joined(
         trials=trials,
         arms=joined([part.arms for part in parts]),
         examples=joined([part.examples for part in parts]),
-        scores=scores.astype(float),
+        scores=scores.astype(float, copy=False),
         decisions=tuple(item for part in parts for item in part.decisions),
         failures=SavedFailures(
             trials=joined([each.trials for each in failures]),
