@@ -635,26 +635,20 @@ def _shared_cells(
     """
     problem = state.problem
     used_arms, used = _used_places(state, problem.telling_place)
-    cells: list[tuple[int, int]] = []
-    # Each turn counts the cells of the turns before it as used.
-    while len(arms) and len(cells) < n_pulls:
-        arms, places = design.next_examples(
-            arms,
-            used_arms,
-            used,
-            len(problem.order),
-            share,
-            doubt,
-            informative,
-            problem.repeats,
-            noise,
-        )
-        cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
-        used_arms, used = (
-            np.concatenate((used_arms, arms)),
-            np.concatenate((used, places)),
-        )
-    return tuple(cells[:n_pulls])
+    arms, places = design.next_turns(
+        n_pulls,
+        arms,
+        used_arms,
+        used,
+        len(problem.order),
+        share,
+        doubt,
+        informative,
+        problem.repeats,
+        noise,
+    )
+    examples = problem.telling_order[places].tolist()
+    return tuple(list(zip(arms.tolist(), examples, strict=True))[:n_pulls])
 
 
 # Step 3: the prompts

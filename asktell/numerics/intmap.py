@@ -1,6 +1,6 @@
 """An immutable mapping from whole numbers, such as ids of trials, whose changed copies share most of their data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -21,7 +21,7 @@ class IntMap(Generic[_V]):
     reads the same log.
     """
 
-    __slots__ = ("_blocks", "_length")
+    __slots__ = ("_blocks", "_groups", "_length")
 
     def __init__(self, items: Mapping[int, _V] | None = None) -> None:
         # By the number of the block. No block is empty, so that equality is easy.
@@ -30,6 +30,8 @@ class IntMap(Generic[_V]):
             blocks.setdefault(key >> _BITS, {})[key] = value
         self._blocks = blocks
         self._length = sum(len(block) for block in blocks.values())
+        # By the number of a block: the block, and its keys by group. See `of_group`
+        self._groups: dict[int, tuple[dict[int, _V], dict[Hashable, list[int]]]] = {}
 
     def __len__(self) -> int:
         return self._length
@@ -62,6 +64,32 @@ class IntMap(Generic[_V]):
         """The values, by ascending key."""
         return [value for _, value in self.items()]
 
+    def blocks(self) -> list[tuple[int, Mapping[int, _V]]]:
+        """The blocks with their numbers, ascending. The same block in two copies is one object."""
+        return sorted(self._blocks.items(), key=_KEY)
+
+    @staticmethod
+    def block_of(key: int) -> int:
+        """The number of the block that a key belongs to."""
+        return key >> _BITS
+
+    def of_group(
+        self, group: Hashable, group_of: Callable[[_V], Hashable]
+    ) -> Iterator[int]:
+        """The keys, ascending, whose values belong to a group. `group_of` must always be the same function.
+
+        All copies share the groups of their blocks, so that a search reads only the
+        blocks that changed since an earlier search.
+        """
+        for number, block in self.blocks():
+            known = self._groups.get(number)
+            if known is None or known[0] is not block:
+                groups: dict[Hashable, list[int]] = {}
+                for key in sorted(block):
+                    groups.setdefault(group_of(block[key]), []).append(key)
+                known = self._groups[number] = self._blocks[number], groups
+            yield from known[1].get(group, ())
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IntMap) and self._blocks == other._blocks
 
@@ -78,6 +106,7 @@ class IntMap(Generic[_V]):
         blocks[number] = {**block, key: value}
         changed: IntMap[_V] = IntMap.__new__(IntMap)
         changed._blocks, changed._length = blocks, self._length + (key not in block)
+        changed._groups = self._groups
         return changed
 
     def delete(self, key: int) -> "IntMap[_V]":
@@ -90,4 +119,21 @@ class IntMap(Generic[_V]):
             del blocks[number]
         changed: IntMap[_V] = IntMap.__new__(IntMap)
         changed._blocks, changed._length = blocks, self._length - 1
+        changed._groups = self._groups
+        return changed
+
+    def update(self, items: Mapping[int, _V]) -> "IntMap[_V]":
+        """A copy in which the keys of `items` have its values. Copies each block once."""
+        blocks, length = self._blocks.copy(), self._length
+        copied: set[int] = set()
+        for key, value in items.items():
+            number = key >> _BITS
+            if number not in copied:
+                copied.add(number)
+                blocks[number] = blocks.get(number, {}).copy()
+            length += key not in blocks[number]
+            blocks[number][key] = value
+        changed: IntMap[_V] = IntMap.__new__(IntMap)
+        changed._blocks, changed._length = blocks, length
+        changed._groups = self._groups
         return changed

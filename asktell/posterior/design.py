@@ -41,6 +41,7 @@ shared. So repeats come in the seeded order, the examples with the fewest evalua
 first: sum(1 / r_j) is then as small as it can be for so many evaluations.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -195,18 +196,62 @@ def next_examples(
     Returns:
         The arms that have an evaluation left, and the example of each.
     """
-    asks = np.ones(len(used), dtype=np.int64)
-    if repeats > 1:
-        cells, asks = counted(used_arms * n_examples + used)
-        used_arms, used = np.divmod(cells, n_examples)
-    search = _Search(
-        arms, used_arms, used, asks, n_examples, share, doubt, informative, repeats
+    return next_turns(
+        1,
+        arms,
+        used_arms,
+        used,
+        n_examples,
+        share,
+        doubt,
+        informative,
+        repeats,
+        unshared,
     )
-    taken = np.array(
-        [search.take(row, unshared) for row in range(len(arms))], dtype=np.int64
+
+
+def next_turns(
+    n_cells: int,
+    arms: Int[Ints, " active"],
+    used_arms: Int[Ints, " cells"],
+    used: Int[Ints, " cells"],
+    n_examples: int,
+    share: float,
+    doubt: Float[Floats, " arms"] | None = None,
+    informative: Informative | None = None,
+    repeats: int = 1,
+    unshared: CellNoise | None = None,
+) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"]]:
+    """Repeat `next_examples` until there are at least `n_cells` cells, or none is left.
+
+    Each turn counts the cells of the turns before it as used. Without repeats, turns
+    share one search, so that a turn does not read the cells before it again.
+    """
+    turns, n_found, search = [(arms[:0], arms[:0])], 0, None
+    while len(arms) and n_found < n_cells:
+        if search is None:
+            known = [(used_arms, used), *turns]
+            search = _Search(
+                arms,
+                np.concatenate([arms for arms, _ in known]),
+                np.concatenate([places for _, places in known]),
+                n_examples,
+                share,
+                doubt,
+                informative,
+                repeats,
+                1 if repeats > 1 else math.ceil((n_cells - n_found) / len(arms)),
+            )
+        turn = search.take_all(unshared)
+        turns.append(turn)
+        # Repeats are counted anew. Fewer arms take more turns than the search is for.
+        if repeats > 1 or len(turn[0]) < len(arms):
+            search = None
+        arms, n_found = turn[0], n_found + len(turn[0])
+    return (
+        np.concatenate([arms for arms, _ in turns]),
+        np.concatenate([places for _, places in turns]),
     )
-    found = taken >= 0
-    return arms[found], taken[found]
 
 
 class _Search:
@@ -221,13 +266,17 @@ class _Search:
         arms: Int[Ints, " active"],
         used_arms: Int[Ints, " cells"],
         used: Int[Ints, " cells"],
-        asks: Int[Ints, " cells"],
         n_examples: int,
         share: float,
         doubt: Float[Floats, " arms"] | None,
         informative: Informative | None,
         repeats: int,
+        n_turns: int,
     ) -> None:
+        asks = np.ones(len(used), dtype=np.int64)
+        if repeats > 1:
+            cells, asks = counted(used_arms * n_examples + used)
+            used_arms, used = np.divmod(cells, n_examples)
         self.arms, self.n_examples, self.share, self.repeats = (
             arms,
             n_examples,
@@ -245,7 +294,9 @@ class _Search:
         # (A,) number of examples of each arm
         self.seen = np.bincount(rows[rows >= 0], minlength=len(arms))
         self.n_used, self.in_use = len(used), int(used.max(initial=-1)) + 1
-        self.reach = min(n_examples, max(POOL, int(self.seen.max(initial=0)) + 1))
+        # Each turn adds an example to those that an arm has seen.
+        farthest = int(self.seen.max(initial=0)) + n_turns
+        self.reach = min(n_examples, max(POOL, farthest))
         near = used < self.reach
         used_arms, rows, used, asks = (
             used_arms[near],
@@ -269,6 +320,25 @@ class _Search:
         self.has = self.times > 0
         # (reach,) number of arms that have each example
         self.users = np.bincount(used, minlength=self.reach)
+
+    def take_all(
+        self, unshared: CellNoise | None
+    ) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"]]:
+        """Choose the example of each row's next evaluation, and return those with one.
+
+        The next turn counts these cells as used, if each row has one and none is a repeat.
+        """
+        taken = np.array(
+            [self.take(row, unshared) for row in range(len(self.arms))], dtype=np.int64
+        )
+        found = np.flatnonzero(taken >= 0)
+        taken = taken[found]
+        self.n_used += len(found)
+        self.seen[found] += 1
+        self.times[found, taken] = 1
+        self.has[found, taken] = True
+        np.add.at(self.users, taken, 1)
+        return self.arms[found], taken
 
     def take(self, row: int, unshared: CellNoise | None) -> int:
         """Choose the example of a row's next evaluation, -1 if none is left. The later rows count it as used."""

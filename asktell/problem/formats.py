@@ -225,7 +225,7 @@ def _load_candidates(kind: type, data: object) -> object:
 
 def column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
     """(n,) whole numbers from a list or an array, checked."""
-    values = np.array(data) if len(data) else np.zeros(0, dtype=np.int64)
+    values = np.asarray(data) if len(data) else np.zeros(0, dtype=np.int64)
     right = (
         values.dtype == np.int64 and values.ndim == 1 and length in (None, len(values))
     )
@@ -239,13 +239,13 @@ def column(what: str, data: Any, low: int, high: int, length: int | None = None)
 
 def matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
     """(n_rows, n_columns) finite numbers from lists or an array, checked."""
-    values = np.array(data) if len(data) else np.empty((0, n_columns))
+    values = np.asarray(data) if len(data) else np.empty((0, n_columns))
     right = values.dtype.kind in "if" and values.shape == (n_rows, n_columns)
     if not right or not (np.abs(values) <= LARGEST).all():
         raise InvalidStateError(
             f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size."
         )
-    return values.astype(np.float64)
+    return values.astype(np.float64, copy=False)
 
 
 # Goals

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -178,24 +178,27 @@ class History:
         """A history from trials (n,), arms (n,), examples (n,) and scores (n, m), as they were saved."""
         history = cls(scores.shape[1])
         columns = history._columns
-        columns.trials.frombytes(np.ascontiguousarray(trials, dtype=np.int64).tobytes())
-        columns.arms.frombytes(np.ascontiguousarray(arms, dtype=np.int64).tobytes())
-        columns.examples.frombytes(
-            np.ascontiguousarray(examples, dtype=np.int64).tobytes()
-        )
-        columns.scores.frombytes(
-            np.ascontiguousarray(scores, dtype=np.float64).tobytes()
-        )
+        columns.trials = _array("q", trials)
+        columns.arms = _array("q", arms)
+        columns.examples = _array("q", examples)
+        columns.scores = _array("d", scores)
         row_of = np.full(int(trials.max(initial=-1)) + 1, _NOT_TOLD, dtype=np.int64)
         told = np.flatnonzero(trials >= 0)
         row_of[trials[told]] = told
-        columns.row_of.frombytes(row_of.tobytes())
+        columns.row_of = _array("q", row_of)
         history._length = len(trials)
         by_arm = told[np.argsort(arms[told], kind="stable")]
         ends = np.flatnonzero(np.diff(arms[by_arm])) + 1
         for rows in np.split(by_arm, ends) if len(told) else []:
-            columns.rows_of[int(arms[rows[0]])] = array("q", rows.tolist())
+            columns.rows_of[int(arms[rows[0]])] = _array("q", rows)
         return history
+
+
+def _array(kind: Literal["q", "d"], values: Ints | Floats) -> "array[Any]":
+    """The numbers as an array that can grow, without a copy in between."""
+    grown: array[Any] = array(kind)
+    grown.frombytes(np.ascontiguousarray(values, dtype=kind).ravel().view(np.uint8))
+    return grown
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,7 @@
 """Find trials and examples by the names that users give, with errors for unknown and closed trials."""
 
+from itertools import islice
+
 from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
 from asktell.problem.candidates import AnyTrial, Prompts, Trial, from_json
 from asktell.problem.checks import short, some, whole
@@ -43,7 +45,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     if arm is None:
         raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
     # A released trial may still be told: its worker was only late.
-    out = [id_ for id_, pull in state.pending.items() if pull.arm == arm]
+    out = list(islice(state.pending_of(arm), 1))
     out += [
         pull.trial
         for pull in state.returned

@@ -391,7 +391,7 @@ def _check_trials(
     for what, ids in (("scores", told), ("a failure", failed)):
         if (np.diff(np.sort(ids)) == 0).any():
             raise InvalidStateError(f"A trial has {what} twice.")
-    scored = np.isin(failed, told)
+    scored = _isin(failed, told)
     if scored.any() if problem.failure_scores is None else not scored.all():
         raise InvalidStateError(
             "Failed trials must have scores if on_failure is a mapping, and must have none otherwise."
@@ -406,7 +406,7 @@ def _check_trials(
     if (
         max(out, default=-1) >= saved.asked
         or len(set(out)) < len(out)
-        or np.isin(out, over).any()
+        or _isin(np.array(out, dtype=np.int64), over).any()
     ):
         raise InvalidStateError(
             "A pending trial is listed twice, was never assigned, or has scores or a failure."
@@ -417,6 +417,11 @@ def _check_trials(
         )
     for _, extra in saved.redraws:
         whole("redraws", extra, 1, _most_asked(problem, len(failed)))
+
+
+def _isin(ids: Indices, others: Indices) -> Any:
+    """(n,) whether each id is among the others. Unlike NumPy, does not sort a million others for no ids."""
+    return np.isin(ids, others) if len(ids) else np.zeros(0, dtype=bool)
 
 
 def _with_decisions(

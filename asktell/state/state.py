@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from asktell.state.queue import Queue
 # Failures per score above which a prompt is no longer worth its price. A judgement.
 _FAILURES_PER_SCORE = 100
 _NONE = Failures()
+_ARM = attrgetter("arm")
 
 SURE = 0.99
 """Posterior probability that a failure rate is above the allowed rate, from which the prompt is eliminated.
@@ -93,6 +95,10 @@ class State(NamedTuple):
     left: IntMap[tuple[int, Departure]] = IntMap()
     redraws: Mapping[int, int] = {}  # by arm: draws that replaced failed evaluations
     remarks: Mapping[str, Remarked] = {}  # by topic
+
+    def pending_of(self, arm: int) -> Iterator[int]:
+        """The pending trials of an arm, oldest first."""
+        return self.pending.of_group(arm, _ARM)
 
     @property
     def active(self) -> Int[Ints, " active"]:

@@ -67,12 +67,12 @@ class AbstractStudy(Selection):
     def _ask(self, n: int) -> list[Trial]:
         worker = self._worker
         if worker is None:
-            return self._hand_out(n, ())
+            return self._hand_out(n)
         return worker.ask(n, self._hand_out)
 
     @abstractmethod
-    def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
-        """Return up to n trials: first those that the worker holds, without `besides`, and then new ones."""
+    def _hand_out(self, n: int) -> list[Trial]:
+        """Return up to n trials: first those that the worker holds and is not busy with, and then new ones."""
 
     def tell(
         self,

@@ -92,9 +92,9 @@ class Leases(NamedTuple):
     earliest: float = math.inf
     paused: float | None = None  # the time of the pause, by the storage's clock
 
-    def held(self, worker: str | None) -> tuple[int, ...]:
+    def held(self, worker: str) -> IntMap[None]:
         """Return the ids of the trials that a worker holds, oldest first."""
-        return () if worker is None else tuple(self.by_worker.get(worker, _NONE))
+        return self.by_worker.get(worker, _NONE)
 
     def holder(self, trial: int) -> str | None:
         """Return the name of the worker that holds a trial, None if no worker does."""
@@ -113,15 +113,15 @@ class Leases(NamedTuple):
         for trial in trials:
             if trial in leases.by_trial and leases.by_trial[trial].worker != worker:
                 leases = leases.without(trial)
-        by_trial, held = leases.by_trial, leases.by_worker.get(worker, _NONE)
-        for trial in trials:
-            by_trial, held = (
-                by_trial.set(trial, Lease(worker, deadline)),
-                held.set(trial, None),
-            )
+        held = leases.by_worker.get(worker, _NONE)
         return leases._replace(
-            by_trial=by_trial,
-            by_worker={**leases.by_worker, worker: held}
+            by_trial=leases.by_trial.update(
+                dict.fromkeys(trials, Lease(worker, deadline))
+            ),
+            by_worker={
+                **leases.by_worker,
+                worker: held.update(dict.fromkeys(trials)),
+            }
             if trials
             else leases.by_worker,
             earliest=min(leases.earliest, deadline),

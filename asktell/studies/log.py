@@ -207,11 +207,9 @@ class LoggedSelector:
         prompts, state = self.selector._prompts, self.selector._state
         if isinstance(trial, str) and worker is not None:
             arm = prompts.find(trial)
-            own = [
-                id_ for id_ in self.leases.held(worker) if state.pending[id_].arm == arm
-            ]
-            if own:
-                return min(own)
+            for id_ in () if arm is None else state.pending_of(arm):
+                if self.leases.holder(id_) == worker:
+                    return id_
         return trial_id(state, prompts, trial)
 
     # Leases

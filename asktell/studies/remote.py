@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
@@ -232,15 +232,16 @@ class RemoteStudy(AbstractStudy):
     # Asking and telling. Arguments are checked here first, so that an invalid one costs
     # no request.
 
-    def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
+    def _hand_out(self, n: int) -> list[Trial]:
         worker = self._worker
         lease = None if worker is None else worker.lease
+        besides = [] if worker is None else worker.busy()
         data = self._post(
             "ask",
             n=n,
             worker=self.worker_name,
             lease=lease,
-            besides=[*map(int, besides)],
+            besides=besides,
         )
         trials = _trials(data)
         # Missing if no trial is a repeat

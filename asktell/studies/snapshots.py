@@ -201,7 +201,7 @@ def _joined(
         trials=trials,
         arms=joined("arms"),
         examples=joined("examples"),
-        scores=joined("scores").reshape(shape).astype(float),
+        scores=joined("scores").reshape(shape).astype(float, copy=False),
         decisions=tuple(item for part in parts for item in part.decisions),
         failures=SavedFailures(
             trials=joined("failures.trials"),

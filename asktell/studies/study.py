@@ -7,7 +7,7 @@ crash.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from operator import attrgetter
@@ -333,7 +333,7 @@ class Study(AbstractStudy):
 
     # Asking
 
-    def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
+    def _hand_out(self, n: int) -> list[Trial]:
         self._replica.prepare()
         worker = self._worker
         with self._replica.writing(durable=False) as (logged, clock):
@@ -345,9 +345,8 @@ class Study(AbstractStudy):
                 logged.expire(now, self._max_attempts)
             # 2. Return what this worker holds, for example from before a restart.
             if worker is not None and worker.name in logged.leases.by_worker:
-                held = logged.leases.held(worker.name)
-                ids = [id_ for id_ in held if id_ not in besides][:n]
-                trials = [logged.trial(id_) for id_ in ids]
+                idle = worker.idle(logged.leases.held(worker.name), n)
+                trials = [logged.trial(id_) for id_ in idle]
             # 3. Fill up with new trials, and extend all leases.
             n_held = len(trials)
             trials += logged.selector._ask(n - n_held)
@@ -429,7 +428,7 @@ class Study(AbstractStudy):
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
         worker = self._bound("heartbeat")
         with self._replica.writing(durable=False) as (logged, clock):
-            held = logged.leases.held(worker.name)
+            held = tuple(logged.leases.held(worker.name))
             if trial is not None:
                 id_ = logged.find(trial, worker.name)
                 held = tuple(other for other in held if other == id_)

@@ -13,7 +13,7 @@ from asktell.errors import AsktellError, InvalidArgumentError, ServiceError
 from asktell.problem.checks import check_name, short
 
 if TYPE_CHECKING:
-    from urllib3 import PoolManager
+    from urllib3 import HTTPConnectionPool
 
 TOKEN = "ASKTELL_TOKEN"  # name of the environment variable
 # The type of each error in a response begins with this
@@ -47,7 +47,9 @@ class Connection:
         self._retries = retries
         self._answered = False
         self._pid = 0
-        self._pool: PoolManager | None = None
+        self._pool: HTTPConnectionPool | None = None
+        # Before the path of each request: the service may share its host with others
+        self._root = urlsplit(self.url).path
 
     def send(self, method: str, path: str, data: object = None) -> Any:
         """Send a request and return the JSON of the response, None if it has no body.
@@ -66,7 +68,7 @@ class Connection:
         body = None if data is None else json.dumps(data).encode("ascii")
         try:
             options = {"headers": headers, "redirect": False, **self._patience()}
-            response = pool.request(method, self.url + path, body=body, **options)
+            response = pool.urlopen(method, self._root + path, body=body, **options)
         except HTTPError as error:
             reason = getattr(error, "reason", None) or error
             doubt = (
@@ -91,18 +93,17 @@ class Connection:
     def close(self) -> None:
         """Close the connections."""
         if self._pool is not None and self._pid == os.getpid():
-            self._pool.clear()
+            self._pool.close()
         self._pool = None
 
-    def _connected(self) -> "PoolManager":
+    def _connected(self) -> "HTTPConnectionPool":
         # A forked process must not share its parent's sockets.
         if self._pool is None or self._pid != os.getpid():
             with needs_extra("client"):
-                from urllib3 import PoolManager
-            self._pool, self._pid = (
-                PoolManager(num_pools=2, maxsize=_CONNECTIONS),
-                os.getpid(),
-            )
+                from urllib3 import connection_from_url
+            # A PoolManager would parse the address and look up its host at each request.
+            self._pool = connection_from_url(self.url, maxsize=_CONNECTIONS)
+            self._pid = os.getpid()
         return self._pool
 
     def _patience(self) -> dict[str, Any]:

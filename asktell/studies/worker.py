@@ -9,13 +9,15 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, StorageError
+from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import AnyTrial, Trial, from_json
 from asktell.problem.checks import check_name, check_seconds, check_trials, whole
 from asktell.studies.leases import Holding
@@ -86,6 +88,10 @@ class Worker:
         self.ahead = whole("ahead", ahead, 0)
         self._besides = check_trials("besides", besides)
         self.out: dict[int, Trial] = {}
+        # The ids of `out` by the text and by the id of their prompt
+        self._out_of: dict[str, set[int]] = {}
+        # Blocks of trials that this worker holds and is busy with. See `idle`
+        self._busy_blocks: dict[int, Mapping[int, None]] = {}
         self.at_hand: list[Trial] = []
         self.is_asking = False
         self.unwanted: frozenset[int] = frozenset()
@@ -109,34 +115,54 @@ class Worker:
 
     def busy(self) -> list[int]:
         """Ids of trials that the study must not return to this worker again."""
-        busy = [*self._besides, *self.out]
+        busy = [*map(int, self._besides), *self.out]
         for trial in self.at_hand:
             busy.append(trial.id)
         return busy
 
-    def ask(
-        self, n: int, hand_out: Callable[[int, list[int]], list[Trial]]
-    ) -> list[Trial]:
+    def idle(self, held: IntMap[None], n: int) -> list[int]:
+        """Return up to n of the trials that this worker holds and is not busy with, oldest first.
+
+        Reads only the blocks that changed since all of their trials were busy.
+        """
+        at_hand = set(map(attrgetter("id"), self.at_hand))
+        found: list[int] = []
+        for number, block in held.blocks():
+            if self._busy_blocks.get(number) is block:
+                continue
+            idle = [
+                id_
+                for id_ in block
+                if not (id_ in self.out or id_ in at_hand or id_ in self._besides)
+            ]
+            if not idle:
+                self._busy_blocks[number] = block
+            found += sorted(idle)
+            if len(found) >= n:
+                break
+        return found[:n]
+
+    def ask(self, n: int, hand_out: Callable[[int], list[Trial]]) -> list[Trial]:
         """Return up to n trials at hand, which are out from now on. Calls `hand_out` if there are too few."""
         # One thread at a time. The study hands out again what this worker holds and is
         # not busy with, so two threads could otherwise get the same trial.
         with self._asking:
             return self._ask(n, hand_out)
 
-    def _ask(
-        self, n: int, hand_out: Callable[[int, list[int]], list[Trial]]
-    ) -> list[Trial]:
+    def _ask(self, n: int, hand_out: Callable[[int], list[Trial]]) -> list[Trial]:
         if len(self.at_hand) < n:
-            more, busy = n - len(self.at_hand) + self.ahead, self.busy()
+            more = n - len(self.at_hand) + self.ahead
             self.is_asking = True
             try:
-                self.at_hand += self.repeated(hand_out, more, busy)
+                self.at_hand += self.repeated(hand_out, more)
             except AsktellError:
                 self.is_asking = False
                 raise
         trials, self.at_hand = self.at_hand[:n], self.at_hand[n:]
         for trial in trials:
             self.out[trial.id] = trial
+            for name in (trial.prompt, str(trial.prompt_id)):
+                self._out_of.setdefault(name, set()).add(trial.id)
         self.is_asking = False
         self._waits_for_resume = self._waits_for_resume and not trials
         return trials
@@ -148,20 +174,20 @@ class Worker:
         found = from_json(trial)
         if not isinstance(found, str):
             return found
-        own = [
-            each.id
-            for each in list(self.out.values())
-            if found in (each.prompt, str(each.prompt_id))
-        ]
-        return min(own, default=found)
+        return min(tuple(self._out_of.get(found, ())), default=found)
 
     def ended(self, trial: AnyTrial) -> None:
         """The trial was recorded, has failed or was released."""
         self._idle = 0.0
         own = trial if isinstance(trial, Trial) else self.own(trial)
         id_ = own.id if isinstance(own, Trial) else own
-        if isinstance(id_, int):  # otherwise a prompt without a trial that is out
-            self.out.pop(id_, None)
+        if not isinstance(id_, int):  # a prompt without a trial that is out
+            return
+        known = self.out.pop(id_, None)
+        self._busy_blocks.pop(IntMap.block_of(id_), None)
+        if known is not None:
+            for name in (known.prompt, str(known.prompt_id)):
+                self._out_of[name].discard(id_)
 
     # Heartbeats
 
@@ -193,6 +219,7 @@ class Worker:
         self._thread.join()
         has_unseen = self.is_asking or bool(self.at_hand)
         self.is_asking, self.at_hand = False, []
+        self._busy_blocks.clear()
         return has_unseen
 
     def repeated(self, operation: Callable[..., _T], *args: object) -> _T:

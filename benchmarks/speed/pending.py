@@ -44,19 +44,15 @@ def milliseconds(call: Callable[[], object], repetitions: int = _REPETITIONS) ->
     return median(times)
 
 
-def measured(selection: Any, trials: list[Any], **worker: Any) -> dict[str, float]:
+def measured(selection: Any, trials: list[Any]) -> dict[str, float]:
     """The times of a selection with these trials pending, which are told from both ends."""
     left = list(trials)
     return {
-        "tell": milliseconds(lambda: selection.tell(left.pop(), 0.5, **worker)),
-        "tell an id": milliseconds(
-            lambda: selection.tell(left.pop().id, 0.5, **worker)
-        ),
-        "tell a prompt": milliseconds(
-            lambda: selection.tell(left[0].prompt, 0.5, **worker)
-        ),
+        "tell": milliseconds(lambda: selection.tell(left.pop(), 0.5)),
+        "tell an id": milliseconds(lambda: selection.tell(left.pop().id, 0.5)),
+        "tell a prompt": milliseconds(lambda: selection.tell(left[0].prompt, 0.5)),
         "tell, then ask": milliseconds(
-            lambda: (selection.tell(left.pop(), 0.5, **worker), selection.ask(**worker))
+            lambda: (selection.tell(left.pop(), 0.5), selection.ask())
         ),
     }
 
@@ -81,14 +77,14 @@ def main() -> None:
             "SQLite": SQLiteStorage(Path(folder) / "studies.db"),
         }
         for name, storage in storages.items():
-            for worker in ({}, {"worker": "w"}):
-                study = Study.create(storage, f"{worker}", new_selector())
-                trials = study.ask(n, **worker)  # type: ignore[call-overload]
-                found = measured(study, trials, **worker)
+            for of_worker in ("", ", of a worker"):
+                study = Study.create(storage, f"study{of_worker}", new_selector())
+                used = study.worker("w") if of_worker else study
+                found = measured(used, used.ask(n))
                 found["open"] = milliseconds(
                     partial(Study.open, storage, study.name), 3
                 )
-                show(f"study in {name}{', of a worker' * bool(worker)}", found)
+                show(f"study in {name}{of_worker}", found)
 
 
 def show(what: str, found: dict[str, float]) -> None:

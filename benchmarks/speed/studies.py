@@ -13,7 +13,10 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -169,10 +172,8 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
         for _ in range(10):
             found += timed(ask_and_tell(synced, "worker 1"), 20)
             syncs += timed(fsync, 20)
-        start = time.perf_counter()
-        with Study.open(path, "s") as again:
-            reload = time.perf_counter() - start
-            assert again._replica.logged.selector.spent == synced.spent
+        opened = in_a_new_process(path)
+        assert opened["spent"] == synced.spent
         log = synced._replica.storage._query(  # type: ignore[attr-defined]
             "SELECT sum(length(entries)) FROM asktell_log"
         )[0][0]
@@ -182,13 +183,32 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
                 "unsynced ms": 1e3 * seconds / max(1, mark - before),
                 "median ms": 1e3 * statistics.median(found),
                 "fsync ms": 1e3 * statistics.median(syncs),
-                "reload s": reload,
+                "reload s": opened["seconds"],
+                "reload peak MB": opened["peak MB"],
                 "log bytes": log / synced.spent,
                 "file bytes": (size() - empty) / synced.spent,
             }
         )
         print(json.dumps(rows[-1]), flush=True)
     return rows
+
+
+def in_a_new_process(path: Path) -> dict[str, float]:
+    """The seconds and the peak memory of opening a study, for a process that has done nothing else."""
+    command = [sys.executable, "-m", "benchmarks.speed.studies", "--open", str(path)]
+    found: dict[str, float] = json.loads(subprocess.check_output(command))
+    return found
+
+
+def opening(path: Path) -> dict[str, float]:
+    """What `in_a_new_process` returns, measured in that process."""
+    start = time.perf_counter()
+    with Study.open(path, "s") as study:
+        return {
+            "seconds": time.perf_counter() - start,
+            "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "spent": study.spent,
+        }
 
 
 def tables(seen: dict[str, Any]) -> Iterator[str]:
@@ -210,6 +230,7 @@ def tables(seen: dict[str, Any]) -> Iterator[str]:
             "ask + tell",
             "one fsync",
             "opening",
+            "its peak memory",
             "log",
             "file",
         ]
@@ -220,9 +241,8 @@ def tables(seen: dict[str, Any]) -> Iterator[str]:
                 for name in ("unsynced ms", "median ms", "fsync ms")
             ]
             sizes = [f"{row[name]:.0f} B" for name in ("log bytes", "file bytes")]
-            rows.append(
-                [f"{row['told']:,}", *times, f"{row['reload s']:.2f} s", *sizes]
-            )
+            opened = [f"{row['reload s']:.2f} s", f"{row['reload peak MB']:.0f} MB"]
+            rows.append([f"{row['told']:,}", *times, *opened, *sizes])
         yield table(header, rows)
 
 
@@ -239,7 +259,12 @@ def main() -> None:
         type=Path,
         help="on the disk to be measured (default: the system's temporary one)",
     )
+    # The child process
+    parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.open:
+        print(json.dumps(opening(arguments.open)))
+        return
     with (
         tempfile.TemporaryDirectory(dir=arguments.folder) as name,
         contextlib.ExitStack() as stack,

@@ -36,6 +36,48 @@ def test_it_is_a_dict_whose_earlier_versions_stay(
         assert found == IntMap(expected) == pickle.loads(pickle.dumps(found))
 
 
+@given(st.dictionaries(KEYS, st.integers(0, 3)), st.dictionaries(KEYS, st.integers()))
+def test_an_update_is_many_sets(before: dict[int, int], items: dict[int, int]) -> None:
+    found = expected = IntMap(before)
+    for key, value in items.items():
+        expected = expected.set(key, value)
+    assert found.update(items) == expected
+    assert len(found.update(items)) == len(expected)
+    assert found == IntMap(before)
+
+
+@given(STEPS)
+def test_groups_follow_every_change(steps: list[tuple[int, int | None]]) -> None:
+    found = IntMap[int]()
+    for key, value in steps:
+        if value is not None:
+            found = found.set(key, value)
+        elif key in found:
+            found = found.delete(key)
+        for group in (0, 1):
+            expected = [key for key, value in found.items() if _parity(value) == group]
+            assert list(found.of_group(group, _parity)) == expected
+
+
+def _parity(value: int) -> int:
+    return value % 2
+
+
+def test_a_search_for_a_group_reads_only_blocks_that_changed() -> None:
+    read: list[int] = []
+
+    def group_of(value: int) -> int:
+        read.append(value)
+        return value
+
+    many = IntMap(dict.fromkeys(range(100_000), 0)).set(99_999, 1)
+    assert list(many.of_group(1, group_of)) == [99_999]
+    read.clear()
+    changed = many.delete(5).set(70_000, 1)
+    assert list(changed.of_group(1, group_of)) == [70_000, 99_999]
+    assert len(read) < 2 * 256
+
+
 def test_keys_that_are_missing() -> None:
     map_ = IntMap({3: "a"})
     assert map_.get(4) is None

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.posterior.design import CellNoise, Informative, information, next_examples
+from asktell.posterior import design
+from asktell.posterior.design import (
+    CellNoise,
+    Informative,
+    information,
+    next_examples,
+    next_turns,
+)
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -225,3 +232,42 @@ def test_only_much_noise_and_very_different_examples_favour_a_repeat() -> None:
     assert not CellNoise(0.2, 5.0).favours_repeat(5, 1)
     assert CellNoise(0.9, 5.0).favours_repeat(5, 1)
     assert CellNoise(0.9, 5.0).by_repeat(5, 4) < CellNoise(0.9, 5.0).by_repeat(5, 1)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    n_examples=st.sampled_from([3, 20, 400]),
+    repeats=st.sampled_from([1, 1, 3]),
+)
+def test_many_turns_are_turns_one_by_one(
+    seed: int, n_examples: int, repeats: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    known = rng.random((4, n_examples)) < rng.choice([0.01, 0.5, 0.9])
+    used_arms, used = np.nonzero(known)
+    turn = rng.permutation(4)[: rng.integers(1, 5)]
+    doubt = rng.random(4) if rng.random() < 0.7 else None
+    informative = Informative(np.array([0, 2]), np.array([0.1, 0.3]))
+    options = (n_examples, 3.0, doubt, informative, repeats, CellNoise(0.6, 5.0))
+    many = next_turns(600, turn, used_arms, used, *options)
+    one_by_one: list[tuple[int, int]] = []
+    while len(turn) and len(one_by_one) < 600:
+        turn, on = next_examples(turn, used_arms, used, *options)
+        one_by_one += zip(turn.tolist(), on.tolist(), strict=True)
+        used_arms, used = np.append(used_arms, turn), np.append(used, on)
+    assert list(zip(*many, strict=True)) == one_by_one
+
+
+def test_turns_do_not_read_the_cells_before_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[int] = []
+
+    class Counted(design._Search):
+        def __init__(self, *arguments: object) -> None:
+            searches.append(1)
+            super().__init__(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(design, "_Search", Counted)
+    arms, _ = next_turns(1000, np.arange(2), NONE, NONE, 10_000, 8.0)
+    assert (len(arms), len(searches)) == (1000, 1)

@@ -230,9 +230,9 @@ def test_trials_are_asked_for_ahead_of_need(
     asks: list[int] = []
     hand_out = Study._hand_out
 
-    def counted(mine: Study, n: int, besides: Any) -> Any:
+    def counted(mine: Study, n: int) -> Any:
         asks.append(n)
-        return hand_out(mine, n, besides)
+        return hand_out(mine, n)
 
     monkeypatch.setattr(Study, "_hand_out", counted)
     with study.worker("w", ahead=5) as worker:
@@ -380,3 +380,66 @@ def test_threads_that_share_a_bound_study_never_get_the_same_trial() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert sorted(returned) == list(range(60))
+
+
+class Counted(dict[int, Trial]):
+    """Counts how often one asks whether a trial is in it."""
+
+    lookups = 0
+
+    def __contains__(self, trial: object) -> bool:
+        self.lookups += 1
+        return super().__contains__(trial)
+
+
+def test_a_worker_with_many_trials_asks_as_fast_as_one_with_few() -> None:
+    selector = Selector(["x", "y"], BestFeasible("a"), 40_000, "uniform", 20_000)
+    mine = Study.create("memory://many-trials", "s", selector).worker("w")
+    trials = mine.ask(20_000)
+    mine.ask()  # reads all trials once
+    worker = mine._worker
+    assert worker is not None
+    worker.out = counted = Counted(worker.out)
+    assert mine.ask() not in [*trials, None]
+    assert counted.lookups <= 256
+    counted.lookups = 0
+    mine.tell(trials[5], 0.5)
+    mine.ask()
+    assert counted.lookups <= 2 * 256
+
+
+def test_a_worker_that_begins_again_gets_its_many_trials_one_by_one() -> None:
+    selector = Selector(["x", "y"], BestFeasible("a"), 2000, "uniform", 1000)
+    study = Study.create("memory://begins-again", "s", selector)
+    ids = sorted(trial.id for trial in study.worker("w").ask(600))
+    again = study.worker("w", besides=ids[:10])
+    got = []
+    for i in range(590):
+        trial = again.ask()
+        assert trial is not None
+        got.append(trial.id)
+        if i == 300:
+            again.tell(trial, 0.5)
+    assert got == ids[10:]
+    # All are busy, and a trial that is released is handed out again first.
+    new = again.ask()
+    assert new is not None
+    assert new.id == 600
+    again.release(got[40])
+    assert [trial.id for trial in again.ask(2)] == [got[40], 601]
+
+
+def test_a_prompt_stands_for_the_oldest_trial_of_it_that_is_out() -> None:
+    selector = Selector({"x": "X", "y": "Y"}, BestFeasible("a"), 40, "uniform", 20)
+    study = Study.create("memory://oldest", "s", selector)
+    study.worker("other").ask(4)
+    mine = study.worker("w")
+    own = [trial for trial in sorted(mine.ask(8)) if trial.prompt_id == "y"]
+    mine.tell("y", 0.5)
+    mine.tell("Y", 0.25)
+    told = [evaluation.trial for evaluation in study.evaluations()]
+    assert told == [trial.id for trial in own[:2]]
+    # Without this process, which knows what is out: the oldest that the worker holds.
+    again = study.worker("w")
+    again.tell("Y", 0.75)
+    assert [e.trial for e in study.evaluations()][2:] == [own[2].id]

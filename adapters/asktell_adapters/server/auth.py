@@ -198,7 +198,8 @@ def is_loopback(host: str) -> bool:
     Args:
         host: a name or an address. An IPv6 address may be in brackets.
     """
-    if host.lower() == "localhost":
+    # The usual addresses, which need no parser
+    if host.lower() in ("localhost", "127.0.0.1", "[::1]"):
         return True
     in_brackets = host.startswith("[") and host.endswith("]")
     try:
