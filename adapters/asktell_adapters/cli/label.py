@@ -74,7 +74,7 @@ def labelings(files: Sequence[Path], url: str) -> Iterator[dict[str, Labeling]]:
             config = load_config(file)
             folder = RunFolder(config.output)
             stack.enter_context(folder.locked())
-            selector = _new_selector(config)
+            selector = new_selector(config)
             study = Study.create(url, file.stem, selector, exist_ok=True)
             found[file.stem] = stack.enter_context(_labeling(config, study, folder))
         yield found
@@ -83,7 +83,7 @@ def labelings(files: Sequence[Path], url: str) -> Iterator[dict[str, Labeling]]:
 @contextlib.contextmanager
 def _in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
     """The raters of a run in its folder, which is created if it is missing."""
-    selector = _new_selector(config)
+    selector = new_selector(config)
     with folder.locked():
         saved = folder.read_setup()
         if saved is None and folder.used:
@@ -100,7 +100,7 @@ def _in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
             yield labeling
 
 
-def _new_selector(config: Config) -> Selector:
+def new_selector(config: Config) -> Selector:
     """The selector of a new study, with everything that is known without people.
 
     Raises:

@@ -158,8 +158,10 @@ class GoalTable(Table, table="goal"):
         said="more likely than not",
     )
 
-    def goal(self, computed: Mapping[str, Any] | None) -> Goal:
-        """The goal; `computed` are the metrics that there are, None where a harness decides that."""
+    def goal(
+        self, computed: Mapping[str, Any] | None, home: str = "[metrics] has"
+    ) -> Goal:
+        """The goal; `computed` are the metrics that there are, where `home` says, None where a harness decides that."""
         best = [
             [names] if isinstance(names, str) else names
             for names in (self.maximize, self.minimize)
@@ -176,7 +178,7 @@ class GoalTable(Table, table="goal"):
                     )
                 near = nearest(name, list(computed))
                 raise self.mistake(
-                    f"[goal] names the metric {name!r}, which is not computed{near}. [metrics] has "
+                    f"[goal] names the metric {name!r}, which is not computed{near}. {home} "
                     f"{listed(list(computed))}."
                 )
         return goal
@@ -452,7 +454,7 @@ def load_config(
         parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
 
     # The selection, which checks the goal, the budget and the method against each other
-    goal = top.needed("goal", top.goal).goal(_computed(parts))
+    goal = top.needed("goal", top.goal).goal(*_computed(parts))
     settings = _settings(top)
     if baseline is not None and "baseline" not in settings:
         settings |= _baseline_of(goal, parts.prompts, baseline)
@@ -491,11 +493,12 @@ def load_config(
     )
 
 
-def _computed(parts: "_Parts") -> Mapping[str, Any] | None:
-    """The metrics that there are. None where a harness decides that."""
+def _computed(parts: "_Parts") -> tuple[Mapping[str, Any] | None, str]:
+    """The metrics that there are, None where a harness decides that, and where they come from."""
     if parts.labels is None:
-        return parts.metrics
-    return dict.fromkeys([*(parts.metrics or {}), *parts.labels.metrics])
+        return parts.metrics, "[metrics] has"
+    found = dict.fromkeys([*parts.labels.metrics, *(parts.metrics or {})])
+    return found, "[label] and its responses have"
 
 
 def _baseline_of(goal: Goal, prompts: Selected, baseline: str) -> dict[str, Any]:

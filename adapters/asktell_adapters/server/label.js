@@ -12,7 +12,7 @@ const STATES = {
 
 const task = JSON.parse(document.getElementById("data").textContent);
 const here = location.pathname.replace(/\/$/, "");
-const labels = task.comparison ? ["A is better", "B is better", "Equally good"] : task.labels;
+const choices = task.comparison ? ["A is better", "B is better", "Equally good"] : task.labels;
 let rater = "", screen = null, busy = false, looks = 0, since = 0, timer = null;
 
 const progress = element("span", { class: "soft" });
@@ -112,7 +112,7 @@ function drawItem() {
   replaceContent(content, part("Input", screen.input), element("div", { class: "side" }, responses));
   replaceContent(asked,
     element("h1", {}, isolated(task.question)),
-    element("div", { class: "controls labels", role: "group", "aria-label": "labels" }, labels.map((label, i) =>
+    element("div", { class: "controls labels", role: "group", "aria-label": "labels" }, choices.map((label, i) =>
       element("button", { onclick: () => give(i), "aria-keyshortcuts": i < 9 ? i + 1 : null }, i < 9 && element("kbd", {}, i + 1), isolated(label)))),
     others(element("button", { onclick: skip, "aria-keyshortcuts": "s" }, element("kbd", {}, "s"), "Skip")));
 }
@@ -159,7 +159,7 @@ function onKey(event) {
   if (screen === null || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
   const digit = /^[1-9]$/.test(event.key) ? Number(event.key) : 0;
   const act = { s: skip, u: undo, r: () => screen.state !== "item" && screen.skipped && send("again", {}) }[event.key.toLowerCase()];
-  if (digit && digit <= labels.length) give(digit - 1);
+  if (digit && digit <= choices.length) give(digit - 1);
   else if (act) act();
   else if (event.key === "ArrowLeft" || event.key === "ArrowRight") move(event.key === "ArrowRight" ? 1 : -1);
   else return;

@@ -166,22 +166,27 @@ class Journal:
         # What people said is for the owner of the run
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._file = os.fdopen(handle, "r+b", buffering=0)
+        try:
+            self.entries = self._read()
+            head = self.entries.pop(0)
+            if head.get("format") != FORMAT or head.get("version") != VERSION:
+                raise InvalidStateError(
+                    f"{path} is no journal of labels of version {VERSION}. Move it away, or start over with --fresh."
+                )
+            self.key = bytes.fromhex(str(head["key"]))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read(self) -> list[dict[str, Any]]:
+        """All entries of the file. A new file gets the first one."""
         lines = self._whole_lines()
-        self.entries = [self._parsed(i, line) for i, line in enumerate(lines, start=1)]
-        if not self.entries:
-            head = {
-                "format": FORMAT,
-                "version": VERSION,
-                "key": secrets.token_hex(32),
-            }
+        if not lines:
+            key = secrets.token_hex(32)
+            head = {"format": FORMAT, "version": VERSION, "key": key}
             self.append(head)
-            self.entries = [head]
-        head = self.entries.pop(0)
-        if head.get("format") != FORMAT or head.get("version") != VERSION:
-            raise InvalidStateError(
-                f"{path} is no journal of labels of version {VERSION}. Move it away, or start over with --fresh."
-            )
-        self.key = bytes.fromhex(str(head["key"]))
+            return [head]
+        return [self._parsed(i, line) for i, line in enumerate(lines, start=1)]
 
     def _whole_lines(self) -> list[bytes]:
         """The lines that were written whole. What a killed server wrote of the last line is cut off."""
