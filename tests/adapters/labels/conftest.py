@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from asktell_adapters.config import Config, load_config
+from tests.reports.conftest import browser
+
+__all__ = ["browser"]
 
 _MAIN = """
 import signal, sys
@@ -20,7 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(sys.argv[1:]))
 """
 PROMPTS = ("secret-short", "secret-long", "secret-kind")
-N = 20
+N = 40
 SCALE = 'scale = { "No" = 0, "Partly" = 0.5, "Yes" = 1 }'
 
 

@@ -417,11 +417,12 @@ def test_mistakes_in_the_file(
 def test_missing_and_repeated_responses(project: LabelProject) -> None:
     last = project.rows.pop()
     with pytest.raises(
-        ConfigError, match=r"lacks 1 of 60 responses, the first that of .*'secret-kind'"
+        ConfigError,
+        match=r"lacks 1 of 120 responses, the first that of .*'secret-kind'",
     ):
         project.load()
     project.rows += [last, last]
-    with pytest.raises(ConfigError, match="line 61: there are two responses"):
+    with pytest.raises(ConfigError, match="line 121: there are two responses"):
         project.load()
     project.rows = [{**row, "example": "?"} for row in project.rows]
     with pytest.raises(ConfigError, match="no row is about an example"):
