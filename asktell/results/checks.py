@@ -8,7 +8,7 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell.methods.belief import drift
-from asktell.results.labels import agreements, sentence
+from asktell.results.labels import agreements, in_words
 from asktell.state import State
 from asktell.state.history import Repeated, repeated
 
@@ -260,8 +260,7 @@ def _labels(state: State) -> Check:
     found = [each for each in agreements(state) if each.cells]
     if found:
         goal = state.problem.goal
-        lower = goal.objectives[0].metric in goal.minimized
-        said = [sentence(each, lower) for each in found]
+        said = [in_words(each, state) for each in found]
         said += [
             state.remarks[topic].text
             for topic in sorted(state.remarks)

@@ -8,8 +8,8 @@ p be people's score of a cell and j the judge's.
   1986), with the degrees of freedom of the number of examples.
 - Corrected means: p is regressed on j, and the regression is applied to all cells that
   the judge scored. A prompt keeps the residual mean of its own cells as far as the
-  variances of prompts and cells warrant it (best linear unbiased prediction). So the
-  means need no common scale.
+  variances of prompts and cells warrant it, and other prompts get the mean of such
+  prompts (best linear unbiased prediction). So the means need no common scale.
 - Drift: a step in the residuals of the regression, over the order in which the judge's
   scores were recorded, with prompts and examples as random effects
   (`asktell.posterior.drift`). The effects are estimated from products of residuals of
@@ -20,6 +20,7 @@ p be people's score of a cell and j the judge's.
 False alarms and coverage: `benchmarks.selection.judge_labels`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -142,7 +143,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class Pairs:
     """Scores of a proxy in the order of their recording, each with the mean score of people in its cell."""
 
     arms: Int[Ints, " rows"]
@@ -152,11 +153,12 @@ class _Pairs:
 
     @property
     def both(self) -> Bool[np.ndarray, " rows"]:
+        """Whether people scored the cell of a row."""
         return ~np.isnan(self.people)
 
-    def of(self, rows: Bool[np.ndarray, " rows"]) -> "_Pairs":
+    def of(self, rows: Bool[np.ndarray, " rows"]) -> "Pairs":
         """Some of the rows."""
-        return _Pairs(
+        return Pairs(
             self.arms[rows], self.examples[rows], self.judge[rows], self.people[rows]
         )
 
@@ -177,7 +179,7 @@ def agreements(state: State) -> tuple[Agreement, ...]:
 def agreement(
     proxy: str,
     metric: str,
-    pairs: _Pairs,
+    pairs: Pairs,
     limits: tuple[float, float] | None,
     segments: Sequence[str] | None,
 ) -> Agreement:
@@ -205,7 +207,8 @@ def agreement(
         reach = _t(len(np.unique(common.examples)) - 1) * error
         interval = bias - reach, bias + reach
         agreed = _share_agreed(common)
-    mean, mean_error = fit.overall(pairs)
+    prompts = fit.by_prompt(pairs)
+    mean, mean_error = fit.overall(pairs, prompts)
     return Agreement(
         proxy,
         metric,
@@ -221,8 +224,13 @@ def agreement(
         True,
         fit.change(is_same_scale),
         _segments(common, segments) if is_same_scale and segments else (),
-        fit.by_prompt(pairs),
+        prompts,
     )
+
+
+def in_words(found: Agreement, state: State) -> str:
+    """The finding about one proxy of a state, in words."""
+    return sentence(found, found.metric in state.problem.goal.minimized)
 
 
 def sentence(found: Agreement, less_is_better: bool = False) -> str:
@@ -287,7 +295,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
     return parts
 
 
-def _pairs(state: State, proxy: int) -> _Pairs:
+def _pairs(state: State, proxy: int) -> Pairs:
     """The scores of one proxy, with those of the goal's first objective."""
     problem, history, proxies = state.problem, state.history, state.proxies
     n = problem.n_examples or 0
@@ -302,17 +310,17 @@ def _pairs(state: State, proxy: int) -> _Pairs:
     counts = np.bincount(cells, minlength=size)
     with np.errstate(invalid="ignore"):
         people = (sums / counts)[arms * n + on]
-    return _Pairs(arms, on, proxies.scores()[rows], people)
+    return Pairs(arms, on, proxies.scores()[rows], people)
 
 
-def _is_same_scale(pairs: _Pairs, limits: tuple[float, float] | None) -> bool:
+def _is_same_scale(pairs: Pairs, limits: tuple[float, float] | None) -> bool:
     """Whether the judge's scores lie in the range of people's."""
     people = pairs.people[pairs.both]
     low, high = limits or (float(people.min()), float(people.max()))
     return bool(low <= pairs.judge.min() and pairs.judge.max() <= high)
 
 
-def _share_agreed(common: _Pairs) -> float | None:
+def _share_agreed(common: Pairs) -> float | None:
     """The share of rows in which the judge's score is closest to the label that people gave."""
     labels = np.unique(common.people)
     if not 2 <= len(labels) <= _MOST_GRADES:
@@ -336,7 +344,7 @@ def _t(freedom: int, error: float = 1 - _CONFIDENCE) -> float:
     return float(stdtrit(max(1, freedom), 1 - error / 2))
 
 
-def _segments(common: _Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]:
+def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]:
     """The bias in each segment with enough cells."""
     labels = np.array(segments, dtype=object)[common.examples]
     difference = common.judge - common.people
@@ -355,7 +363,7 @@ def _segments(common: _Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...
         bias = float(difference[inside].mean())
         gap = bias - float(difference[~inside].mean())
         freedom = min(map(len, examples)) - 1
-        bound = _t(freedom, _SEGMENT_ERROR / len(enough)) * float(np.hypot(*errors))
+        bound = _t(freedom, _SEGMENT_ERROR / len(enough)) * math.hypot(*errors)
         found.append(
             SegmentBias(
                 name, bias, errors[0], int(inside.sum()), bool(abs(gap) > bound)
@@ -367,7 +375,7 @@ def _segments(common: _Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...
 class _Fit:
     """The regression of people's scores on the judge's in the common cells."""
 
-    def __init__(self, common: _Pairs) -> None:
+    def __init__(self, common: Pairs) -> None:
         self._common = common
         judge, people = common.judge, common.people
         off = judge - judge.mean()
@@ -377,48 +385,72 @@ class _Fit:
         self._start = float(people.mean()) - self._slope * float(judge.mean())
         self._rest = people - self._predicted(judge)
         self._prompt, self._example, self._residual = _effects(common, self._rest)
+        # The variance of a residual within a prompt
+        self._within = max(self._example + self._residual, np.finfo(float).tiny)
 
     def _predicted(self, judge: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
         return self._start + self._slope * judge
 
-    def overall(self, pairs: _Pairs) -> tuple[float, float]:
-        """The mean over all rows that the judge scored, and its standard error."""
-        predicted = self._predicted(pairs.judge)
-        error = np.hypot(
-            _clustered(self._rest, self._common.examples),
-            _clustered(predicted, pairs.examples),
-        )
-        return float(predicted.mean()), float(error)
-
-    def by_prompt(self, pairs: _Pairs) -> tuple[CorrectedPrompt, ...]:
+    def by_prompt(self, pairs: Pairs) -> tuple[CorrectedPrompt, ...]:
         """The corrected mean of each prompt."""
-        found, common = [], self._common
-        level_error = _clustered(self._rest, common.examples)
-        for arm in np.unique(pairs.arms):
-            own, labeled = pairs.arms == arm, common.arms == arm
-            n = int(labeled.sum())
-            within = self._residual + self._example
-            # The share of the residual mean that the prompt keeps
-            keep = self._prompt / (self._prompt + within / n) if n else 0.0
-            mean_of_rest = float(self._rest[labeled].mean()) if n else 0.0
+        arms = np.unique(pairs.arms)
+        level, level_error, counts, rests = self._level(arms)
+        # The share of its own residual mean that a prompt keeps
+        keep = self._prompt / (self._prompt + self._within / np.maximum(counts, 1))
+        keep = np.where(counts > 0, keep, 0.0)
+        found = []
+        for k, arm in enumerate(arms.tolist()):
+            own = pairs.arms == arm
             predicted = self._predicted(pairs.judge[own])
             spread = float(predicted.var(ddof=1)) if len(predicted) > 1 else 0.0
             variance = (
                 spread / len(predicted)
-                + self._prompt * (1 - keep)
-                + ((1 - keep) * level_error) ** 2
+                + self._prompt * (1 - keep[k])
+                + ((1 - keep[k]) * level_error) ** 2
             )
+            rest = level + keep[k] * (rests[k] - level)
             found.append(
                 CorrectedPrompt(
-                    int(arm),
+                    arm,
                     int(own.sum()),
-                    n,
+                    int(counts[k]),
                     float(pairs.judge[own].mean()),
-                    float(predicted.mean()) + keep * mean_of_rest,
+                    float(predicted.mean() + rest),
                     float(np.sqrt(variance)),
                 )
             )
         return tuple(found)
+
+    def overall(
+        self, pairs: Pairs, prompts: Sequence[CorrectedPrompt]
+    ) -> tuple[float, float]:
+        """The mean over all rows that the judge scored, and its standard error."""
+        share = np.array([each.judged for each in prompts]) / len(pairs.judge)
+        arms = np.array([each.arm for each in prompts])
+        _, level_error, counts, _ = self._level(arms)
+        left = self._prompt / (1 + self._prompt * counts / self._within)
+        error = math.hypot(
+            level_error,
+            _clustered(self._predicted(pairs.judge), pairs.examples),
+            math.sqrt(float(share**2 @ left)),
+        )
+        return float(share @ np.array([each.mean for each in prompts])), error
+
+    def _level(self, arms: Int[Ints, " arms"]) -> tuple[float, float, Floats, Floats]:
+        """The mean residual of a prompt like these, its error, and each prompt's number of residuals and their mean.
+
+        Prompts with many labels count little more than others, because a selection labels
+        good prompts more often.
+        """
+        common = self._common
+        place = np.searchsorted(arms, common.arms)
+        counts = np.bincount(place, minlength=len(arms)).astype(np.float64)
+        sums = np.bincount(place, self._rest, len(arms))
+        rests = sums / np.maximum(counts, 1)
+        weights = counts / (counts * self._prompt + self._within)
+        level = float(weights @ rests / weights.sum())
+        of_cells = _clustered(self._rest, common.examples)
+        return level, max(of_cells, float(weights.sum()) ** -0.5), counts, rests
 
     def change(self, is_same_scale: bool) -> Change | None:
         """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
@@ -440,9 +472,7 @@ class _Fit:
         return Change(step.after, float(shown[~late].mean()), float(shown[late].mean()))
 
 
-def _effects(
-    common: _Pairs, rest: Float[Floats, " rows"]
-) -> tuple[float, float, float]:
+def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float, float]:
     """The variances of prompts, examples and what remains, by the mean product of two residuals that share one."""
     off = rest - rest.mean()
     total = float(off @ off) / max(1, len(off) - 1)
