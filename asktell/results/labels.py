@@ -35,9 +35,9 @@ from asktell.state import State
 
 FEWEST = 20  # cells with both scores, before anything is stated
 _FEWEST_OF_SEGMENT = 8
-# Of 100 runs with an unchanged judge, at most 4 have a step. The other share of 5% is
-# for the approximation.
-_STEP_ERROR, _SEGMENT_ERROR = 0.04, 0.05
+# The variances of the effects are estimated. With 2.5%, a judge that did not change counts
+# as changed in about 4 of 100 runs (`benchmarks.selection.judge_labels`).
+_STEP_ERROR, _SEGMENT_ERROR = 0.025, 0.05
 _CONFIDENCE = 0.95
 _MOST_GRADES = 11  # distinct scores of people, up to which agreement is a share
 # Scores of one judge on one response may differ: this part of the residual's variance
@@ -286,7 +286,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
         change = found.change
         parts.append(
             f"{proxy} changed after about {change.after:.0%} of its scores, from {change.before_change:+.2g} to "
-            f"{change.after_change:+.2g}: was the judge, its model or its rubric replaced?"
+            f"{change.after_change:+.2g}, as if the judge, its model or its rubric was replaced"
         )
     different = [each for each in found.segments if each.differs]
     if different:

@@ -103,7 +103,8 @@ def test_a_judge_that_was_replaced_is_noticed(people: np.ndarray) -> None:
     assert "changed after about 50% of its scores" in said.sentence
     result = judged(np.clip(judge, 0, 1), people).result()
     assert any(
-        "was the judge, its model or its rubric replaced?" in n for n in result.notes
+        "as if the judge, its model or its rubric was replaced." in n
+        for n in result.notes
     )
 
 

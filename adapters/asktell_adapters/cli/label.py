@@ -32,7 +32,7 @@ def label(arguments: argparse.Namespace) -> int:
         with folder.locked():
             aside = folder.set_aside()
         print(f"The old run is now in {aside}", file=sys.stderr)
-    with _in_folder(config, folder) as labeling:
+    with in_folder(config, folder) as labeling:
         name = labeling.study.name
 
         def ready(address: str) -> None:
@@ -81,7 +81,7 @@ def labelings(files: Sequence[Path], url: str) -> Iterator[dict[str, Labeling]]:
 
 
 @contextlib.contextmanager
-def _in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
+def in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
     """The raters of a run in its folder, which is created if it is missing."""
     selector = new_selector(config)
     with folder.locked():
