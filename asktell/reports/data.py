@@ -35,6 +35,7 @@ from asktell.reports.heat_map import (
     spending,
 )
 from asktell.results.evaluations import Evaluation, evaluations_of
+from asktell.results.labels import Agreement, agreements, in_words
 from asktell.results.result import Result, ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.results.table import columns_of
@@ -142,12 +143,19 @@ def document(
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
+    if found := agreements(state):
+        data["judges"] = [_judge(each, state) for each in found]
     if prompts.candidates is not None:
         data["factors"] = _factors(result, prompts.candidates, answer)
     if problem.examples is not None:
         data["example_names"] = list(problem.examples.ids)
     data["words"] = words.conclusions(data, result)
     return data
+
+
+def _judge(found: Agreement, state: State) -> dict[str, Any]:
+    """How far a proxy agrees with the goal, with a sentence about it."""
+    return {**asdict(found), "sentence": in_words(found, state)}
 
 
 def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:

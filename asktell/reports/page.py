@@ -21,7 +21,7 @@ from asktell._util.files import write_atomically
 _FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "text.js", "words.js", "pictures.js", "table.js", "view.js", "verdict.js", "plane.js", "prompts.js",
-    "segments.js", "factors.js",
+    "segments.js", "factors.js", "judge.js",
     "spending.js", "examples.js", "duel.js", "workers.js", "costs.js", "made.js",
     "changes.js", "live.js", "main.js",
 )  # fmt: skip

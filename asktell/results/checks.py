@@ -8,6 +8,7 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell.methods.belief import drift
+from asktell.results.labels import agreements, in_words
 from asktell.state import State
 from asktell.state.history import Repeated, repeated
 
@@ -47,7 +48,8 @@ class Check:
             "order": the choice of examples does not depend on scores.
             "failures": no failed evaluation biases the estimates.
             "drift": the model did not change during the run.
-            "labels": the scores agree with human judgments.
+            "labels": the scores agree with human judgments. With proxies, how far each
+            agrees with the goal's own scores, and whether it changed during the run.
             "examples": there are enough examples.
         ok: True if the premise holds, False if it does not, None if this is unknown.
         sentence: the finding, in words.
@@ -254,9 +256,22 @@ def _drift_of_residuals(state: State) -> Check:
 
 
 def _labels(state: State) -> Check:
-    """Whether the scores agree with human judgments, as far as a remark of the user gives this."""
+    """Whether the scores agree with human judgments, by cells that have both, or by a remark of the user."""
     if state.doubts:
         return Check("labels", False, " ".join(state.doubts))
+    found = [each for each in agreements(state) if each.cells]
+    if found:
+        goal = state.problem.goal
+        said = [in_words(each, state) for each in found]
+        said += [
+            state.remarks[topic].text
+            for topic in sorted(state.remarks)
+            if topic in goal.metrics
+        ]
+        if any(each.change is not None for each in found):
+            return Check("labels", False, " ".join(said))
+        ok = True if any(each.is_checked for each in found) else None
+        return Check("labels", ok, " ".join(said))
     of_metrics = [
         state.remarks[topic].text
         for topic in sorted(state.remarks)

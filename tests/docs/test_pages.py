@@ -14,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -24,6 +25,8 @@ import pytest
 import asktell
 from asktell.testing.fakes import Table
 from asktell_adapters.cli.arguments import make_parser
+from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.label import in_folder
 from asktell_adapters.config import load_config
 from asktell_adapters.config.data import DataTable, read_examples
 from asktell_adapters.config.improve import ImproveTable, read_improve
@@ -44,11 +47,13 @@ from asktell_adapters.evaluators import (
 )
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
+from asktell_adapters.server.labeling import FORMAT, VERSION
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters import test_finished as finished
 from tests.adapters.batch_server import BatchServer
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
+from tests.times import wait_for
 
 PAGES = [
     "../README.md",
@@ -171,6 +176,45 @@ def test_which_examples_are_wrong(page: Page) -> None:
     (command,) = page.commands()
     page.printed("asktell analyze models.csv", cli(*command[1:]).out)
     page.run()
+
+
+@pytest.mark.page("how-to/forty-human-labels.md")
+def test_forty_human_labels(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The authors of ACLSum label; the key of the journal and one label at a time make the page repeatable."""
+    if importlib.util.find_spec("aclsum") is None:
+        pytest.skip("aclsum is not installed")
+    monkeypatch.setenv("COLUMNS", "97")
+    names = page.run(1)
+    configuration, comparison = page.blocks("toml")
+    Path("labels.toml").write_text(configuration.lstrip("\n"))
+    Path("comparison.toml").write_text(comparison.lstrip("\n"))
+    assert load_config(Path("comparison.toml")).labels is not None
+    marked = {
+        sentence: mark
+        for paper in names["papers"]
+        for sentence, mark in zip(
+            paper["sentences"]["abstract"],
+            paper["highlights"]["outcome"]["abstract"],
+            strict=True,
+        )
+    }
+    Path("labels").mkdir()
+    head = {"format": FORMAT, "version": VERSION, "key": "00" * 32}
+    Path("labels", "labels.jsonl").write_text(json.dumps(head) + "\n")
+    config = load_config(Path("labels.toml"))
+    folder = RunFolder(config.output)
+    with redirect_stdout(io.StringIO()) as out, in_folder(config, folder) as labeling:
+        screen = labeling.next("ann")
+        while screen["state"] == "item":
+            choice = marked[screen["responses"][0]]
+            screen = labeling.label("ann", screen["item"], choice, 8.0)
+            rater = labeling._raters["ann"]
+            wait_for(lambda rater=rater: not rater.is_working)
+        assert screen["given"] == 40
+    page.printed("asktell label labels.toml", out.getvalue())
+    page.printed("asktell result labels.toml", cli("result", "labels.toml").out)
+    page.run()
+    assert "Report:" in cli("report labels.toml").out
 
 
 @pytest.mark.page("explanation/compared-with-a-t-test.md")

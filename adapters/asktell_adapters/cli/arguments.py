@@ -216,6 +216,21 @@ _SELECT = (
             _a("--json", action="store_true", help="print the estimate as JSON"),
         ),
     ),
+    Command("label", "label:label", "let people give the scores, in the browser",
+        "Serve a page on which people label responses, as [label] in CONFIG describes: one item at a time, in random\n"
+        "order, without a sign of the prompt. Several raters can work at once, each under a name. A label that the\n"
+        "page counts survives a crash. After Ctrl-C, the same command continues. Without tokens, only this machine is\n"
+        "served. With the token in ASKTELL_LABEL_TOKEN, raters on other machines can use the page and nothing else.",
+        "example: asktell label summarize.toml\n"
+        "         ASKTELL_LABEL_TOKEN=... asktell label summarize.toml --host 0.0.0.0",
+        (
+            _CONFIG,
+            _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
+            _a("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"),
+            _a("--port", type=int, default=0, help="port to listen on (default: any free port)"),
+            _a("--no-browser", action="store_true", help="only print the page's address"),
+        ),
+    ),
     Command("improve", "work:run_improvement", "write better prompts, and select among them",
         "Select among the prompts in CONFIG. Then an LLM writes new prompts from the best ones and from the examples\n"
         "on which they fail, and the selection is repeated, until the budget is spent or no better prompt is found.\n"
@@ -407,8 +422,9 @@ _CHANGE = (
 _SHARE = (
     Command("serve", "studies:serve_studies", "serve studies over HTTP",
         "Serve the studies at URL until SIGTERM or Ctrl-C, for workers on other machines and in other languages.\n"
-        "Every request needs the token in ASKTELL_TOKEN. The token in ASKTELL_READ_TOKEN allows reading only. Without\n"
-        "tokens, only this machine is served. A reverse proxy has to provide TLS. GET /openapi.json describes the API.",
+        "Every request needs the token in ASKTELL_TOKEN. The token in ASKTELL_READ_TOKEN allows reading only, and the\n"
+        "token in ASKTELL_LABEL_TOKEN the label pages only. Without tokens, only this machine is served. A reverse\n"
+        "proxy has to provide TLS. GET /openapi.json describes the API.",
         "example: asktell serve sqlite:///studies.db --port 8000",
         (
             _a("url", metavar="URL", help="storage: sqlite:///FILE, postgresql://HOST/NAME; or a run's folder"),
@@ -418,6 +434,8 @@ _SHARE = (
                help="IP address of a reverse proxy whose X-Forwarded-For and -Proto are trusted; repeatable"),
             _a("--max-mb", type=int, default=64, help="largest request, in MiB (default: %(default)s)"),
             _a("--access-log", action="store_true", help="log every request to stderr"),
+            _a("--label", action="append", default=[], metavar="CONFIG.toml", type=Path,
+               help="let people label the study of this configuration, at /studies/NAME/label; repeatable"),
         ),
     ),
     Command("mcp", "mcp:serve_mcp", "let a coding agent use studies (MCP)",

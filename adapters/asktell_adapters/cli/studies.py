@@ -253,5 +253,10 @@ def serve_studies(arguments: argparse.Namespace) -> int:
     from asktell_adapters.server.process import serve
 
     arguments.url = str(location(arguments.url))
-    with signals():
-        return serve(arguments)
+    if not arguments.label:
+        with signals():
+            return serve(arguments)
+    from asktell_adapters.cli.label import labelings
+
+    with labelings(arguments.label, arguments.url) as found, signals():
+        return serve(arguments, found)

@@ -155,7 +155,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
                 "check whether it is this run. Choose another `output`, or start over with --fresh."
             )
         if saved is not None:
-            _check_same(config, saved, folder)
+            check_same(config, saved, folder)
         if folder.study_name is None:
             folder.write_setup(config.setup)
             folder.make_study(config.path.stem, config.selector)
@@ -180,7 +180,7 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> E
         raise asktell.InvalidStateError(
             f"There is no run in {str(folder.path)!r} to join. Start it without --join."
         )
-    _check_same(config, saved, folder)
+    check_same(config, saved, folder)
     with folder.open_study() as study:
         outcome = _work(study, config, arguments)
         if folder.runner is None:  # nobody else will
@@ -320,7 +320,7 @@ def timed(
     return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
 
 
-def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None:
+def check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None:
     """Refuse another set-up. Additional prompts, examples and budget are added to the study instead."""
     if found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}

@@ -3,7 +3,7 @@
 import inspect
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -34,6 +34,13 @@ from asktell_adapters.config.harness import (
     read_harness,
 )
 from asktell_adapters.config.improve import ImproveTable, Improving, read_improve
+from asktell_adapters.config.label import (
+    Labels,
+    LabelTable,
+    check_complete,
+    prompts_of,
+    read_labels,
+)
 from asktell_adapters.config.metrics import read_metrics, with_llm
 from asktell_adapters.config.model import (
     MODELS,
@@ -153,8 +160,10 @@ class GoalTable(Table, table="goal"):
         said="more likely than not",
     )
 
-    def goal(self, computed: Mapping[str, Any] | None) -> Goal:
-        """The goal; `computed` are the metrics that there are, None where a harness decides that."""
+    def goal(
+        self, computed: Mapping[str, Any] | None, home: str = "[metrics] has"
+    ) -> Goal:
+        """The goal; `computed` are the metrics that there are, where `home` says, None where a harness decides that."""
         best = [
             [names] if isinstance(names, str) else names
             for names in (self.maximize, self.minimize)
@@ -171,7 +180,7 @@ class GoalTable(Table, table="goal"):
                     )
                 near = nearest(name, list(computed))
                 raise self.mistake(
-                    f"The goal in [goal] uses the metric {name!r}, which is not computed{near}. [metrics] has "
+                    f"The goal in [goal] uses the metric {name!r}, which is not computed{near}. {home} "
                     f"{listed(list(computed))}."
                 )
         return goal
@@ -261,6 +270,7 @@ class TopTable(Table, table=""):
     evaluator: EvaluatorTable | None = key(None,
         "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
     goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
+    label: LabelTable | None = key(None, "People give the scores: [label](#label).")
     cache: CacheTable | None = key(None, "Keeps responses on disk: [cache](#cache).")
     improve: ImproveTable = key(ImproveTable(), "How `asktell improve` writes prompts: [improve](#improve).",
         said="its defaults")
@@ -307,6 +317,8 @@ class Config:
     harness: Harness | None = None
     # Whether names in braces in prompts stand for columns; None: in chats only
     fields: bool | None = None
+    # What people are asked about each response; None where no people give scores
+    labels: Labels | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -327,7 +339,15 @@ class Config:
             close()
 
     def driven(self) -> Any:
-        """A program, a harness or the evaluator of an LLM, as `asktell.run` takes it."""
+        """A program, a harness or the evaluator of an LLM, as `asktell.run` takes it.
+
+        Raises:
+            ConfigError: people give the scores.
+        """
+        if self.labels is not None:
+            raise ConfigError(
+                f"{self.path.name} has a table [label], so people give the scores. Run: asktell label {self.path}"
+            )
         return self.evaluator() if self.harness is None else self.harness.driven
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
@@ -432,10 +452,13 @@ def load_config(
 
     # The files that it refers to
     table = top.evaluator
-    parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
+    if top.label is not None:
+        parts = _parts_of_labels(top, top.label)
+    else:
+        parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
 
     # The selection, which checks the goal, the budget and the method against each other
-    goal = top.needed("goal", top.goal).goal(parts.metrics)
+    goal = top.needed("goal", top.goal).goal(*_computed(parts))
     settings = _settings(top)
     if baseline is not None and "baseline" not in settings:
         settings |= _baseline_of(goal, parts.prompts, baseline)
@@ -448,6 +471,8 @@ def load_config(
         )
         if improve:
             check_method(selector)
+        if parts.labels is not None:
+            parts.labels.check(selector)
     if top.confirm_above is not None and parts.models is not None:
         place = parts.models.unpriced()
         if place:
@@ -468,7 +493,16 @@ def load_config(
         improving if improve else None,
         parts.harness,
         parts.fields,
+        parts.labels,
     )
+
+
+def _computed(parts: "_Parts") -> tuple[Mapping[str, Any] | None, str]:
+    """The metrics that there are, None where a harness decides that, and where they come from."""
+    if parts.labels is None:
+        return parts.metrics, "[metrics] has"
+    found = dict.fromkeys([*parts.labels.metrics, *(parts.metrics or {})])
+    return found, "[label] and its responses have"
 
 
 def _baseline_of(goal: Goal, prompts: Selected, baseline: str) -> dict[str, Any]:
@@ -492,6 +526,7 @@ class _Parts:
     # None with a harness, which has metrics of its own
     metrics: dict[str, Metric] | None = None
     harness: Harness | None = None
+    labels: Labels | None = None
 
 
 def _check_improvable(top: TopTable) -> None:
@@ -501,6 +536,8 @@ def _check_improvable(top: TopTable) -> None:
             "evaluator",
             "is for asktell run only. asktell improve shows an LLM's responses to a writer",
         )
+    if top.label is not None:
+        raise top.error("label", "is for asktell label only")
     if top.candidates is not None:
         raise top.error(
             "candidates",
@@ -516,6 +553,36 @@ def _parts_of_model(top: TopTable) -> _Parts:
     models = read_models(top, model, top.models or {}, prompts)
     metrics = read_metrics(top, top.metrics, dataset.examples, models)
     return _Parts(dataset, prompts, fields, models, metrics)
+
+
+def _parts_of_labels(top: TopTable, table: LabelTable) -> _Parts:
+    """The parts of a file whose responses people label."""
+    if top.evaluator is not None:
+        raise top.error("label", "cannot be combined with [evaluator]")
+    if table.responses is None:
+        if top.cache is None:
+            raise top.mistake(
+                "[label] without responses = FILE needs a table [cache], so that no response is paid for twice."
+            )
+        parts = _parts_of_model(top)
+        labels = read_labels(table, parts.dataset)
+        for name in table.proxies:
+            if name not in (parts.metrics or {}):
+                raise table.error(
+                    "proxies", "names a metric that [metrics] does not have", name
+                )
+        return replace(parts, labels=labels)
+    for name in ("model", "models", "metrics", "cache", "candidates"):
+        if top.has(name):
+            raise top.error(name, "cannot be combined with responses = FILE in [label]")
+    dataset = read_examples(top.needed("data", top.data))
+    labels = read_labels(table, dataset)
+    if top.prompts is not None:
+        prompts, fields = _prompts(top, dataset)
+    else:
+        prompts, fields = prompts_of(labels.recorded or {}), None
+    check_complete(labels, prompts, dataset)
+    return _Parts(dataset, prompts, fields, labels=labels)
 
 
 def _parts_of_harness(top: TopTable, table: EvaluatorTable) -> _Parts:
@@ -551,6 +618,8 @@ def _selector(
         options["features"] = top.features
     if top.profile is not None:
         options["profile"] = top.profile.profile()
+    if parts.labels is not None and parts.labels.table.proxies:
+        options["proxies"] = parts.labels.table.proxies
     dataset = parts.dataset
     return asktell.Selector(
         parts.prompts,
@@ -592,6 +661,8 @@ def _setup(
             for name, value in data["evaluator"].items()
             if name not in TUNING
         }
+    if parts.labels is not None:
+        described["label"] = parts.labels.setup
     model: dict[str, Any] = {}
     if parts.models is not None:  # with the defaults that all models share
         first = parts.models.first

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,8 @@ from asktell.extend import safe
 from asktell_adapters.server.answers import InvalidPart
 from asktell_adapters.server.auth import Guard, Tokens
 from asktell_adapters.server.idempotency import Answers, IdempotentRoute
+from asktell_adapters.server.label_pages import add_labels
+from asktell_adapters.server.labeling import Labeling
 from asktell_adapters.server.metrics import Metrics
 from asktell_adapters.server.open_studies import OpenStudies
 from asktell_adapters.server.openapi import describe
@@ -51,7 +54,12 @@ log = logging.getLogger("asktell_adapters.server")
 
 
 def make_app(
-    studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26
+    studies: OpenStudies,
+    tokens: Tokens | None = None,
+    *,
+    most_bytes: int = 2**26,
+    labelings: Mapping[str, Labeling] | None = None,
+    only_labels: bool = False,
 ) -> FastAPI:
     """Make the service as an ASGI application.
 
@@ -59,6 +67,8 @@ def make_app(
         studies: the studies to serve.
         tokens: the tokens (default: none, so that only this machine may use the service).
         most_bytes: the most bytes of a request's body.
+        labelings: for studies that people label, their raters, by the study's name.
+        only_labels: serve nothing but the label pages, so that raters see no prompt.
     """
     tokens = tokens or Tokens()
     overview = Overview(studies)
@@ -69,12 +79,14 @@ def make_app(
     # IdempotentRoute finds them here.
     app.state.answers = Answers()
     app.router.route_class = IdempotentRoute
-    add_health(app, studies, metrics, overview)
-    add_studies(app, studies)
-    add_trials(app, studies)
-    add_growth(app, studies)
-    add_results(app, studies)
-    add_pages(app, studies, overview)
+    if not only_labels:
+        add_health(app, studies, metrics, overview)
+        add_studies(app, studies)
+        add_trials(app, studies)
+        add_growth(app, studies)
+        add_results(app, studies)
+        add_pages(app, studies, overview)
+    add_labels(app, labelings or {}, home=only_labels)
     app.add_exception_handler(ProblemDetails, _on_error)
     app.add_exception_handler(AsktellError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)

@@ -17,8 +17,12 @@ from asktell import InvalidArgumentError
 from asktell_adapters.server.problems import ProblemDetails
 
 WRITE, READ = "ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"
+LABEL = "ASKTELL_LABEL_TOKEN"
 _SHORTEST = 16  # characters of a token
 _OPEN = ("/health", "/openapi.json")
+# The page for raters, and what it sends. A rater sees nothing else of a study, since the
+# rest names the prompts.
+_FOR_RATERS = re.compile("/studies/[^/]+/label(/[a-z]+)?")
 # Methods that change nothing (RFC 9110, section 9.2.1)
 _READING = ("GET", "HEAD", "OPTIONS")
 _BASIC = 'Basic realm="asktell: any user, the token as password"'
@@ -35,6 +39,7 @@ class Role(Enum):
     """Permissions of a request."""
 
     NOTHING = "nothing"
+    LABEL = "label"
     READ = "read"
     WRITE = "write"
 
@@ -46,37 +51,46 @@ class Tokens:
     Attributes:
         write: the token of requests that may change studies.
         read: the token of requests that may only read.
+        label: the token of raters, who may use the pages for labels and nothing else.
 
     Raises:
         InvalidArgumentError: a token is short or has other characters than a token of
-            HTTP may have, or both tokens are the same.
+            HTTP may have, or two tokens are the same.
     """
 
     write: str | None = field(default=None, repr=False)
     read: str | None = field(default=None, repr=False)
+    label: str | None = field(default=None, repr=False)
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The tokens that are given, by the names of their variables."""
+        all_ = {WRITE: self.write, READ: self.read, LABEL: self.label}
+        return {name: token for name, token in all_.items() if token is not None}
 
     def __post_init__(self) -> None:
-        for name, token in ((WRITE, self.write), (READ, self.read)):
-            if token is not None and not re.fullmatch(
-                rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token
-            ):
+        for name, token in self.named.items():
+            if not re.fullmatch(rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token):
                 raise InvalidArgumentError(
                     f"{name} must be at least {_SHORTEST} letters, digits or any of ._~+/=- (its length is "
                     f"{len(token)}). Make a new token with "
                     "python -c 'import secrets; print(secrets.token_urlsafe())'"
                 )
-        if self.write is not None and self.write == self.read:
-            raise InvalidArgumentError(
-                f"{WRITE} and {READ} are the same token. Use two different tokens."
-            )
+        by_token: dict[str, str] = {}
+        for name, token in self.named.items():
+            first = by_token.setdefault(token, name)
+            if first != name:
+                raise InvalidArgumentError(
+                    f"{first} and {name} are the same token. Use two different tokens."
+                )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Tokens":
-        """Read the tokens from the variables ASKTELL_TOKEN and ASKTELL_READ_TOKEN."""
-        return cls(environment.get(WRITE), environment.get(READ))
+        """Read the tokens from ASKTELL_TOKEN, ASKTELL_READ_TOKEN and ASKTELL_LABEL_TOKEN."""
+        return cls(*(environment.get(name) for name in (WRITE, READ, LABEL)))
 
     def __bool__(self) -> bool:
-        return self.write is not None or self.read is not None
+        return bool(self.named)
 
     def role(self, authorization: str | None) -> Role:
         """Look up the role that a request's token gives.
@@ -89,13 +103,15 @@ class Tokens:
         if not self:
             return Role.WRITE
         sent = _token_of(authorization or "")
-        # Compare both tokens, each in constant time. Otherwise the time of a response
+        # Compare all tokens, each in constant time. Otherwise the time of a response
         # would help to guess a token.
-        writes, reads = (
+        writes, reads, labels = (
             token is not None and hmac.compare_digest(sent, token.encode("ascii"))
-            for token in (self.write, self.read)
+            for token in (self.write, self.read, self.label)
         )
-        return Role.WRITE if writes else Role.READ if reads else Role.NOTHING
+        if writes:
+            return Role.WRITE
+        return Role.READ if reads else Role.LABEL if labels else Role.NOTHING
 
 
 def _token_of(authorization: str) -> bytes:
@@ -165,6 +181,14 @@ class Guard:
                     "access-denied",
                     {"WWW-Authenticate": _BASIC if browser else "Bearer"},
                 )
+        if role is Role.LABEL and path not in _OPEN:
+            if not _FOR_RATERS.fullmatch(path):
+                raise ProblemDetails(
+                    403,
+                    "This token is for the label pages only. They are at /studies/NAME/label.",
+                    "access-denied",
+                )
+            return role
         if role is not Role.WRITE and method not in _READING:
             raise ProblemDetails(
                 403,

@@ -50,6 +50,17 @@ _STALE = 2.0  # seconds after which a row is read again
 _ANSWERS_NAMED = 3
 
 
+def page_response(content: str) -> Response:
+    """A page. Its policy is in its HTML, except for the part that only a header can have."""
+    headers = {"Content-Security-Policy": "frame-ancestors 'none'"}
+    return Response(content, 200, headers, "text/html")
+
+
+def json_response(content: object) -> Response:
+    """Data for the script of a page, in ASCII. So any text survives."""
+    return Response(json.dumps(content, separators=(",", ":")), media_type=_JSON)
+
+
 @cache
 def list_script() -> str:
     """The script of the list of studies."""
@@ -69,15 +80,6 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     finding_live = Lock()
     limiter = CapacityLimiter(_THREADS)
 
-    # The policy of a page is in its HTML, except for the part that only a header can have.
-    def html(content: str) -> Response:
-        return Response(
-            content,
-            200,
-            {"Content-Security-Policy": "frame-ancestors 'none'"},
-            "text/html",
-        )
-
     @app.get("/", include_in_schema=False)
     async def home(request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
@@ -85,7 +87,7 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
                 404,
                 "This address has a page for browsers only. The API is at /v1.",
             )
-        return html(reports.frame("Studies", list_script()))
+        return page_response(reports.frame("Studies", list_script()))
 
     @app.get("/studies", include_in_schema=False)
     async def list_studies() -> Response:
@@ -93,7 +95,7 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
             partial(overview.look, answers=True), limiter=limiter
         )
         listed = {"n": overview.n_studies, "studies": [_shown(row) for row in rows]}
-        return Response(json.dumps(listed, separators=(",", ":")), media_type=_JSON)
+        return json_response(listed)
 
     @app.get("/studies/{name}", include_in_schema=False)
     def study(name: StudyName, request: Request) -> Response:
@@ -101,7 +103,7 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
             raise StudyNotFoundError(f"The study {name!r} does not exist.")
         quoted = quote(name, safe="")
         change = f"../v1/studies/{quoted}" if request.scope[ROLE] is Role.WRITE else ""
-        return html(
+        return page_response(
             reports.render_live(name, f"{quoted}/data", home="../", change=change)
         )
 

@@ -9,16 +9,19 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from asktell import InvalidArgumentError
 from asktell.extend import needs_extra, safe, whole
 
 with needs_extra("server"):
     import uvicorn
+    from fastapi import FastAPI
 
     from asktell_adapters.server.app import make_app
-    from asktell_adapters.server.auth import READ, WRITE, Tokens, is_loopback
+    from asktell_adapters.server.auth import LABEL, READ, WRITE, Tokens, is_loopback
+    from asktell_adapters.server.labeling import Labeling
     from asktell_adapters.server.open_studies import OpenStudies
     from asktell_adapters.server.protocol import TimedProtocol
 
@@ -31,7 +34,9 @@ _SECONDS_IDLE = 75
 log = logging.getLogger("asktell_adapters.server")
 
 
-def serve(arguments: argparse.Namespace) -> int:
+def serve(
+    arguments: argparse.Namespace, labelings: Mapping[str, Labeling] | None = None
+) -> int:
     """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C, and finish running requests first.
 
     If a request does not finish, the process ends without it. This is as safe as a kill,
@@ -39,6 +44,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
     Args:
         arguments: the options of `asktell serve`.
+        labelings: for studies that people label, their raters, by the study's name.
 
     Returns:
         The exit status of the command.
@@ -47,7 +53,6 @@ def serve(arguments: argparse.Namespace) -> int:
         InvalidArgumentError: an option is invalid, or the service needs a token.
     """
     whole("--max-mb", arguments.max_mb, 1, 2**20)
-    whole("--port", arguments.port, 0, 65535)
     for proxy in arguments.proxy:
         try:
             ipaddress.ip_address(proxy)
@@ -61,48 +66,102 @@ def serve(arguments: argparse.Namespace) -> int:
             f"--proxy requires a token, because every request that the proxy forwards reaches the service. Set {WRITE} "
             "in the environment."
         )
-    if not tokens and not is_loopback(arguments.host):
-        raise InvalidArgumentError(
-            f"Other machines can reach {arguments.host!r}, so the service needs a token. Set {WRITE} in the "
-            f"environment (and {READ}, for a token that may only read), or serve on 127.0.0.1. Make a new token with "
-            "python -c 'import secrets; print(secrets.token_urlsafe())'"
-        )
+    _check_reach(arguments.host, arguments.port, tokens)
     studies = OpenStudies(arguments.url)
-    app = make_app(studies, tokens, most_bytes=arguments.max_mb * 2**20)
+    app = make_app(
+        studies, tokens, most_bytes=arguments.max_mb * 2**20, labelings=labelings
+    )
+
+    def ready(address: str) -> None:
+        access = " and ".join(tokens.named) or "no token: open to everybody here"
+        url = safe(_without_secrets(arguments.url))
+        print(f"Serving {url} at {address} ({access})", flush=True)
+
+    _run(
+        app,
+        studies,
+        arguments.host,
+        arguments.port,
+        ready,
+        access_log=arguments.access_log,
+        # By default, uvicorn trusts the headers of every program on this machine.
+        proxy_headers=bool(arguments.proxy),
+        forwarded_allow_ips=arguments.proxy,
+    )
+    return 0
+
+
+def serve_labels(
+    labelings: Mapping[str, Labeling],
+    url: str,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the label page of a study, and nothing else, until SIGTERM or Ctrl-C.
+
+    Args:
+        labelings: the raters of the study, by its name.
+        url: the storage of the study.
+        host: the address to listen on.
+        port: the port, 0 for any free one.
+        ready: is called with the address of the service.
+
+    Raises:
+        InvalidArgumentError: an option is invalid, or the service needs a token.
+    """
+    tokens = Tokens.from_environment()
+    _check_reach(host, port, tokens)
+    studies = OpenStudies(url)
+    app = make_app(studies, tokens, labelings=labelings, only_labels=True)
+    _run(app, studies, host, port, ready, access_log=False)
+
+
+def _check_reach(host: str, port: int, tokens: Tokens) -> None:
+    """Refuse to serve other machines without a token."""
+    whole("--port", port, 0, 65535)
+    if not tokens and not is_loopback(host):
+        raise InvalidArgumentError(
+            f"Other machines can reach {host!r}, so the service needs a token. Set {WRITE} in the "
+            f"environment (and {READ}, for a token that may only read, or {LABEL}, for raters), or serve on 127.0.0.1. "
+            "Make a new token with python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+
+
+def _run(
+    app: FastAPI,
+    studies: OpenStudies,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    *,
+    access_log: bool,
+    **options: Any,
+) -> None:
+    """Run an application until SIGTERM or Ctrl-C. `options`: of uvicorn."""
     config = uvicorn.Config(
         app,
         http=TimedProtocol,
         log_config=None,
-        access_log=arguments.access_log,
+        access_log=access_log,
         lifespan="off",
         ws="none",
         server_header=False,
-        # By default, uvicorn trusts the headers of every program on this machine.
-        proxy_headers=bool(arguments.proxy),
-        forwarded_allow_ips=arguments.proxy,
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+        **options,
     )
     # Threads that exist now do not belong to requests. See _end_if_stuck.
     server = uvicorn.Server(config)
     before = threading.enumerate()
-    _log_to_stderr(arguments.access_log)
-    with _listening(arguments.host, arguments.port) as listener:
+    _log_to_stderr(access_log)
+    with _listening(host, port) as listener:
         try:
             # Fail now, not at the first request, if the storage cannot be used.
             studies.names()
-            host, port = listener.getsockname()[:2]
-            address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            access = " and ".join(
-                name
-                for name, token in ((WRITE, tokens.write), (READ, tokens.read))
-                if token
-            )
-            open_to = access or "no token: open to everybody here"
-            print(
-                f"Serving {safe(_without_secrets(arguments.url))} at {address} ({open_to})",
-                flush=True,
-            )
+            name, found = listener.getsockname()[:2]
+            ready(f"http://{f'[{name}]' if ':' in name else name}:{found}")
             server.run(sockets=[listener])
         except BaseException as ending:
             # SIGTERM or Ctrl-C, which uvicorn raises again when it is done
@@ -113,7 +172,6 @@ def serve(arguments: argparse.Namespace) -> int:
             closing = threading.Thread(target=studies.close, daemon=True)
             closing.start()
             closing.join(_SECONDS_FOR_THREADS)
-    return 0
 
 
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:

@@ -5,6 +5,7 @@ const PANELS = [
   ["verdict", null, drawVerdict],
   ["plane", null, drawPlane],
   ["checks", "Which assumptions hold?", drawChecks],
+  ["judge", "Is the judge right?", drawJudge, (data) => data.judges],
   ["prompts", "What is known about every prompt?", drawPrompts],
   ["segments", "How good are the prompts in each segment?", drawSegments, (data) => data.segments],
   ["factors", "Which model, prompt or setting matters?", drawFactors, (data) => data.factors],

@@ -26,11 +26,12 @@ class Service:
         tokens: Tokens | None = None,
         most_bytes: int = 2**26,
         most: int = 256,
+        **options: Any,
     ) -> None:
         from starlette.testclient import TestClient
 
         self.studies = OpenStudies(url, most)
-        self.app = make_app(self.studies, tokens, most_bytes=most_bytes)
+        self.app = make_app(self.studies, tokens, most_bytes=most_bytes, **options)
         self.client = TestClient(
             self.app, "http://localhost", raise_server_exceptions=False
         )

@@ -1,0 +1,145 @@
+"""`asktell label`: people give the scores, on a page in the browser."""
+
+import argparse
+import contextlib
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import asktell
+from asktell import ConfigError, InvalidStateError, Selector, Study
+from asktell.extend import aligned, describe_spending, needs_extra
+from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.output import show
+from asktell_adapters.cli.process import signals
+from asktell_adapters.cli.work import check_same
+from asktell_adapters.config import Config, load_config
+from asktell_adapters.server.labeling import Labeling, Rating, rating_rows
+
+_JOURNAL = "labels.jsonl"
+
+
+def label(arguments: argparse.Namespace) -> int:
+    """`asktell label`: serve the label page until Ctrl-C, and print what the raters did."""
+    with needs_extra("server"):
+        from asktell_adapters.server.process import serve_labels
+    config = load_config(arguments.config)
+    folder = RunFolder(config.output)
+    if arguments.fresh and folder.used:
+        with folder.locked():
+            aside = folder.set_aside()
+        print(f"The old run is now in {aside}", file=sys.stderr)
+    with in_folder(config, folder) as labeling:
+        name = labeling.study.name
+
+        def ready(address: str) -> None:
+            page = f"{address}/studies/{quote(name, safe='')}/label"
+            show(f"Label page: {page}   (Ctrl-C ends it)")
+            sys.stdout.flush()
+            if not arguments.no_browser:
+                threading.Thread(
+                    target=webbrowser.open, args=(page,), daemon=True
+                ).start()
+
+        with signals(), contextlib.suppress(KeyboardInterrupt):
+            serve_labels(
+                {name: labeling},
+                str(folder.study_file),
+                host=arguments.host,
+                port=arguments.port,
+                ready=ready,
+            )
+    with folder.open_study() as study:
+        folder.write(study, config.dataset)
+        show(
+            f"{describe_spending(study)}. `asktell result {arguments.config}` has the result so far."
+        )
+    return 0
+
+
+@contextlib.contextmanager
+def labelings(files: Sequence[Path], url: str) -> Iterator[dict[str, Labeling]]:
+    """The raters of studies in a storage, by the studies' names. Studies that do not exist yet are created.
+
+    Args:
+        files: configurations with a table `[label]`. A study has its configuration's name.
+        url: the storage.
+    """
+    with contextlib.ExitStack() as stack:
+        found = {}
+        for file in files:
+            config = load_config(file)
+            folder = RunFolder(config.output)
+            stack.enter_context(folder.locked())
+            selector = new_selector(config)
+            study = Study.create(url, file.stem, selector, exist_ok=True)
+            found[file.stem] = stack.enter_context(_labeling(config, study, folder))
+        yield found
+
+
+@contextlib.contextmanager
+def in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
+    """The raters of a run in its folder, which is created if it is missing."""
+    selector = new_selector(config)
+    with folder.locked():
+        saved = folder.read_setup()
+        if saved is None and folder.used:
+            raise InvalidStateError(
+                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}. Choose another `output`, or start "
+                "over with --fresh."
+            )
+        if saved is not None:
+            check_same(config, saved, folder)
+        if folder.study_name is None:
+            folder.write_setup(config.setup)
+            folder.make_study(config.path.stem, selector)
+        with _labeling(config, folder.open_study(), folder) as labeling:
+            yield labeling
+
+
+def new_selector(config: Config) -> Selector:
+    """The selector of a new study, with everything that is known without people.
+
+    Raises:
+        ConfigError: the file has no table `[label]`.
+    """
+    if config.labels is None:
+        raise ConfigError(
+            f"{config.path.name} has no table [label]. It needs question = '...' and scale = {{ ... }}."
+        )
+    selector = Selector.from_json(config.selector.to_json())
+    config.labels.prepare(selector)
+    return selector
+
+
+@contextlib.contextmanager
+def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Labeling]:
+    """The raters of a study. At the end, their labels are told, and what they did is printed."""
+    assert config.labels is not None
+    task = config.labels.task(config.selector, config.dataset, config.evaluator)
+    labeling = Labeling(study, task, folder.path / _JOURNAL)
+    try:
+        yield labeling
+    finally:
+        ratings = labeling.ratings()
+        _remark(study, config.labels.table.metric, ratings)
+        labeling.close()
+        if ratings:
+            for line in aligned(list(rating_rows(ratings))):
+                show(line.rstrip())
+
+
+def _remark(study: Study, metric: str, ratings: Sequence[Rating]) -> None:
+    """Let the result say how raters did on gold rows."""
+    gold, agreed = sum(r.gold for r in ratings), sum(r.agreed for r in ratings)
+    if not gold:
+        return
+    who = f"{len(ratings)} rater{'s' if len(ratings) > 1 else ''}"
+    text = f"{who} gave the right label to {agreed} of {gold} gold rows."
+    known = study.selector.state.remarks.get(metric)
+    if known is None or known.text != text:
+        with contextlib.suppress(asktell.StorageError):
+            study.remark(text, topic=metric)

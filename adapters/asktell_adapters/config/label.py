@@ -1,0 +1,328 @@
+"""The table `[label]`: people give the scores, on recorded responses or on those of the LLM."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+from asktell import EvaluatorError, Selector, Trial
+from asktell.extend import nearest, outside_of_loops, some
+from asktell_adapters.config.data import DataSet, Selected, items
+from asktell_adapters.config.tables import Table, key
+from asktell_adapters.evaluators.llm import asked_of
+from asktell_adapters.rows import Row, check_column
+from asktell_adapters.rows import Table as Rows
+from asktell_adapters.server.labeling import TIE, GoldRow, Option, Responses, Task
+
+_COMPARISON = (
+    Option("the response", 1.0),
+    Option("the baseline's", 0.0),
+    Option("tie", 0.5),
+)
+# As gold rows name the labels of a comparison
+_SIDES = {"response": 0, "other": 1, "tie": TIE}
+_ROLES = "Responses have the columns prompt, example and response, and perhaps scores."
+
+# What was recorded for a prompt, by its id, on an example: the response and its scores
+_Recorded: TypeAlias = dict[tuple[str, int], tuple[str, dict[str, float]]]
+
+
+class LabelTable(Table, table="label"):
+    """People give the scores: `asktell label`."""
+
+    question: str = key(about="What raters are asked about each response.")
+    scale: dict[str, float] | None = key(
+        None,
+        'The labels and their scores, in the order of the keys 1, 2, ...: `{ "No" = 0, "Partly" = 0.5, "Yes" = 1 }`.',
+        said="this or `compare`",
+        expected="a table, LABEL = a finite number",
+    )
+    compare: bool = key(
+        False,
+        "Shows the response beside the `baseline`'s on the same example, on a random side. The score is 1 if the "
+        "response is better, 0 if the baseline's is, and 0.5 for a tie.",
+    )
+    metric: str = key("human", "Name of the metric that labels are scores of.")
+    responses: str | None = key(
+        None,
+        "Table of recorded responses, with the columns `prompt` (its id), `example` (its id) and `response`. Other "
+        "columns may be metrics of the goal, or `proxies`.",
+        said="the LLM of `[model]` responds",
+    )
+    proxies: list[str] = key(
+        [],
+        "Cheap scores that inform the goal, such as a judge's: columns of `responses`, or metrics of `[metrics]`.",
+    )
+    gold: str | None = key(
+        None,
+        "Table of items whose right label is known, with the columns `input`, `response` and `label`. They are shown "
+        "now and then, measure the raters, and are not told as scores. With `compare`, they also have the column "
+        "`other`, and `label` is response, other or tie.",
+    )
+    gold_every: int = key(10, "One of this number of labels is about a gold row.", ge=2)
+
+
+@final
+@dataclass(frozen=True)
+class Labels:
+    """What `[label]` says, read and checked."""
+
+    table: LabelTable
+    options: tuple[Option, ...]
+    gold: tuple[GoldRow, ...]
+    recorded: _Recorded | None  # None: the LLM responds
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that labels and recorded responses have."""
+        scores = (
+            next(iter(self.recorded.values()))[1]
+            if self.recorded
+            else dict[str, float]()
+        )
+        return [self.table.metric, *scores]
+
+    @property
+    def setup(self) -> dict[str, Any]:
+        """The settings that scores depend on."""
+        keys = ("question", "scale", "compare", "metric", "responses", "proxies")
+        return {name: getattr(self.table, name) for name in keys}
+
+    def check(self, selector: Selector) -> None:
+        """Check the goal and the baseline.
+
+        Raises:
+            ConfigError: the goal lacks the metric of the labels, or cannot be combined
+                with a comparison.
+        """
+        table, metrics = self.table, list(selector.goal.metrics)
+        if table.metric not in metrics:
+            raise table.error(
+                "metric",
+                f"names a metric that [goal] does not have. [goal] has {some(metrics)}",
+                table.metric,
+            )
+        if table.compare:
+            if selector.state.problem.baseline is None:
+                raise table.error(
+                    "compare", "needs the top's `baseline`, the id of the prompt in use"
+                )
+            if len(metrics) > 1:
+                raise table.error(
+                    "compare",
+                    f"needs a goal with the one metric {table.metric!r}, since the baseline counts as a tie with "
+                    f"itself. Remove {some([m for m in metrics if m != table.metric])} from [goal]",
+                )
+
+    def prepare(self, selector: Selector) -> None:
+        """Tell a new selector what is known without people: scores of proxies, and the baseline's ties with itself."""
+        table, prompts = self.table, selector.prompts
+        if self.recorded is not None and table.proxies:
+            by_id = {str(id_): id_ for id_ in prompts.ids}
+            for (prompt, example), (_, scores) in self.recorded.items():
+                known = {name: scores[name] for name in table.proxies if name in scores}
+                if known and prompt in by_id:
+                    trial = Trial(-1, by_id[prompt], "", example)
+                    selector.observe(trial, known, example)
+        if table.compare:
+            baseline = prompts.texts[selector.state.problem.baseline or 0]
+            for example in range(selector.state.problem.n_examples or 0):
+                selector.observe(baseline, {table.metric: 0.5}, example)
+
+    def task(
+        self, selector: Selector, dataset: DataSet, evaluator: Callable[[], Any]
+    ) -> Task:
+        """What raters are asked. `evaluator` makes the LLM's evaluator, if the LLM responds."""
+        table, problem = self.table, selector.state.problem
+        respond = self._replay if self.recorded is not None else _asking(evaluator())
+        baseline = problem.baseline if table.compare else None
+
+        def responses(trial: Trial) -> Responses:
+            text, scores, cost = respond(trial)
+            if baseline is None:
+                return Responses((text,), scores, cost)
+            rival = selector.prompts.trial(trial.id, baseline, trial.example)
+            other, _, more = respond(rival)
+            paid = None if cost is None or more is None else cost + more
+            return Responses((text, other), scores, paid)
+
+        return Task(
+            table.question,
+            table.metric,
+            self.options,
+            table.compare,
+            [example.input for example in dataset.examples],
+            responses,
+            self.gold,
+            table.gold_every,
+        )
+
+    def _replay(self, trial: Trial) -> tuple[str, dict[str, float], float | None]:
+        assert self.recorded is not None
+        assert trial.example is not None
+        text, scores = self.recorded[str(trial.prompt_id), trial.example]
+        return text, scores, None
+
+
+def read_labels(table: LabelTable, dataset: DataSet) -> Labels:
+    """The table `[label]`, with the files that it names.
+
+    Raises:
+        ConfigError: keys contradict each other, or a file cannot be used.
+    """
+    if table.compare == (table.scale is not None):
+        raise table.mistake(
+            "[label] needs either scale = { LABEL = SCORE, ... } or compare = true."
+        )
+    if not table.question.strip():
+        raise table.error("question", "must not be empty")
+    options: tuple[Option, ...] = _COMPARISON
+    if table.scale is not None:
+        options = tuple(Option(label, score) for label, score in table.scale.items())
+        if not 2 <= len(options) <= 9 or len({option.score for option in options}) < 2:
+            raise table.error(
+                "scale",
+                "must have 2 to 9 labels with different scores, a key of the keyboard for each",
+                table.scale,
+            )
+    recorded = None
+    if table.responses is not None:
+        with table.named():
+            recorded = _read_recorded(table, dataset)
+    gold: tuple[GoldRow, ...] = ()
+    if table.gold is not None:
+        with table.named():
+            gold = _read_gold(table, options)
+    return Labels(table, options, gold, recorded)
+
+
+def prompts_of(recorded: Mapping[tuple[str, int], Any]) -> dict[str, str]:
+    """The prompts of recorded responses. Their texts are not known, so their ids stand for them."""
+    return {prompt: prompt for prompt, _ in recorded}
+
+
+def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
+    """Check that every prompt has a recorded response to every example.
+
+    Raises:
+        ConfigError: a response is missing.
+    """
+    if labels.recorded is None:
+        return
+    cells = [(str(id_), j) for id_, _ in items(prompts) for j in range(len(dataset))]
+    missing = [cell for cell in cells if cell not in labels.recorded]
+    if missing:
+        prompt, example = missing[0]
+        raise labels.table.error(
+            "responses",
+            f"lacks {len(missing)} of {len(cells)} responses, the first that of the prompt {prompt!r} on the example "
+            f"{dataset.ids[example]!r}. Add rows, or remove prompts or examples",
+        )
+
+
+def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
+    """The recorded responses, with their scores."""
+    assert table.responses is not None
+    columns = ("prompt", "example", "response")
+    rows = Rows(table.beside(table.responses), columns)
+    others = [name for name in rows.names if name not in columns]
+    for name in table.proxies:
+        if name not in others:
+            raise table.error(
+                "proxies",
+                f"names the column {name!r}, which {table.responses} does not have{nearest(name, others)}",
+            )
+    positions = {id_: j for j, id_ in enumerate(dataset.ids)}
+    found: _Recorded = {}
+    for row in rows.rows:
+        where, values = rows.where(row), row.values
+        for name in ("prompt", "example"):
+            check_column(values, name, where, _ROLES)
+        example = positions.get(str(values["example"]))
+        if example is None:
+            continue  # [data] may be a part of what was recorded
+        cell = str(values["prompt"]), example
+        if cell in found:
+            raise table.mistake(
+                f"[label]: {where}: there are two responses of the prompt {cell[0]!r} on the example "
+                f"{values['example']!r}. Keep one."
+            )
+        text = values.get("response")
+        scores = {
+            name: number
+            for name in others
+            if (number := _number(values.get(name))) is not None
+        }
+        found[cell] = "" if text is None else str(text), scores
+    if not found:
+        row = rows.rows[0]
+        raise table.mistake(
+            f"[label]: {rows.where(row)}: no row is about an example of [data]. The column 'example' has "
+            f"{str(row.values.get('example'))!r}, and the ids of [data] are {some(dataset.ids)}. Name the column of "
+            "ids by id = '...' in [data]."
+        )
+    return found
+
+
+def _number(value: Any) -> float | None:
+    """The number in a column. None if it has none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _read_gold(table: LabelTable, options: Sequence[Option]) -> tuple[GoldRow, ...]:
+    """The gold rows."""
+    assert table.gold is not None
+    known = (
+        _SIDES
+        if table.compare
+        else {option.label: k for k, option in enumerate(options)}
+    )
+    columns = ("input", "response", *(["other"] if table.compare else []), "label")
+    rows = Rows(table.beside(table.gold), columns)
+    return tuple(_gold_row(table, rows, row, columns, known) for row in rows.rows)
+
+
+def _gold_row(
+    table: LabelTable,
+    rows: Rows,
+    row: Row,
+    columns: Sequence[str],
+    known: Mapping[str, int],
+) -> GoldRow:
+    where = rows.where(row)
+    for name in columns:
+        check_column(row.values, name, where)
+    label = str(row.values["label"])
+    if label not in known:
+        raise table.mistake(
+            f"[label]: {where}: the label {label!r} is none of {some(list(known))}."
+        )
+    texts = tuple(str(row.values[name]) for name in columns[1:-1])
+    return GoldRow(str(row.values["input"]), texts, known[label])
+
+
+def _asking(
+    evaluator: Any,
+) -> Callable[[Trial], tuple[str, dict[str, float], float | None]]:
+    """A function that gets the LLM's response to a trial, its scores and its cost."""
+
+    def respond(trial: Trial) -> tuple[str, dict[str, float], float | None]:
+        if callable(getattr(evaluator, "evaluate_batch", None)):
+            (found,) = evaluator.evaluate_batch([trial], [0])
+        else:
+            asked = asked_of(trial), trial.example
+            found = outside_of_loops(lambda: asyncio.run(evaluator(*asked)))
+        if isinstance(found, BaseException):
+            raise found
+        details = found.details
+        if "output" not in details:
+            raise EvaluatorError("the evaluator did not keep the LLM's response")
+        cost = found.get("cost") if found.paid is None else found.paid
+        return str(details["output"]), dict(found), cost
+
+    return respond

@@ -1,0 +1,493 @@
+"""Whether a judge is right: its scores against the goal's own scores, such as people's, in the cells that have both.
+
+A proxy of a goal, such as a judge, scores many cells, and people score some of them. Let
+p be people's score of a cell and j the judge's.
+
+- Bias: the mean of j - p, if both are on one scale. Cells on the same example are not
+  independent, so the error is that of a mean of clusters, one per example (Liang & Zeger
+  1986), with the degrees of freedom of the number of examples.
+- Corrected means: p is regressed on j, and the regression is applied to all cells that
+  the judge scored. A prompt keeps the residual mean of its own cells as far as the
+  variances of prompts and cells warrant it, and other prompts get the mean of such
+  prompts (best linear unbiased prediction). So the means need no common scale.
+- Drift: a step in the residuals of the regression, over the order in which the judge's
+  scores were recorded, with prompts and examples as random effects
+  (`asktell.posterior.drift`). The effects are estimated from products of residuals of
+  the same prompt, and of the same example.
+- Segments: the bias in a segment against the bias elsewhere, with the same errors, and an
+  error of 5% divided among the segments (Bonferroni).
+
+False alarms and coverage: `benchmarks.selection.judge_labels`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from asktell._util.terminal import safe
+from asktell.numerics.arrays import Floats, Ints
+from asktell.posterior.drift import Rows, is_beyond_chance, likeliest_step
+from asktell.state import State
+
+FEWEST = 20  # cells with both scores, before anything is stated
+_FEWEST_OF_SEGMENT = 8
+# The variances of the effects are estimated. With 2.5%, a judge that did not change counts
+# as changed in about 4 of 100 runs (`benchmarks.selection.judge_labels`).
+_STEP_ERROR, _SEGMENT_ERROR = 0.025, 0.05
+_CONFIDENCE = 0.95
+_MOST_GRADES = 11  # distinct scores of people, up to which agreement is a share
+# Scores of one judge on one response may differ: this part of the residual's variance
+_NOISE = 0.5
+# Least variance of an effect, as a part of the residual's
+_LEAST_EFFECT = 1e-3
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """A change of a judge: after which part of its scores, and its bias before and after."""
+
+    after: float
+    before_change: float
+    after_change: float
+
+
+@final
+@dataclass(frozen=True)
+class SegmentBias:
+    """A judge's bias in one segment.
+
+    Attributes:
+        segment: the segment.
+        bias: the judge's bias in it.
+        error: the standard error of the bias.
+        cells: number of cells with both scores.
+        differs: whether the bias differs from that elsewhere by more than chance.
+    """
+
+    segment: str
+    bias: float
+    error: float
+    cells: int
+    differs: bool
+
+
+@final
+@dataclass(frozen=True)
+class CorrectedPrompt:
+    """The mean of one prompt over all examples that the judge scored.
+
+    Attributes:
+        arm: the prompt.
+        judged: number of cells that the judge scored.
+        labeled: number of them that have the goal's own score, too.
+        judge_alone: the mean of the judge's scores.
+        mean: the corrected mean, in the unit of the goal's metric.
+        error: its standard error.
+    """
+
+    arm: int
+    judged: int
+    labeled: int
+    judge_alone: float
+    mean: float
+    error: float
+
+
+@final
+@dataclass(frozen=True)
+class Agreement:
+    """How far a proxy agrees with a metric of the goal.
+
+    Attributes:
+        proxy: the proxy, such as a judge.
+        metric: the metric.
+        judged: number of cells with a score of the proxy.
+        cells: number of cells with both scores. The following are None or empty if
+            these are too few.
+        correlation: the correlation of the two scores. None if one does not vary.
+        agreed: share of the cells in which the proxy's score is closest to the label
+            that was given, of all labels that occur. None if the scales differ, or if
+            there are too many labels.
+        bias: mean difference of the proxy's score and the metric's. None if the scales
+            differ.
+        interval: 95% interval of the bias.
+        corrected: the mean of the metric over all cells with a score of the proxy.
+        corrected_error: its standard error.
+        judge_alone: the mean of the proxy's scores.
+        is_checked: whether it was possible to look for a change.
+        change: the change of the proxy over time. None if there is no sign of one.
+        segments: the bias in each segment.
+        prompts: the corrected mean of each prompt with scores of the proxy.
+    """
+
+    proxy: str
+    metric: str
+    judged: int
+    cells: int
+    correlation: float | None = None
+    agreed: float | None = None
+    bias: float | None = None
+    interval: tuple[float, float] | None = None
+    corrected: float | None = None
+    corrected_error: float | None = None
+    judge_alone: float | None = None
+    is_checked: bool = False
+    change: Change | None = None
+    segments: tuple[SegmentBias, ...] = ()
+    prompts: tuple[CorrectedPrompt, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Scores of a proxy in the order of their recording, each with the mean score of people in its cell."""
+
+    arms: Int[Ints, " rows"]
+    examples: Int[Ints, " rows"]
+    judge: Float[Floats, " rows"]
+    people: Float[Floats, " rows"]  # NaN where people gave none
+
+    @property
+    def both(self) -> Bool[np.ndarray, " rows"]:
+        """Whether people scored the cell of a row."""
+        return ~np.isnan(self.people)
+
+    def of(self, rows: Bool[np.ndarray, " rows"]) -> "Pairs":
+        """Some of the rows."""
+        return Pairs(
+            self.arms[rows], self.examples[rows], self.judge[rows], self.people[rows]
+        )
+
+
+def agreements(state: State) -> tuple[Agreement, ...]:
+    """How far each proxy agrees with the goal's first objective, for proxies that have scores."""
+    goal, found = state.problem.goal, []
+    for k, proxy in enumerate(state.problem.proxies):
+        pairs = _pairs(state, k)
+        if len(pairs.judge):
+            metric = goal.objectives[0].metric
+            limits = goal.limits(metric)
+            segments = state.problem.labels
+            found.append(agreement(proxy, metric, pairs, limits, segments))
+    return tuple(found)
+
+
+def agreement(
+    proxy: str,
+    metric: str,
+    pairs: Pairs,
+    limits: tuple[float, float] | None,
+    segments: Sequence[str] | None,
+) -> Agreement:
+    """How far a proxy agrees with a metric.
+
+    Args:
+        proxy: the name of the proxy.
+        metric: the name of the metric.
+        pairs: the scores.
+        limits: the range of the metric, if it is known.
+        segments: the segment of each example, if there are some.
+    """
+    common = pairs.of(pairs.both)
+    cells = np.unique(np.stack((common.arms, common.examples)), axis=1)
+    n_cells = cells.shape[1] if cells.size else 0
+    n_judged = np.unique(np.stack((pairs.arms, pairs.examples)), axis=1).shape[1]
+    if n_cells < FEWEST or len(np.unique(common.examples)) < 3:
+        return Agreement(proxy, metric, n_judged, n_cells)
+    fit = _Fit(common)
+    is_same_scale = _is_same_scale(pairs, limits)
+    bias, interval, agreed = None, None, None
+    if is_same_scale:
+        difference = common.judge - common.people
+        bias, error = float(difference.mean()), _clustered(difference, common.examples)
+        reach = _t(len(np.unique(common.examples)) - 1) * error
+        interval = bias - reach, bias + reach
+        agreed = _share_agreed(common)
+    prompts = fit.by_prompt(pairs)
+    mean, mean_error = fit.overall(pairs, prompts)
+    return Agreement(
+        proxy,
+        metric,
+        n_judged,
+        n_cells,
+        fit.correlation,
+        agreed,
+        bias,
+        interval,
+        mean,
+        mean_error,
+        float(pairs.judge.mean()),
+        True,
+        fit.change(is_same_scale),
+        _segments(common, segments) if is_same_scale and segments else (),
+        prompts,
+    )
+
+
+def in_words(found: Agreement, state: State) -> str:
+    """The finding about one proxy of a state, in words."""
+    return sentence(found, found.metric in state.problem.goal.minimized)
+
+
+def sentence(found: Agreement, less_is_better: bool = False) -> str:
+    """The finding about one proxy, in words. `less_is_better`: whether the metric is minimized."""
+    proxy, metric = f'"{safe(found.proxy)}"', f'"{safe(found.metric)}"'
+    if not found.is_checked:
+        return (
+            f"{proxy} and {metric} have scores in {found.cells} common cells, too few to compare them. At least "
+            f"{FEWEST} are needed."
+        )
+    parts = []
+    if found.bias is not None and found.interval is not None:
+        low, high = found.interval
+        too = ("high", "low") if less_is_better else ("generous", "strict")
+        how = too[found.bias < 0]
+        span = f"95% interval of the bias {low:+.2g} to {high:+.2g}"
+        parts.append(
+            f"{proxy} is {abs(found.bias):.2g} too {how} by {metric} ({span})"
+            if not low <= 0 <= high
+            else f"{proxy} has no bias that exceeds chance against {metric} ({span})"
+        )
+    told = (
+        f"agrees on {found.agreed:.0%}"
+        if found.agreed is not None
+        else "does not vary together with it"
+        if found.correlation is None
+        else f"has a correlation of {found.correlation:.2f}"
+    )
+    own = "It" if parts else proxy
+    rest = "with it" if parts else f"with {metric}"
+    over = f"of {found.cells} common cells"
+    if found.agreed is not None:
+        parts.append(f"{own} {told} {over}")
+    elif found.correlation is not None:
+        parts.append(f"{own} {told} {rest} in {found.cells} common cells")
+    else:
+        parts.append(
+            f"In {found.cells} common cells, {proxy} or {metric} does not vary"
+        )
+    if found.corrected is not None and found.corrected_error is not None:
+        parts.append(
+            f"Corrected by {metric}, the mean of all {found.judged} cells with {proxy} is {found.corrected:.2g} ± "
+            f"{found.corrected_error:.1g} ({proxy} alone has {found.judge_alone:.2g})"
+        )
+    parts += _of_time_and_segments(found, proxy)
+    return ". ".join(parts) + "."
+
+
+def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
+    """Sentences about a change of the judge, and about segments that it treats differently."""
+    parts = []
+    if found.change is not None:
+        change = found.change
+        parts.append(
+            f"{proxy} changed after about {change.after:.0%} of its scores, from {change.before_change:+.2g} to "
+            f"{change.after_change:+.2g}, as if the judge, its model or its rubric was replaced"
+        )
+    different = [each for each in found.segments if each.differs]
+    if different:
+        listed = ", ".join(f'"{safe(e.segment)}" {e.bias:+.2g}' for e in different[:3])
+        parts.append(f"Its bias differs in some segments: {listed}")
+    return parts
+
+
+def _pairs(state: State, proxy: int) -> Pairs:
+    """The scores of one proxy, with those of the goal's first objective."""
+    problem, history, proxies = state.problem, state.history, state.proxies
+    n = problem.n_examples or 0
+    column = list(problem.goal.columns).index(problem.goal.objectives[0].metric)
+    examples = history.examples()
+    has = examples >= 0
+    cells = history.arms()[has] * n + examples[has]
+    rows = proxies.proxies() == proxy
+    arms, on = proxies.arms()[rows], proxies.examples()[rows]
+    size = int(max(cells.max(initial=-1), (arms * n + on).max(initial=-1))) + 1
+    sums = np.bincount(cells, history.scores()[has, column], size)
+    counts = np.bincount(cells, minlength=size)
+    with np.errstate(invalid="ignore"):
+        people = (sums / counts)[arms * n + on]
+    return Pairs(arms, on, proxies.scores()[rows], people)
+
+
+def _is_same_scale(pairs: Pairs, limits: tuple[float, float] | None) -> bool:
+    """Whether the judge's scores lie in the range of people's."""
+    people = pairs.people[pairs.both]
+    low, high = limits or (float(people.min()), float(people.max()))
+    return bool(low <= pairs.judge.min() and pairs.judge.max() <= high)
+
+
+def _share_agreed(common: Pairs) -> float | None:
+    """The share of rows in which the judge's score is closest to the label that people gave."""
+    labels = np.unique(common.people)
+    if not 2 <= len(labels) <= _MOST_GRADES:
+        return None
+    closest = labels[np.abs(common.judge[:, None] - labels).argmin(axis=1)]
+    return float((closest == common.people).mean())
+
+
+def _clustered(values: Float[Floats, " rows"], clusters: Int[Ints, " rows"]) -> float:
+    """The standard error of the mean of values, of which those of one cluster may depend on each other."""
+    number = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    sums = np.bincount(number, values - values.mean())
+    m = len(sums)
+    return float(np.sqrt(m / (m - 1) * (sums @ sums)) / len(values))
+
+
+def _t(freedom: int, error: float = 1 - _CONFIDENCE) -> float:
+    """The quantile of Student's distribution that leaves `error` outside of plus and minus it."""
+    from scipy.special import stdtrit  # here, to keep the import of asktell light
+
+    return float(stdtrit(max(1, freedom), 1 - error / 2))
+
+
+def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]:
+    """The bias in each segment with enough cells."""
+    labels = np.array(segments, dtype=object)[common.examples]
+    difference = common.judge - common.people
+    names = sorted(set(labels.tolist()))
+    enough = [name for name in names if (labels == name).sum() >= _FEWEST_OF_SEGMENT]
+    found = []
+    for name in enough:
+        inside = labels == name
+        examples = [np.unique(common.examples[part]) for part in (inside, ~inside)]
+        if min(map(len, examples)) < 3:
+            continue
+        errors = [
+            _clustered(difference[part], common.examples[part])
+            for part in (inside, ~inside)
+        ]
+        bias = float(difference[inside].mean())
+        gap = bias - float(difference[~inside].mean())
+        freedom = min(map(len, examples)) - 1
+        bound = _t(freedom, _SEGMENT_ERROR / len(enough)) * math.hypot(*errors)
+        found.append(
+            SegmentBias(
+                name, bias, errors[0], int(inside.sum()), bool(abs(gap) > bound)
+            )
+        )
+    return tuple(found)
+
+
+class _Fit:
+    """The regression of people's scores on the judge's in the common cells."""
+
+    def __init__(self, common: Pairs) -> None:
+        self._common = common
+        judge, people = common.judge, common.people
+        off = judge - judge.mean()
+        varies = float(off @ off) > 0 and float(np.ptp(people)) > 0
+        self.correlation = float(np.corrcoef(judge, people)[0, 1]) if varies else None
+        self._slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
+        self._start = float(people.mean()) - self._slope * float(judge.mean())
+        self._rest = people - self._predicted(judge)
+        self._prompt, self._example, self._residual = _effects(common, self._rest)
+        # The variance of a residual within a prompt
+        self._within = max(self._example + self._residual, np.finfo(float).tiny)
+
+    def _predicted(self, judge: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
+        return self._start + self._slope * judge
+
+    def by_prompt(self, pairs: Pairs) -> tuple[CorrectedPrompt, ...]:
+        """The corrected mean of each prompt."""
+        arms = np.unique(pairs.arms)
+        level, level_error, counts, rests = self._level(arms)
+        # The share of its own residual mean that a prompt keeps
+        keep = self._prompt / (self._prompt + self._within / np.maximum(counts, 1))
+        keep = np.where(counts > 0, keep, 0.0)
+        found = []
+        for k, arm in enumerate(arms.tolist()):
+            own = pairs.arms == arm
+            predicted = self._predicted(pairs.judge[own])
+            spread = float(predicted.var(ddof=1)) if len(predicted) > 1 else 0.0
+            variance = (
+                spread / len(predicted)
+                + self._prompt * (1 - keep[k])
+                + ((1 - keep[k]) * level_error) ** 2
+            )
+            rest = level + keep[k] * (rests[k] - level)
+            found.append(
+                CorrectedPrompt(
+                    arm,
+                    int(own.sum()),
+                    int(counts[k]),
+                    float(pairs.judge[own].mean()),
+                    float(predicted.mean() + rest),
+                    float(np.sqrt(variance)),
+                )
+            )
+        return tuple(found)
+
+    def overall(
+        self, pairs: Pairs, prompts: Sequence[CorrectedPrompt]
+    ) -> tuple[float, float]:
+        """The mean over all rows that the judge scored, and its standard error."""
+        share = np.array([each.judged for each in prompts]) / len(pairs.judge)
+        arms = np.array([each.arm for each in prompts])
+        _, level_error, counts, _ = self._level(arms)
+        left = self._prompt / (1 + self._prompt * counts / self._within)
+        error = math.hypot(
+            level_error,
+            _clustered(self._predicted(pairs.judge), pairs.examples),
+            math.sqrt(float(share**2 @ left)),
+        )
+        return float(share @ np.array([each.mean for each in prompts])), error
+
+    def _level(self, arms: Int[Ints, " arms"]) -> tuple[float, float, Floats, Floats]:
+        """The mean residual of a prompt like these, its error, and each prompt's number of residuals and their mean.
+
+        Prompts with many labels count little more than others, because a selection labels
+        good prompts more often.
+        """
+        common = self._common
+        place = np.searchsorted(arms, common.arms)
+        counts = np.bincount(place, minlength=len(arms)).astype(np.float64)
+        sums = np.bincount(place, self._rest, len(arms))
+        rests = sums / np.maximum(counts, 1)
+        weights = counts / (counts * self._prompt + self._within)
+        level = float(weights @ rests / weights.sum())
+        of_cells = _clustered(self._rest, common.examples)
+        return level, max(of_cells, float(weights.sum()) ** -0.5), counts, rests
+
+    def change(self, is_same_scale: bool) -> Change | None:
+        """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
+        common, rest = self._common, self._rest
+        if self._residual <= 0.0 or not float(rest.std()):
+            return None
+        step = likeliest_step(
+            Rows.of(common.arms, common.examples),
+            rest,
+            self._prompt,
+            self._example,
+            self._residual,
+            _NOISE,
+        )
+        if not is_beyond_chance([step], _STEP_ERROR):
+            return None
+        shown = common.judge - common.people if is_same_scale else -rest
+        late = np.arange(len(rest)) >= np.ceil(step.after * len(rest))
+        return Change(step.after, float(shown[~late].mean()), float(shown[late].mean()))
+
+
+def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float, float]:
+    """The variances of prompts, examples and what remains, by the mean product of two residuals that share one."""
+    off = rest - rest.mean()
+    total = float(off @ off) / max(1, len(off) - 1)
+    found = []
+    for members in (common.arms, common.examples):
+        number = np.unique(members, return_inverse=True)[1].reshape(-1)
+        sums, counts = np.bincount(number, off), np.bincount(number)
+        pairs = float((counts * (counts - 1)).sum())
+        products = float((sums**2).sum() - off @ off)
+        k = len(counts)
+        # The mean was subtracted, with which part of the effects went
+        lost = k / (k - 1) if k > 1 else 0.0
+        found.append(max(0.0, lost * products / pairs) if pairs else 0.0)
+    scale = min(1.0, 0.95 * total / sum(found)) if sum(found) else 1.0
+    prompt, example = (scale * each for each in found)
+    residual = max(total - prompt - example, 0.0)
+    least = _LEAST_EFFECT * residual
+    return max(prompt, least), max(example, least), residual

@@ -1,0 +1,134 @@
+"""Runs whose responses people label."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asktell_adapters.config import Config, load_config
+from tests.reports.conftest import browser
+
+__all__ = ["browser"]
+
+_MAIN = """
+import signal, sys
+from asktell_adapters.cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main(sys.argv[1:]))
+"""
+PROMPTS = ("secret-short", "secret-long", "secret-kind")
+N = 40
+SCALE = 'scale = { "No" = 0, "Partly" = 0.5, "Yes" = 1 }'
+
+
+class LabelProject:
+    """A folder with recorded responses and a configuration."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "run.toml"
+        self.rows = [
+            {
+                "prompt": prompt,
+                "example": f"secret-x{j}",
+                "response": f"response {k * N + j}",
+                "judge": (k + j) % 3 / 2,
+            }
+            for k, prompt in enumerate(PROMPTS)
+            for j in range(N)
+        ]
+        self.inputs = [f"input {j}" for j in range(N)]
+        self.gold = [
+            {"input": "gold 0", "response": "golden 0", "label": "Yes"},
+            {"input": "gold 1", "response": "golden 1", "label": "No"},
+        ]
+
+    def write(
+        self,
+        label: str = SCALE,
+        top: str = "",
+        budget: int = 12,
+        goal: str = 'maximize = "human"\nranges = { human = [0, 1] }',
+        more: str = "",
+    ) -> Path:
+        """Write everything. `label`: keys of `[label]`; `top`: keys at the top; `more`: tables."""
+        examples = [
+            {"id": f"secret-x{j}", "input": text} for j, text in enumerate(self.inputs)
+        ]
+        for name, rows in (
+            ("data", examples),
+            ("responses", self.rows),
+            ("gold", self.gold),
+        ):
+            text = "\n".join(map(json.dumps, rows))
+            (self.folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        self.config.write_text(
+            f'budget = {budget}\n{top}\n[data]\nfile = "data.jsonl"\nreference = false\n'
+            f'[label]\nquestion = "Is it right?"\n{label}\n[goal]\n{goal}\n{more}',
+            encoding="utf-8",
+        )
+        return self.config
+
+    def load(
+        self, label: str = f'{SCALE}\nresponses = "responses.jsonl"', **given: Any
+    ) -> Config:
+        """The configuration, read."""
+        return load_config(self.write(label, **given))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> LabelProject:
+    return LabelProject(tmp_path)
+
+
+class LabelServer:
+    """`asktell label` in a process of its own."""
+
+    def __init__(self, config: Path, *more: str, **environment: str) -> None:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ASKTELL_")}
+        words = ["label", str(config), "--no-browser", *more]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**clean, **environment},
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.line)
+        if found is None:
+            raise AssertionError(self.line + self.process.communicate()[1])
+        self.url = found[0]
+        self.port = int(self.url.split(":")[2].split("/")[0])
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self) -> tuple[int, str]:
+        """End the process in order, and return its exit code and its output."""
+        self.process.terminate()
+        out, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, out + errors
+
+
+@pytest.fixture
+def serve_labels() -> Iterator[Callable[..., LabelServer]]:
+    made: list[LabelServer] = []
+
+    def start(config: Path, *more: str, **environment: str) -> LabelServer:
+        made.append(LabelServer(config, *more, **environment))
+        return made[-1]
+
+    yield start
+    for server in made:
+        if server.process.poll() is None:
+            server.kill()

@@ -1,0 +1,443 @@
+"""What raters see, what is told, and what a restart keeps."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from asktell import ConfigError, InvalidArgumentError, InvalidStateError, Study
+from asktell_adapters.cli.label import new_selector
+from asktell_adapters.cli.main import main
+from asktell_adapters.config import Config
+from asktell_adapters.server.labeling import Labeling
+from tests.adapters.labels.conftest import PROMPTS, SCALE, LabelProject, N
+from tests.times import wait_for
+
+RECORDED = f'{SCALE}\nresponses = "responses.jsonl"'
+
+
+class Raters:
+    """A study and its raters, which can be opened again as after a kill."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        selector = new_selector(config)
+        Study.create(folder / "study.db", "s", selector, exist_ok=True).close()
+        self.made: list[Labeling] = []
+
+    def open(self, **options: Any) -> Labeling:
+        labels = self.config.labels
+        assert labels is not None
+        task = labels.task(
+            self.config.selector, self.config.dataset, self.config.evaluator
+        )
+        study = Study.open(self.folder / "study.db", "s")
+        labeling = Labeling(study, task, self.folder / "labels.jsonl", **options)
+        self.made.append(labeling)
+        return labeling
+
+    def after_a_kill(self) -> "Raters":
+        """The files as they are on the disk now, in another folder."""
+        folder = self.folder.with_name(f"{self.folder.name}-again")
+        shutil.copytree(self.folder, folder)
+        again = Raters.__new__(Raters)
+        again.config, again.folder, again.made = self.config, folder, self.made
+        return again
+
+    def told(self) -> list[Any]:
+        with Study.open(self.folder / "study.db", "s") as study:
+            return list(study.evaluations())
+
+
+@pytest.fixture
+def raters(project: LabelProject, tmp_path: Path) -> Iterator[Callable[..., Raters]]:
+    made = []
+
+    def make(label: str = RECORDED, **given: Any) -> Raters:
+        folder = tmp_path / "study"
+        folder.mkdir()
+        made.append(Raters(project.load(label, **given), folder))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for labeling in each.made:
+            labeling.close()
+
+
+def give_all(labeling: Labeling, name: str, choice: int = 2, most: int = 100) -> int:
+    """Label until nothing is left; the number of labels."""
+    screen = labeling.next(name)
+    n = 0
+    while n < most and screen["state"] == "item":
+        screen = labeling.label(name, screen["item"], choice, 1.0)
+        n += 1
+    return n
+
+
+def test_labels_become_scores(raters: Callable[..., Raters]) -> None:
+    made = raters()
+    labeling = made.open()
+    screen = labeling.next("ann")
+    seen = []
+    for k in range(12):
+        assert screen["state"] == "item", screen
+        assert screen["given"] == k
+        assert screen["left"] == 12 - k
+        seen.append((screen["input"], screen["responses"][0], k % 3))
+        screen = labeling.label("ann", screen["item"], k % 3, 2.5)
+    assert screen["state"] != "item"
+    labeling.close()
+    told = made.told()
+    assert len(told) == 12
+    shown = {
+        (f"input {e.example}", e.details["output"], int(2 * e.scores["human"]))
+        for e in told
+    }
+    assert shown == set(seen)
+    assert {e.details["rater"] for e in told} == {"ann"}
+    assert {e.details["seconds"] for e in told} == {2.5}
+    assert {e.details["label"] for e in told} == {"No", "Partly", "Yes"}
+
+
+def test_nothing_that_a_rater_gets_names_a_prompt(
+    raters: Callable[..., Raters],
+) -> None:
+    labeling = raters(f'{RECORDED}\ngold = "gold.jsonl"\ngold_every = 4').open()
+    screens = [labeling.next("ann")]
+    while screens[-1]["state"] == "item":
+        screens.append(labeling.label("ann", screens[-1]["item"], 0, 1.0))
+    assert len(screens) > 12
+    assert "secret" not in json.dumps(screens)
+    # Ids are digests: they do not tell which trial, prompt or gold row it is
+    for screen in screens[:-1]:
+        assert set(screen) == {
+            "state", "given", "left", "skipped", "undo", "said", "item", "input", "responses"
+        }  # fmt: skip
+        assert len(screen["item"]) == 24
+
+
+def test_the_last_label_can_be_undone_and_only_it(
+    raters: Callable[..., Raters],
+) -> None:
+    made = raters()
+    labeling = made.open()
+    first = labeling.next("ann")
+    second = labeling.label("ann", first["item"], 2, 1.0)
+    again = labeling.undo("ann")
+    assert again["item"] == first["item"]
+    assert not again["undo"]
+    assert "no label" in labeling.undo("ann")["said"]
+    after = labeling.label("ann", again["item"], 0, 1.0)
+    assert after["item"] == second["item"]
+    labeling.close()
+    (told,) = made.told()
+    assert told.scores == {"human": 0.0}
+
+
+def test_a_label_that_is_held_is_told_after_a_while(
+    raters: Callable[..., Raters],
+) -> None:
+    made = raters()
+    labeling = made.open(hold=0.3)
+    screen = labeling.label("ann", labeling.next("ann")["item"], 2, 1.0)
+    assert screen["undo"]
+    assert made.told() == []
+    wait_for(lambda: len(made.told()) == 1, 20)
+    assert not labeling.next("ann")["undo"]
+
+
+def test_what_is_skipped_goes_to_somebody_else(raters: Callable[..., Raters]) -> None:
+    made = raters(budget=3)
+    labeling = made.open(hold_at_end=0.2)
+    skipped = labeling.next("ann")
+    labeling.skip("ann", skipped["item"])
+    assert give_all(labeling, "ann") == 2
+    wait_for(lambda: labeling.next("ann")["state"] == "skipped", 20)
+    screen = labeling.next("bob")
+    assert screen["responses"] == skipped["responses"]
+    assert screen["item"] != skipped["item"]
+    labeling.label("bob", screen["item"], 1, 1.0)
+    wait_for(lambda: labeling.next("ann")["state"] == "done", 20)
+    assert {e.details["rater"] for e in made.told()} == {"ann", "bob"}
+
+
+def test_skipped_items_can_be_seen_again(raters: Callable[..., Raters]) -> None:
+    labeling = raters(budget=3).open()
+    skipped = labeling.next("ann")
+    labeling.skip("ann", skipped["item"])
+    give_all(labeling, "ann")
+    wait_for(lambda: labeling.next("ann")["state"] == "skipped", 20)
+    labeling.again("ann")
+    wait_for(lambda: labeling.next("ann").get("item") == skipped["item"], 20)
+
+
+def test_two_raters_never_get_the_same_item(raters: Callable[..., Raters]) -> None:
+    made = raters(budget=40)
+    labeling = made.open(hold_at_end=0.1)
+    seen: dict[str, list[str]] = {"ann": [], "bob": [], "cy": []}
+
+    def rate(name: str) -> None:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            screen = labeling.next(name)
+            if screen["state"] == "done":
+                return
+            if screen["state"] == "item":
+                seen[name].append(screen["responses"][0])
+                labeling.label(name, screen["item"], len(seen[name]) % 3, 1.0)
+
+    threads = [Thread(target=rate, args=(name,)) for name in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [text for texts in seen.values() for text in texts]
+    assert len(everything) == len(set(everything)) == 40
+    assert len(made.told()) == 40
+    assert all(seen.values())
+
+
+def test_a_label_that_is_sent_twice_counts_once(raters: Callable[..., Raters]) -> None:
+    made = raters()
+    labeling = made.open()
+    item = labeling.next("ann")["item"]
+    first = labeling.label("ann", item, 2, 1.0)
+    assert labeling.label("ann", item, 2, 1.0) == first
+    labeling.label("ann", first["item"], 2, 1.0)
+    late = labeling.label("ann", item, 0, 1.0)
+    assert "no longer yours" in late["said"]
+    labeling.close()
+    assert [e.scores for e in made.told()] == [{"human": 1.0}] * 2
+
+
+def test_a_kill_loses_nothing_and_hands_nothing_out_twice(
+    raters: Callable[..., Raters],
+) -> None:
+    made = raters()
+    labeling = made.open()
+    given = {}
+    for name in ("ann", "bob"):
+        screen = labeling.next(name)
+        for choice in (0, 1, 2):
+            given[screen["responses"][0]] = choice / 2
+            screen = labeling.label(name, screen["item"], choice, 1.0)
+    open_ = labeling.next("ann")
+    again = made.after_a_kill()
+    # The last line of the journal was half written.
+    with (again.folder / "labels.jsonl").open("ab") as file:
+        file.write(b'{"at":12,"do":"lab')
+    after = again.open()
+    screen = after.next("ann")
+    assert screen["given"] == 3
+    assert screen["undo"]
+    assert screen["responses"][0] not in given
+    # A page that was open during the restart sends its item.
+    screen = after.label("ann", open_["item"], 2, 1.0)
+    given[open_["responses"][0]] = 1.0
+    assert screen["given"] == 4
+    assert screen["responses"][0] not in given
+    after.close()
+    told = {e.details["output"]: e.scores["human"] for e in again.told()}
+    assert told == given
+    assert len(again.told()) == 7
+
+
+def test_a_kill_keeps_what_was_undone_and_skipped(
+    raters: Callable[..., Raters],
+) -> None:
+    made = raters(f'{RECORDED}\ngold = "gold.jsonl"\ngold_every = 2')
+    labeling = made.open()
+    give_all(labeling, "ann", most=5)
+    labeling.undo("ann")
+    labeling.skip("ann", labeling.next("ann")["item"])
+    before = labeling.ratings()
+    again = made.after_a_kill()
+    after = again.open()
+    assert after.ratings() == before
+    assert (before[0].labels + before[0].gold, before[0].skipped) == (4, 1)
+
+
+def test_gold_rows_measure_the_rater_and_are_not_told(
+    raters: Callable[..., Raters],
+) -> None:
+    made = raters(f'{RECORDED}\ngold = "gold.jsonl"\ngold_every = 3')
+    labeling = made.open()
+    screen = labeling.next("ann")
+    places = []
+    for k in range(14):
+        if screen["input"].startswith("gold"):
+            places.append(k)
+        screen = labeling.label("ann", screen["item"], 2, 1.0)
+    assert [place // 3 for place in places] == [0, 1]
+    labeling.close()
+    assert not any("golden" in e.details["output"] for e in made.told())
+    (rating,) = labeling.ratings()
+    # One gold row is "Yes", the other "No", and ann said "Yes" to both.
+    assert (rating.gold, rating.agreed, rating.shift) == (2, 1, 0.5)
+    assert rating.labels == 12
+
+
+def test_a_comparison_is_with_the_baseline_on_a_random_side(
+    raters: Callable[..., Raters],
+) -> None:
+    label = 'compare = true\nresponses = "responses.jsonl"'
+    made = raters(label, top='baseline = "secret-short"', budget=30)
+    labeling = made.open()
+    screen = labeling.next("ann")
+    sides = set()
+    while screen["state"] == "item":
+        numbers = [int(text.split()[1]) for text in screen["responses"]]
+        base = next(k for k, number in enumerate(numbers) if number < N)
+        assert numbers[0] % N == numbers[1] % N
+        sides.add(base)
+        # secret-long wins, secret-kind loses
+        is_long = numbers[1 - base] < 2 * N
+        choice = 1 - base if is_long else base
+        screen = labeling.label("ann", screen["item"], choice, 1.0)
+    assert sides == {0, 1}
+    labeling.close()
+    told = made.told()
+    assert len(told) == 30
+    # The baseline ties with itself, which needs nobody.
+    assert {(e.prompt, e.scores["human"]) for e in told} == {
+        ("secret-long", 1.0),
+        ("secret-kind", 0.0),
+    }
+    with Study.open(made.folder / "study.db", "s") as study:
+        assert study.result().best.id == "secret-long"
+
+
+def test_equal_responses_are_ties_that_nobody_sees(
+    project: LabelProject, raters: Callable[..., Raters]
+) -> None:
+    for row in project.rows:
+        row["response"] = f"same {row['example'].removeprefix('secret-')}"
+    label = 'compare = true\nresponses = "responses.jsonl"'
+    made = raters(label, top='baseline = "secret-short"', budget=5)
+    labeling = made.open()
+    assert labeling.next("ann")["state"] == "done"
+    assert len(made.told()) == 5
+    assert {e.scores["human"] for e in made.told()} == {0.5}
+
+
+def test_proxies_are_told_before_anybody_labels(raters: Callable[..., Raters]) -> None:
+    made = raters(f'{RECORDED}\nproxies = ["judge"]')
+    made.open()
+    with Study.open(made.folder / "study.db", "s") as study:
+        assert study.proxies == ("judge",)
+        assert len(study.selector.state.proxies) == len(PROMPTS) * N
+
+
+def test_a_pause_shows(raters: Callable[..., Raters]) -> None:
+    made = raters()
+    with Study.open(made.folder / "study.db", "s") as study:
+        study.pause()
+    assert made.open().next("ann")["state"] == "paused"
+
+
+def test_responses_that_cannot_be_had_fail(
+    raters: Callable[..., Raters], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = raters()
+    assert made.config.labels is not None
+
+    def broken(*_: object) -> None:
+        raise OSError("no such model")
+
+    monkeypatch.setattr(type(made.config.labels), "_replay", broken)
+    labeling = made.open()
+    assert labeling.next("ann")["state"] == "failed"
+    assert 10 <= len(made.told()) <= 14
+    assert made.told()[0].error == "OSError: no such model"
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n", "x" * 61, "a\0b"])
+def test_names_of_raters(raters: Callable[..., Raters], name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="1 to 60 printable characters"):
+        raters().open().next(name)
+
+
+def test_a_label_that_is_none(raters: Callable[..., Raters]) -> None:
+    labeling = raters().open()
+    item = labeling.next("ann")["item"]
+    with pytest.raises(InvalidArgumentError, match="choice must be from 0 to 2, got 3"):
+        labeling.label("ann", item, 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]\n", "line 1: this is not a JSON object"),
+        (
+            '{"format":"x","version":1,"key":"00"}\n',
+            "no journal of labels of version 1",
+        ),
+    ],
+)
+def test_a_journal_that_is_none(
+    raters: Callable[..., Raters], text: str, message: str
+) -> None:
+    made = raters()
+    (made.folder / "labels.jsonl").write_text(text)
+    with pytest.raises(InvalidStateError, match=message):
+        made.open()
+
+
+# The configuration
+
+
+@pytest.mark.parametrize(
+    ("label", "given", "message"),
+    [
+        ('responses = "responses.jsonl"', {}, "needs either scale = .* or compare = true"),
+        (f"{RECORDED}\ncompare = true", {}, "needs either scale = .* or compare = true"),
+        ('scale = { "Yes" = 1 }\nresponses = "responses.jsonl"', {}, "2 to 9 labels with different scores"),
+        (RECORDED + '\nproxies = ["juge"]', {}, "'juge', which responses.jsonl does not have .did you mean 'judge'"),
+        (RECORDED, {"goal": 'maximize = "judge"'}, "names a metric that .goal. does not have.*got 'human'"),
+        (RECORDED, {"goal": 'maximize = "humn"'}, "'humn', which is not computed .*label. and its responses have"),
+        (SCALE, {}, "needs a table .cache."),
+        ('compare = true\nresponses = "responses.jsonl"', {}, "needs the top's `baseline`"),
+        (RECORDED, {"more": "[model]\ntype = 'openai'\nmodel = 'm'"},  "'model' at the top cannot be combined"),
+        (RECORDED + '\ngold = "data.jsonl"', {}, "data.jsonl, line 1: The row has no column 'response'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_file(
+    project: LabelProject, label: str, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        project.load(label, **given)
+
+
+def test_missing_and_repeated_responses(project: LabelProject) -> None:
+    last = project.rows.pop()
+    with pytest.raises(
+        ConfigError,
+        match=r"lacks 1 of 120 responses, the first that of .*'secret-kind'",
+    ):
+        project.load()
+    project.rows += [last, last]
+    with pytest.raises(ConfigError, match="line 121: there are two responses"):
+        project.load()
+    project.rows = [{**row, "example": "?"} for row in project.rows]
+    with pytest.raises(ConfigError, match="no row is about an example"):
+        project.load()
+
+
+def test_a_gold_label_that_is_none(project: LabelProject) -> None:
+    project.gold[1]["label"] = "yes"
+    with pytest.raises(ConfigError, match="line 2: the label 'yes' is none of"):
+        project.load(f'{RECORDED}\ngold = "gold.jsonl"')
+
+
+def test_other_commands_say_who_gives_the_scores(
+    project: LabelProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.load()
+    assert main(["run", str(project.config)]) == 2
+    assert "Run: asktell label" in capsys.readouterr().err
