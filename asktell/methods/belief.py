@@ -257,9 +257,7 @@ def _belief(
         weight[alive] = p_member * (1.0 - p_member)
     # Cells without a failure. All metrics have a score in each of them.
     scored = model.cells.of_column(0)
-    informative = _informative(
-        problem, scored, history.scores(), drawn.fits, model.proxies
-    )
+    informative = _informative(problem, scored, history.scores(), drawn.fits)
     return Belief(
         weight=weight,
         expected=expected,
@@ -337,20 +335,14 @@ def _informative(
     cells: Cells,
     scores: Float[Floats, "rows metrics"],
     fits: list[Posterior],
-    proxies: ProxyParts | None,
 ) -> design.Informative | None:
     """How informative a score is on each example, from earlier studies as far as they fit, and from the scores here.
-
-    Proxies predict which examples all prompts get right, or wrong.
 
     None if nothing is known: no examples, or no binary metric and no example profile.
     """
     if problem.n_examples is None:
         return None
-    # With proxies, examples without scores differ as well.
-    seen = np.arange(problem.n_examples)
-    if proxies is None:
-        seen = distinct(cells.examples[cells.examples >= 0])
+    seen = distinct(cells.examples[cells.examples >= 0])
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
     # By metric: how informative the examples with scores are, in units of an example
     # without scores.
@@ -358,12 +350,8 @@ def _informative(
     for j, fit in enumerate(fits):
         if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
-            of_metric = cells.scores[:, j]
-            expected = (
-                None if proxies is None else proxies.expected(cells.examples, of_metric)
-            )
             by_metric[j] = design.information(
-                places, of_metric, correlation, len(seen), expected
+                places, cells.scores[:, j], correlation, len(seen)
             )
     if problem.tells is None:
         return (

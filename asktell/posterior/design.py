@@ -134,7 +134,6 @@ def information(
     scores: Float[Floats, " cells"],
     correlation: float,
     n_examples: int,
-    expected: Float[Floats, " examples"] | None = None,
 ) -> Float[Floats, " examples"]:
     """The information in another score on each example, in units of a score on an unseen example.
 
@@ -148,18 +147,15 @@ def information(
         scores: (n,) their scores, 0 or 1.
         correlation: The correlation of two prompts' scores on one example.
         n_examples: N.
-        expected: (N,) the share that proxies predict for each example. None: the mean
-            of the scores for all.
     """
     least, most = _CORRELATIONS
     real = examples >= 0
     right = np.bincount(examples[real], scores[real], n_examples)
     wrong = np.bincount(examples[real], minlength=n_examples) - right
     size, mean = 1.0 / min(most, max(least, correlation)) - 1.0, float(scores.mean())
-    unseen = size * mean * (1.0 - mean) / (size + 1.0)
-    share = mean if expected is None else np.clip(expected, least, most)
-    a, b = size * share, size * (1.0 - share)
+    a, b = size * mean, size * (1.0 - mean)
     total = size + right + wrong
+    unseen = a * b / (size * (size + 1.0))
     return np.asarray((a + right) * (b + wrong) / (total * (total + 1.0)) / unseen)
 
 

@@ -44,9 +44,6 @@ from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
 # Variances of prompt, example and residual of a proxy that lacks cells, in units of the
 # variance of its scores. They decide how far an effect of few cells is shrunk.
 _SHARES_OF_A_PROXY = (0.2, 0.3, 0.5)
-# Weight of slopes of 0 in the prediction of an example's mean score, in scores. A
-# judgement.
-_RIDGE = 10.0
 # A part of a proxy that varies by less than this share of its scores' deviation is
 # rounding.
 _ROUNDING = 1e-9
@@ -84,20 +81,6 @@ class ProxyParts(NamedTuple):
             np.concatenate((other.columns, own), axis=1) / np.sqrt(2.0),
             np.concatenate((blocks, of_own)),
         )
-
-    def expected(
-        self, examples: Int[Ints, " cells"], scores: Float[Floats, " cells"]
-    ) -> Float[Floats, " examples"]:
-        """The mean score on each example (N,), as the example effects of the proxies predict it.
-
-        This is a ridge regression of the scores on the example effects of their cells.
-        """
-        own = examples >= 0
-        x, y = self.examples[examples[own]], scores[own]
-        level = float(scores.mean())
-        inner = x.T @ x + _RIDGE * np.eye(x.shape[1])
-        slopes = np.linalg.solve(inner, x.T @ (y - level))
-        return np.asarray(level + self.examples @ slopes)
 
     def covariates(
         self,

@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float, Int
 
 from asktell._util.terminal import safe
 from asktell.numerics.arrays import Floats, Ints
-from asktell.posterior.drift import Rows, is_beyond_chance, likeliest_step
+from asktell.posterior.drift import NumberedRows, is_beyond_chance, likeliest_step
 from asktell.state import State
 
 FEWEST = 20  # cells with both scores, before anything is stated
@@ -458,7 +458,7 @@ class _Fit:
         if self._residual <= 0.0 or not float(rest.std()):
             return None
         step = likeliest_step(
-            Rows.of(common.arms, common.examples),
+            NumberedRows.of(common.arms, common.examples),
             rest,
             self._prompt,
             self._example,

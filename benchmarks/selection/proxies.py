@@ -148,7 +148,7 @@ def main() -> None:
         "covered without",
         "covered with",
     ]
-    rows = []
+    print(table(header, []), flush=True)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     with Pool(args.jobs) as pool:
         for name, about in cases(args.tables):
@@ -160,17 +160,15 @@ def main() -> None:
                 gain = found[:, 1] - found[:, 0]
                 error = gain.std(ddof=1) / np.sqrt(len(gain))
                 means = np.nanmean(found, axis=0)
-                rows.append(
-                    [
-                        name,
-                        f"{b:g}",
-                        *(f"{x:.2f}" for x in means[:2]),
-                        f"{gain.mean():+.3f} ± {error:.3f}",
-                        # On tables, the mean over new inputs is not known
-                        *(f"{x:.3f}" if len(about) == 1 else "" for x in means[2:]),
-                    ]
-                )
-    print(table(header, rows))
+                row = [
+                    name,
+                    f"{b:g}",
+                    *(f"{x:.2f}" for x in means[:2]),
+                    f"{gain.mean():+.3f} ± {error:.3f}",
+                    # On tables, the mean over new inputs is not known
+                    *(f"{x:.3f}" if len(about) == 1 else "" for x in means[2:]),
+                ]
+                print("| " + " | ".join(row) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def _show(outcome: Ending, config: Config, arguments: argparse.Namespace) -> Non
         show("Cost: 0, by the tokens that the model reported.")
 
 
-def _check_measured(outcome: Outcome, again: str) -> None:
+def _check_measured(outcome: Ending, again: str) -> None:
     """Refuse a run without a single score, so that a script does not take it for a success.
 
     `again`: how the command starts over.
