@@ -110,8 +110,9 @@ lint-page: $(VENV)/.test
 	cd .venvs/page && npm install --ignore-scripts --loglevel error --no-audit --no-fund
 	$(VENV)/bin/python -c "from asktell.reports.page import assets; print(assets()[1])" > .venvs/page/page.js
 	$(VENV)/bin/python -c "from asktell_adapters.server.pages import list_script; print(list_script())" > .venvs/page/studies.js
+	$(VENV)/bin/python -c "from asktell_adapters.server.label_pages import label_script; print(label_script())" > .venvs/page/label.js
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
-		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js
+		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js label.js
 
 # The documentation as a site: build/docs/site/index.html. Any warning is an error.
 .PHONY: docs reference

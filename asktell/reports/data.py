@@ -173,6 +173,8 @@ def version_of(state: State, paused: bool = False) -> str:
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
     counts += [len(state.growth), int(paused)] if state.growth or paused else []
+    # Scores of proxies may come alone
+    counts += [len(state.proxies)] if len(state.proxies) else []
     if not state.remarks:
         return ".".join(map(str, counts))
     remarks = [remark for _, remark in sorted(state.remarks.items())]

@@ -182,5 +182,8 @@ def test_the_report_has_it(people: np.ndarray) -> None:
     (judge,) = document["judges"]
     assert judge["sentence"] == check(selector).sentence
     assert len(judge["prompts"]) == K
+    before = reports.version_of(selector.state)
+    selector.observe("p0", {"judge": 0.0}, 0)
+    assert reports.version_of(selector.state) != before
     plain = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 4, examples=4)
     assert "judges" not in reports.document(plain.state, plain.method, plain.prompts)

@@ -49,7 +49,8 @@ class _OfLabel(_AboutItem):
 
 
 @cache
-def _script() -> str:
+def label_script() -> str:
+    """The script of the label page."""
     return reports.script_of("text.js", _SCRIPT)
 
 
@@ -93,7 +94,7 @@ def add_labels(
             "comparison": task.is_comparison,
         }
         return page_response(
-            reports.frame("Labels", _script(), reports.encode(data)),
+            reports.frame("Labels", label_script(), reports.encode(data)),
         )
 
     @app.post("/studies/{name}/label/next", include_in_schema=False)

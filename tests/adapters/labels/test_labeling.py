@@ -441,3 +441,46 @@ def test_other_commands_say_who_gives_the_scores(
     project.load()
     assert main(["run", str(project.config)]) == 2
     assert "Run: asktell label" in capsys.readouterr().err
+
+
+# Responses of an LLM
+
+_LLM = """
+from asktell_adapters.evaluators import Completion, ScriptedLLM
+
+calls = []
+
+def answers():
+    def answer(request):
+        calls.append(request)
+        if "input 3" in str(request):
+            raise OSError("overloaded")
+        return Completion(f"answer to {len(calls)}", 9, 3)
+    return ScriptedLLM(answer, "answers")
+"""
+
+
+def test_an_llm_responds_when_a_response_is_shown(
+    project: LabelProject, raters: Callable[..., Raters]
+) -> None:
+    (project.folder / "scripted_labels.py").write_text(_LLM)
+    made = raters(
+        f'{SCALE}\nproxies = ["brevity"]',
+        more='[prompts]\ntexts = { a = "Be brief", b = "Be long" }\n'
+        '[model]\nloader = "scripted_labels:answers"\n'
+        "[metrics]\nbrevity = { low = 1, high = 9 }\n"
+        '[cache]\nfile = "cache.db"\n',
+        budget=10,
+    )
+    labeling = made.open(hold_at_end=0.1)
+    screen = labeling.next("ann")
+    assert screen["responses"][0].startswith("answer to")
+    assert give_all(labeling, "ann") == 10
+    labeling.close()
+    told = made.told()
+    scored = [each for each in told if each.error is None]
+    assert len(scored) == 10
+    assert {each.error for each in told} <= {None, "OSError: overloaded"}
+    with Study.open(made.folder / "study.db", "s") as study:
+        # Scores of proxies come beside the labels.
+        assert len(study.selector.state.proxies) == 10

@@ -16,6 +16,7 @@ from tests.adapters.server.conftest import services
 from tests.times import Clock
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
+LABEL = "label-token-0123456789"
 STUDY = {
     "name": "s",
     "prompts": ["p", "q"],
@@ -156,6 +157,39 @@ def test_without_a_token_nothing_is_said(headers: dict[str, str], guarded: Any) 
         assert response.headers["WWW-Authenticate"].startswith("Basic ")
     assert guarded.send("GET", "/health", headers=headers).json() == {"status": "ok"}
     assert guarded.send("GET", "/openapi.json", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/studies/s/label", True),
+        ("POST", "/studies/a%2Fb/label/tell", True),
+        ("GET", "/health", True),
+        ("GET", "/", False),
+        ("GET", "/studies/s", False),
+        ("GET", "/studies/s/data", False),
+        ("GET", "/v1/studies/s/evaluations", False),
+        ("POST", "/v1/studies/s/label", False),
+        ("GET", "/studies/s/label/../data", False),
+        ("GET", "/studies/s/labels", False),
+    ],
+)
+def test_raters_may_use_the_label_pages_only(
+    method: str, path: str, allowed: bool
+) -> None:
+    guard = Guard(Tokens(WRITE, READ, LABEL), Clock())
+    if allowed:
+        assert (
+            guard.admit(method, path, {"authorization": f"Bearer {LABEL}"}, "a")
+            is Role.LABEL
+        )
+    else:
+        with pytest.raises(ProblemDetails, match="label pages only"):
+            guard.admit(method, path, {"authorization": f"Bearer {LABEL}"}, "a")
+    with pytest.raises(ProblemDetails, match="may only read"):
+        guard.admit(
+            "POST", "/studies/s/label/tell", {"authorization": f"Bearer {READ}"}, "a"
+        )
 
 
 def test_who_may_read_may_not_write(new_service: Any) -> None:
