@@ -152,9 +152,9 @@ __all__ = [
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
     "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
     "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
-    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra",
-    "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "reports",
-    "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
+    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
+    "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 
