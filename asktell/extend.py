@@ -19,6 +19,7 @@ Terminals and files
     one_line(text, width): the text cut to a width
     aligned(rows): the lines of a table
     with_error(mean, error): an estimate and its standard error as text
+    in_percent(probability): a probability as text, such as "93%" or "over 99%"
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
     Goal: the base class of all goals
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from asktell._util.extras import check_extra, import_extra, needs_extra
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
-    from asktell._util.terminal import aligned, one_line, safe, with_error
+    from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, not_worse
     from asktell.problem.budget import describe_spending
@@ -107,7 +108,7 @@ _HOMES = {
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
-    "_util.terminal": ("aligned", "one_line", "safe", "with_error"),
+    "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
     "methods.gate": ("UNSEEN_FAILURES", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
@@ -151,9 +152,9 @@ __all__ = [
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
     "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
     "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
-    "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra",
-    "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "reports",
-    "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
+    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
+    "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -107,11 +107,15 @@ def compare(
         estimate,
         *_shown(low, high, scores, limits),
         p_better,
-        # With rounds, an example gives several differences.
-        min(n, population) if rounds is not None and population else n,
+        _n_pairs(n, population, rounds),
         _verdict(low, high, tolerance, minimize),
         guaranteed and (is_exact or is_known_range),
     )
+
+
+def _n_pairs(n: int, population: int | None, rounds: int | None) -> int:
+    """The number of distinct examples. With rounds, an example gives several differences."""
+    return min(n, population) if rounds is not None and population else n
 
 
 def _mean_difference(

@@ -39,7 +39,6 @@ TESTS = [
     ],
     *[
         "schedulers",
-        "serialization",
         "state",
         "storages",
         "studies",

@@ -17,6 +17,7 @@ from asktell.extend import (
     Evaluation,
     Goal,
     describe_spending,
+    in_percent,
     one_line,
     safe,
     with_error,
@@ -294,19 +295,14 @@ class Ruling:
         p_best = self.candidate.p_best
         if p_best is None or not isinstance(self.goal, BestFeasible):
             return ""
-        stated = (
-            "over 99%"
-            if p_best >= 0.995
-            else "under 1%"
-            if p_best <= 0.005
-            else f"{100 * p_best:.0f}%"
-        )
         where = (
             "on the given examples"
             if self.result.inputs == "given"
             else "on unseen inputs"
         )
-        return f"{self._names[0]} is better {where} with {stated} probability."
+        return (
+            f"{self._names[0]} is better {where} with {in_percent(p_best)} probability."
+        )
 
     def lines(self) -> Iterator[str]:
         """The ruling as printed lines, the verdict last."""
