@@ -226,7 +226,7 @@ def test_nothing_is_replaced_unless_told(home: Path) -> None:
             "--kind promptfoo --prompts d.csv",
             "the prompts are in promptfoo's configuration",
         ),
-        ("--kind inspect --prompts none.txt", "file not found"),
+        ("--kind inspect --prompts none.txt", "there is no file 'none.txt'"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(
