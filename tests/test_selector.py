@@ -286,7 +286,7 @@ def test_all_prompts_failing_ends_with_an_empty_result(
     assert result.verdict.action == "none"
     assert {entry.status for entry in result.prompts} == {"failed"}
     assert (result.spent, result.feasible) == (0, None)
-    assert "No prompt has been evaluated successfully yet." in str(result)
+    assert "Nothing was measured, because all" in str(result)
 
 
 @pytest.mark.parametrize("method", [*PRESETS, "auto", "race"])

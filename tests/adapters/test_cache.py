@@ -241,7 +241,9 @@ def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(newer.path) as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(StorageError, match="version 7, this asktell reads 1"):
+    with pytest.raises(
+        StorageError, match="version 7, but this asktell reads version 1"
+    ):
         newer.get(["k"])
 
 

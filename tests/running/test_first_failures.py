@@ -136,9 +136,9 @@ def test_none_counts_them() -> None:
     assert {entry.status for entry in result.prompts} == {"failed"}
     assert result.failures[0].count == 24
     lines = str(result).splitlines()
-    assert lines[1] == "No prompt has been evaluated successfully yet."
+    assert lines[1] == "Nothing was measured, because all 24 evaluations failed."
     assert lines[2].startswith(
-        '24 of 24 failures ("p0", "p1", "p2", "p3"): RuntimeError: no API key for \'x'
+        'All 24 failures, when evaluating "p0", "p1", "p2", "p3": RuntimeError: no API key for \'x'
     )
 
 
@@ -273,7 +273,7 @@ async def waits(prompt: str) -> float:
     [
         (
             lambda prompt: 1.0,
-            r"\(prompt, example\), but this one is .*<lambda>\(prompt\): too many positional",
+            r"\(prompt, example\), but this evaluator is .*<lambda>\(prompt\): too many positional",
         ),
         (lambda prompt, example, judge: 1.0, "missing a required argument: 'judge'"),
         (lambda *, prompt, example: 1.0, "too many positional arguments"),

@@ -861,7 +861,7 @@ def _maximized(
     others = [name for name in names if name not in ("score", "success", *unbounded)]
     if not ask.at_terminal:
         raise InvalidArgumentError(
-            f"{why} Pass --maximize with one of {', '.join([*others, 'score', 'success'])}."
+            f"{why} Pass --maximize, with one of {', '.join([*others, 'score', 'success'])}."
         )
     return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
 

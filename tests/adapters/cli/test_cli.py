@@ -370,7 +370,8 @@ def test_failures_are_counted_kept_and_shown(either: Project) -> None:
     assert f"failures     {n_failed}" in cli("status", either.folder.path).out
     out = cli("result", either.folder.path).out
     assert (
-        f'{n_failed} of {n_failed} failures ("p3"): Down: no \\x1b[31mconnection' in out
+        f'All {n_failed} failures, when evaluating "p3": Down: no \\x1b[31mconnection'
+        in out
     )
     assert "\x1b" not in out
 

@@ -190,7 +190,7 @@ def test_options_of_a_client_can_be_factors(home: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('model = "b", temp', 'modell = "b", temp', "exclude.* names 'modell' .did you mean 'model'"),
+        ('model = "b", temp', 'modell = "b", temp', "exclude.* has 'modell', which is not a factor .did you mean"),
         ('model = "b", temp', 'model = "z", temp', "must have values of 'model', which are 'a', 'b', got 'z'"),
         ('{ model = "b", temperature = 0.7 }', '{ temperature = [0.0, 0.7] }', "excludes all 8 combinations"),
         ("exclude", "where", "To leave combinations out, use exclude"),

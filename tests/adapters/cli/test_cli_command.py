@@ -304,7 +304,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"skill": "skill = ['', 3]"},
-            "so that its values must be names of files, got 3",
+            "so its values must be file names, got 3",
         ),
         (
             {"skill": "skill = ['LONG.md', 'LONG.md']"},

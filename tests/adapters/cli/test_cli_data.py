@@ -167,7 +167,7 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     assert "r2" in cli(*extend, "--examples", "r2", code=2).err
     cli(*extend, "--examples", "by hand", "--evaluations", "1")
     assert (
-        "joined this run that [data] does not have: 1 missing ('by hand')"
+        "the run has examples that [data] does not have: 1 missing ('by hand')"
         in project.run(code=2).err
     )
     data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
@@ -187,7 +187,7 @@ def test_ids_are_those_of_a_column_or_else_digests(data: Data) -> None:
     said = cli("run", data.project.config, code=2).err
     assert "'id' in [data] must be a column of distinct ids, but rows 4 and 9" in said
     data.rows = [{**row, "key": ""} for row in data.rows]
-    assert "empty in row 1" in cli("run", data.project.config, code=2).err
+    assert "but row 1 has none" in cli("run", data.project.config, code=2).err
 
 
 def test_a_column_called_id_that_repeats_is_no_id(data: Data) -> None:

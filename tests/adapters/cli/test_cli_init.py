@@ -226,7 +226,7 @@ def test_nothing_is_replaced_unless_told(home: Path) -> None:
             "--kind promptfoo --prompts d.csv",
             "the prompts are in promptfoo's configuration",
         ),
-        ("--kind inspect --prompts none.txt", "file not found"),
+        ("--kind inspect --prompts none.txt", "there is no file 'none.txt'"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(
@@ -466,7 +466,7 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
 
     refused = cli("init a.toml --promptfoo promptfooconfig.yaml", code=2).err
     assert "the assertion 'length' runs code, which may return any number" in refused
-    assert "--maximize one of accuracy, score, success" in refused
+    assert "--maximize, with one of accuracy, score, success" in refused
     assert not (home / "a.toml").exists()
     assert maximized("--maximize length") == "length"
     assert maximized("--maximize score") == "score"

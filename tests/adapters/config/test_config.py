@@ -506,7 +506,7 @@ MISTAKES = [
         {
             "goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"
         },
-        "[goal]: at_least and at_most both bound 'exact_match'. Give one of them",
+        "[goal]: at_least and at_most both bound 'exact_match'. Remove one bound",
     ),
     ({"goal": "type = 'pareto'\nmaximize = 'brevity'"}, "(did you mean 'pareto-set'?)"),
     (

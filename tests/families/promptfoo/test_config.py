@@ -111,7 +111,7 @@ def test_an_assertion_that_may_give_any_number_decides_no_mean(moved: Path) -> N
     cli("init a.toml --promptfoo moved/evals.yaml --model echoed --maximize score")
     said = cli("check a.toml", code=2).err
     assert "The assertion 'short' returned" in said
-    assert "[goal] names ['score']" in said
+    assert "[goal] uses ['score']" in said
     cli(
         "init a.toml --force --promptfoo moved/evals.yaml --model echoed --maximize category"
     )
