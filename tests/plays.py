@@ -64,6 +64,17 @@ def constrained_front(table: Table) -> asktell.ParetoSet:
     return asktell.ParetoSet(*(objectives or [last]), subject_to={last: bound})
 
 
+def told(
+    selector: asktell.Selector, prompts: list[str]
+) -> dict[tuple[str, int], float]:
+    """The first metric's score of each prompt and example."""
+    history = selector.state.history
+    cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
+    return {
+        (prompts[arm], int(example)): float(scores[0]) for arm, example, scores in cells
+    }
+
+
 def play(
     selector: asktell.Selector,
     table: Table,

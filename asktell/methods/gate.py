@@ -52,9 +52,9 @@ def not_worse(
     it is the other way round. Possible scores are those in the range of the metric. If
     the range is unknown, they lie between the lowest and the highest recorded score.
 
-    Every value is None if scores are doubtful or seem to have drifted. Unless `is_last`,
-    a drift is looked for only if a verdict would follow, because this takes long: until
-    then, other evaluations follow, and so does another call.
+    Every value is None if scores are doubtful or seem to have drifted. The check for a
+    drift takes long. Pass `is_last=False` if more evaluations follow: then the check runs
+    only if a verdict would follow from the values (one False, or all True).
     """
     goal, error = state.problem.goal, 1 - confidence
     check_over_all_examples(goal, "a gate")

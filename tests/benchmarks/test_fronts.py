@@ -9,9 +9,7 @@ from tests.benchmarks.pools import problem
 
 
 @pytest.mark.parametrize("goal", problems.FRONTS)
-@pytest.mark.parametrize(
-    "method", [*fronts.METHODS, "race", "in-full", "capo-race", "mlp-ege"]
-)
+@pytest.mark.parametrize("method", [*fronts.METHODS, "race", "in-full", "capo-race"])
 def test_with_every_score_every_method_finds_the_front(goal: str, method: str) -> None:
     one = problem(goal)
     assert isinstance(one.goal, ParetoSet)

@@ -138,8 +138,8 @@ class Judge:
     def look(self, state: State, is_last: bool = True) -> str:
         """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate".
 
-        Unless it `is_last`, `verdicts` ignores a drift of the scores until there is a
-        verdict (see `not_worse`).
+        Pass `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift
+        of the scores until there is a verdict (see `not_worse`).
         """
         found = not_worse(
             state, _CANDIDATE, _BASELINE, self.margin, self.confidence, is_last

@@ -393,6 +393,12 @@ class Flipping:
 ZERO_ONE = BestFeasible(maximize("a", range=(0, 1)))
 
 
+def given(goal: Any, n: int, rounds: int = 1, **options: Any) -> Selector:
+    """A candidate, "0", and a baseline, "1", on n given examples."""
+    options = {"repeats": rounds, "inputs": "given", **options}
+    return Selector(["0", "1"], goal, 2 * n * rounds, "uniform", n, **options)
+
+
 def settled(
     evaluator: Any,
     n: int,
@@ -400,15 +406,7 @@ def settled(
     rounds: int = 1,
     inputs: Literal["new", "given"] = "given",
 ) -> tuple[str, list[str]]:
-    selector = Selector(
-        ["0", "1"],
-        ZERO_ONE,
-        2 * n * rounds,
-        "uniform",
-        n,
-        repeats=rounds,
-        inputs=inputs,
-    )
+    selector = given(ZERO_ONE, n, rounds, inputs=inputs)
     verdict, _, remarks = settle(
         Judge(ZERO_ONE, margin, 0.95), selector, evaluator, concurrency=8
     )
@@ -452,9 +450,7 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
     scores = np.ones((2, 400))
     scores[1] = np.random.default_rng(0).random(400) < 0.9
     assert settled(Flipping(scores, 0.0, 0), 400, 0.0)[0] == PASSED
-    selector = Selector(
-        ["0", "1"], ZERO_ONE, 800, "uniform", examples=400, repeats=1, inputs="given"
-    )
+    selector = given(ZERO_ONE, 400)
     evaluator = Flipping(scores, 0.0, 0, change=60)
     judge = Judge(ZERO_ONE, 0.0, 0.95)
     verdict, selector, _ = settle(judge, selector, evaluator, concurrency=8)
@@ -468,16 +464,7 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
 
 def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
     """The verdict and the evaluations it took."""
-    n = scores.shape[1]
-    selector = Selector(
-        ["candidate", "baseline"],
-        goal,
-        2 * n,
-        "uniform",
-        examples=n,
-        repeats=1,
-        inputs="given",
-    )
+    selector = given(goal, scores.shape[1])
     judge = Judge(goal, margin, 0.95)
     verdict = UNDECIDED
     while verdict == UNDECIDED and (trial := selector.ask()):
@@ -545,18 +532,7 @@ class Failing:
 def with_failures(
     scores: np.ndarray, fails: np.ndarray, margin: float, seed: int = 0
 ) -> tuple[str, dict[str, str]]:
-    n = scores.shape[1]
-    selector = Selector(
-        ["0", "1"],
-        ZERO_ONE,
-        2 * n,
-        "uniform",
-        n,
-        seed=seed,
-        max_failure_rate=1.0,
-        repeats=1,
-        inputs="given",
-    )
+    selector = given(ZERO_ONE, scores.shape[1], seed=seed, max_failure_rate=1.0)
     judge = Judge(ZERO_ONE, margin, 0.95)
     return settle(judge, selector, Failing(scores, fails), concurrency=8)[
         0
@@ -618,17 +594,9 @@ def test_a_failure_counts_against_a_constraint() -> None:
     )
     verdicts = []
     for n_failed in (0, 10):
-        selector = Selector(
-            ["new", "old"],
-            goal,
-            2 * n,
-            "uniform",
-            examples=n,
-            repeats=1,
-            inputs="given",
-        )
+        selector = given(goal, n)
         while (trial := selector.ask()) is not None:
-            if trial.prompt == "new" and (trial.example or 0) < n_failed:
+            if trial.prompt == "0" and (trial.example or 0) < n_failed:
                 selector.fail(trial, "no answer")
             else:
                 selector.tell(trial, [1.0, 1.0])
@@ -640,17 +608,9 @@ def test_a_failure_counts_against_a_constraint() -> None:
 
 @pytest.mark.parametrize("lead", [1.0, -1.0])
 def test_doubtful_scores_pass_nothing_and_fail_nothing(lead: float) -> None:
-    selector = Selector(
-        ["new", "old"],
-        ZERO_ONE,
-        200,
-        "uniform",
-        examples=100,
-        repeats=1,
-        inputs="given",
-    )
+    selector = given(ZERO_ONE, 100)
     while (trial := selector.ask()) is not None:
-        selector.tell(trial, float((trial.prompt == "new") == (lead > 0)))
+        selector.tell(trial, float((trial.prompt == "0") == (lead > 0)))
     judge = Judge(ZERO_ONE, 0.05, 0.95)
     assert judge.look(selector.state) == (PASSED if lead > 0 else FAILED)
     selector.remark("People disagree with the judge.", doubtful=True)

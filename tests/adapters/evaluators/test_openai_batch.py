@@ -22,6 +22,7 @@ from asktell_adapters.evaluators import (
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
+from tests.plays import told
 from tests.times import Clock
 
 KEY = "sk-very-secret-0123456789"
@@ -55,16 +56,11 @@ def selector(budget: int = 18) -> asktell.Selector:
     )
 
 
-def told(study: asktell.Study) -> dict[tuple[str, int], float]:
-    history = study.selector.state.history
-    cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-    return {
-        (PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells
-    }
-
-
 def right(study: asktell.Study) -> bool:
-    return all(score == expected(*cell) for cell, score in told(study).items())
+    return all(
+        score == expected(*cell)
+        for cell, score in told(study.selector, PROMPTS).items()
+    )
 
 
 class Night:
@@ -131,7 +127,7 @@ def test_a_night_from_ask_to_answer(night: Night) -> None:
     assert "10 recorded" in str(night.collect())
     assert night.study.done
     assert right(night.study)
-    assert len(told(night.study)) == 18
+    assert len(told(night.study.selector, PROMPTS)) == 18
     assert night.study.result().spent_cost == 18 * 10
     night.server.calls.clear()
     assert night.collect().ended == {}
@@ -310,7 +306,7 @@ def test_a_crash_between_two_tells_loses_nothing(
         patch.setattr(night.study, "tell", tell_and_die)
         with pytest.raises(CrashError):
             night.collect()
-    assert len(told(night.study)) == 7
+    assert len(told(night.study.selector, PROMPTS)) == 7
     again = night.collect()
     assert (again.told, again.passed_over) == (11, 7)
     assert night.study.done

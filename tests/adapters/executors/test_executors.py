@@ -29,6 +29,7 @@ from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Scrip
 from asktell_adapters.executors import per_process
 from asktell_adapters.executors.per_process import BatchEvaluation
 from asktell_adapters.executors.ray import run as run_on_ray
+from tests.plays import told
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -48,14 +49,6 @@ def new_selector() -> Selector:
     )
 
 
-def told(selector: Any) -> dict[tuple[str, int], float]:
-    history = selector.state.history
-    cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-    return {
-        (PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells
-    }
-
-
 def evaluate(prompt: str, example: int) -> dict[str, float]:
     return {"score": good(prompt, example)}
 
@@ -68,7 +61,7 @@ def evaluate_or_die(prompt: str, example: int) -> dict[str, float]:
 
 def only_bad_failed(selector: Selector) -> str:
     """The reason of its failure."""
-    assert told(selector) == pytest.approx(
+    assert told(selector, PROMPTS) == pytest.approx(
         {cell: score for cell, score in ALL.items() if cell != BAD}
     )
     (reason,) = selector.state.failures.reasons()
@@ -246,7 +239,7 @@ def test_dask_evaluates_a_study_with_one_evaluator_per_process(
         study, evaluator, dask_client.get_executor(), 6, False, batch_size=3
     )
     assert result.done
-    assert told(study.selector) == pytest.approx(ALL)
+    assert told(study.selector, PROMPTS) == pytest.approx(ALL)
     assert 1 <= len(list(calls.iterdir())) <= 2
     study.close()
 
