@@ -197,7 +197,9 @@ class History:
 def _array(kind: Literal["q", "d"], values: Ints | Floats) -> "array[Any]":
     """The numbers as an array that can grow, without a copy in between."""
     grown: array[Any] = array(kind)
-    grown.frombytes(np.ascontiguousarray(values, dtype=kind).ravel().view(np.uint8))
+    grown.frombytes(
+        np.ascontiguousarray(values, dtype=kind).ravel().view(np.uint8).data
+    )
     return grown
 
 
