@@ -117,6 +117,7 @@ class IntMap(Generic[_V]):
         del block[key]
         if not block:
             del blocks[number]
+            self._groups.pop(number, None)  # keys of trials only grow
         changed: IntMap[_V] = IntMap.__new__(IntMap)
         changed._blocks, changed._length = blocks, self._length - 1
         changed._groups = self._groups

@@ -1,8 +1,8 @@
 """How long telling, asking and opening take while very many trials are pending, as with a batch API or a large cluster.
 
-Each line is the median of some repetitions, in milliseconds: `tell` books scores of one
-trial, named by itself, by its id or by its prompt; `ask` asks for one more; `open`
-opens the study from its storage. A study's times are with the file of SQLite and its
+Each number is the median of some repetitions, in milliseconds: `tell` books scores of
+one trial, named by itself, by its id or by its prompt; `ask` asks for one more; opening
+is from the storage, in CPU time. A study's times are with the file of SQLite and its
 syncs to the disk, but for those in memory.
 
     python -m benchmarks.speed.pending --pending 100000
@@ -21,6 +21,7 @@ from asktell import BestFeasible, Selector, Study
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
+from benchmarks.results import table
 
 _N_PROMPTS, _N_EXAMPLES = 10, 100_000
 _REPETITIONS = 20
@@ -34,13 +35,17 @@ def new_selector() -> Selector:
     )
 
 
-def milliseconds(call: Callable[[], object], repetitions: int = _REPETITIONS) -> float:
+def milliseconds(
+    call: Callable[[], object],
+    repetitions: int = _REPETITIONS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """The median time of a call."""
     times = []
     for _ in range(repetitions):
-        start = time.perf_counter()
+        start = clock()
         call()
-        times.append(1000 * (time.perf_counter() - start))
+        times.append(1000 * (clock() - start))
     return median(times)
 
 
@@ -70,7 +75,7 @@ def main() -> None:
     )
     n = parser.parse_args().pending
     selector = new_selector()
-    show("selector", measured(selector, selector.ask(n)))
+    found = {"selector": measured(selector, selector.ask(n))}
     with TemporaryDirectory() as folder:
         storages: dict[str, AbstractStorage] = {
             "memory": MemoryStorage(),
@@ -80,20 +85,17 @@ def main() -> None:
             for of_worker in ("", ", of a worker"):
                 study = Study.create(storage, f"study{of_worker}", new_selector())
                 used = study.worker("w") if of_worker else study
-                found = measured(used, used.ask(n))
-                found["open"] = milliseconds(
-                    partial(Study.open, storage, study.name), 3
+                times = measured(used, used.ask(n))
+                times["open"] = milliseconds(
+                    partial(Study.open, storage, study.name), 3, time.process_time
                 )
-                show(f"study in {name}{of_worker}", found)
-
-
-def show(what: str, found: dict[str, float]) -> None:
-    """Print a line of times."""
-    print(
-        f"{what:<32}",
-        "   ".join(f"{name} {time:.2f}" for name, time in found.items()),
-        flush=True,
-    )
+                found[f"study in {name}{of_worker}"] = times
+    header = ["", "tell", "by its id", "by its prompt", "tell and ask", "opening, CPU"]
+    rows = [
+        [what, *(f"{time:.2f} ms" for time in times.values()), *[""] * (5 - len(times))]
+        for what, times in found.items()
+    ]
+    print(table(header, rows))
 
 
 if __name__ == "__main__":

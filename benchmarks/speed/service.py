@@ -9,6 +9,9 @@ own.
 
 Every answer that is not a success, retries included, counts as an error. In the end the
 study must have exactly as many evaluations as were told.
+
+With `--cpu N`, only the CPU time of the service and of one client for each of N
+requests, on Linux: what else runs on the machine counts less there.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import AsktellError, BestFeasible, RemoteStudy, Selector, Study
@@ -108,6 +112,36 @@ def measure(url: str, n_clients: int, seconds: float) -> Row:
     )
 
 
+def cpu_table(url: str, n_requests: int) -> str:
+    """The CPU time of the service and of one client for a request, half asks and half tells."""
+    with (
+        serving_process(url) as (service, pid),
+        RemoteStudy.create(service, "cpu", new_selector()) as study,
+    ):
+        mine = study.worker("w")
+
+        def requests(n: int) -> None:
+            for _ in range(n // 2):
+                mine.tell(mine.ask(), [0.1, 0.5])
+
+        requests(100)
+        before = cpu_of(pid), time.process_time()
+        requests(n_requests)
+        after = cpu_of(pid), time.process_time()
+    ms = [
+        1e3 * (then - now) / n_requests for now, then in zip(before, after, strict=True)
+    ]
+    rows = zip(("the service", "the client"), (f"{x:.2f}" for x in ms), strict=True)
+    return table(["", "CPU ms per request"], rows)
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU time that a process has taken."""
+    # Behind the name, which may have spaces: the 12th and 13th field are user and system
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def render(rows: list[Row]) -> str:
     """The table."""
     cells = []
@@ -158,9 +192,15 @@ def main() -> None:
         default=10.0,
         help="for each row (default: %(default)s)",
     )
+    parser.add_argument(
+        "--cpu", type=int, metavar="N", help="CPU time for each of N requests, only"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = args.url or f"sqlite:///{folder}/studies.db"
+        if args.cpu:
+            print(cpu_table(url, args.cpu))
+            return
         rows = [_direct(url, args.seconds)]
         rows += served(
             url, lambda service: [measure(service, n, args.seconds) for n in CLIENTS]
@@ -191,6 +231,13 @@ def served(url: str, use: Callable[[str], list[Row]]) -> list[Row]:
 @contextmanager
 def serving(url: str) -> Iterator[str]:
     """The address of a service of this storage, in a process of its own."""
+    with serving_process(url) as (address, _):
+        yield address
+
+
+@contextmanager
+def serving_process(url: str) -> Iterator[tuple[str, int]]:
+    """The address of a service of this storage, and the id of its process."""
     command = [
         sys.executable,
         "-m",
@@ -206,7 +253,7 @@ def serving(url: str) -> Iterator[str]:
             found = re.search(r"http://\S+", process.stdout.readline())
             if found is None:
                 raise SystemExit("The service did not start.")
-            yield found[0]
+            yield found[0], process.pid
         finally:
             process.terminate()
 

@@ -104,6 +104,7 @@ def test_to_dict_is_json_with_the_same_names() -> None:
     assert set(data["selected"][0]) == {*PromptResult.__dataclass_fields__} - {
         "candidate",
         "segments",
+        "proxies",
     }
 
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import fastapi.routing
 import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
@@ -560,3 +561,26 @@ def test_candidates_of_factors_over_http(service: Any) -> None:
         {"factors": {}},
     ):
         service.post("/v1/studies", {**made, "prompts": wrong, "name": "wrong"}, 422)
+
+
+def test_only_invalid_requests_to_a_study_take_the_long_way(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.send("POST", "/v1/studies", STUDY)
+    solved: list[str] = []
+    solve = fastapi.routing.solve_dependencies
+
+    async def noted(**options: Any) -> Any:
+        solved.append(options["request"].url.path)
+        return await solve(**options)
+
+    monkeypatch.setattr(fastapi.routing, "solve_dependencies", noted)
+    (trial,) = service.post("/v1/studies/s/ask", {})["trials"]
+    told = {"trial": trial, "scores": [1.0]}
+    assert service.post("/v1/studies/s/tell", told) == {"taken": True}
+    assert not solved
+    for body in (b"{", b"", b"[]", b"[" * 100_000, b'{"score": 1}', b"\xff"):
+        response = service.send("POST", "/v1/studies/s/tell", body)
+        assert response.status_code in (400, 422), response.text
+        assert response.headers["content-type"] == "application/problem+json"
+    assert solved.count("/v1/studies/s/tell") >= 3
