@@ -167,6 +167,15 @@ def check_column(
     )
 
 
+def number_in(value: Any) -> float | None:
+    """The finite number in a cell of a table. None if it has none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
 def as_text(value: Any) -> Any:
     """Convert numbers, also inside lists, to text. Return any other value as it is."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):

@@ -1,17 +1,16 @@
 """The table `[label]`: people give the scores, on recorded responses or on those of the LLM."""
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, Selector, Trial
-from asktell.extend import nearest, outside_of_loops, some
+from asktell.extend import outside_of_loops, some
 from asktell_adapters.config.data import DataSet, Selected, items
 from asktell_adapters.config.tables import Table, key
 from asktell_adapters.evaluators.llm import asked_of
-from asktell_adapters.rows import Row, check_column
+from asktell_adapters.rows import Row, check_column, number_in
 from asktell_adapters.rows import Table as Rows
 from asktell_adapters.server.labeling import TIE, GoldRow, Option, Responses, Task
 
@@ -47,12 +46,8 @@ class LabelTable(Table, table="label"):
     responses: str | None = key(
         None,
         "Table of recorded responses, with the columns `prompt` (its id), `example` (its id) and `response`. Other "
-        "columns may be metrics of the goal, or `proxies`.",
+        "columns may be metrics of the goal.",
         said="the LLM of `[model]` responds",
-    )
-    proxies: list[str] = key(
-        [],
-        "Cheap scores that inform the goal, such as a judge's: columns of `responses`, or metrics of `[metrics]`.",
     )
     gold: str | None = key(
         None,
@@ -86,7 +81,7 @@ class Labels:
     @property
     def setup(self) -> dict[str, Any]:
         """The settings that scores depend on."""
-        keys = ("question", "scale", "compare", "metric", "responses", "proxies")
+        keys = ("question", "scale", "compare", "metric", "responses")
         return {name: getattr(self.table, name) for name in keys}
 
     def check(self, selector: Selector) -> None:
@@ -116,17 +111,10 @@ class Labels:
                 )
 
     def prepare(self, selector: Selector) -> None:
-        """Tell a new selector what is known without people: scores of proxies, and the baseline's ties with itself."""
-        table, prompts = self.table, selector.prompts
-        if self.recorded is not None and table.proxies:
-            by_id = {str(id_): id_ for id_ in prompts.ids}
-            for (prompt, example), (_, scores) in self.recorded.items():
-                known = {name: scores[name] for name in table.proxies if name in scores}
-                if known and prompt in by_id:
-                    trial = Trial(-1, by_id[prompt], "", example)
-                    selector.observe(trial, known, example)
+        """Tell a new selector what is known without people: the baseline's ties with itself."""
+        table = self.table
         if table.compare:
-            baseline = prompts.texts[selector.state.problem.baseline or 0]
+            baseline = selector.prompts.texts[selector.state.problem.baseline or 0]
             for example in range(selector.state.problem.n_examples or 0):
                 selector.observe(baseline, {table.metric: 0.5}, example)
 
@@ -227,12 +215,6 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
     columns = ("prompt", "example", "response")
     rows = Rows(table.beside(table.responses), columns)
     others = [name for name in rows.names if name not in columns]
-    for name in table.proxies:
-        if name not in others:
-            raise table.error(
-                "proxies",
-                f"names the column {name!r}, which {table.responses} does not have{nearest(name, others)}",
-            )
     positions = {id_: j for j, id_ in enumerate(dataset.ids)}
     found: _Recorded = {}
     for row in rows.rows:
@@ -252,7 +234,7 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
         scores = {
             name: number
             for name in others
-            if (number := _number(values.get(name))) is not None
+            if (number := number_in(values.get(name))) is not None
         }
         found[cell] = "" if text is None else str(text), scores
     if not found:
@@ -263,15 +245,6 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
             "ids by id = '...' in [data]."
         )
     return found
-
-
-def _number(value: Any) -> float | None:
-    """The number in a column. None if it has none."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _read_gold(table: LabelTable, options: Sequence[Option]) -> tuple[GoldRow, ...]:

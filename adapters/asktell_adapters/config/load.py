@@ -47,6 +47,7 @@ from asktell_adapters.config.model import (
     NamedModel,
     concurrency_in_words,
 )
+from asktell_adapters.config.proxies import ProxiesTable
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import Table, expected, key, listed
@@ -276,6 +277,8 @@ class TopTable(Table, table=""):
         said="its defaults")
     profile: ProfileTable | None = key(None,
         "Learns from earlier runs which examples discriminate best: [profile](#profile).")
+    proxies: ProxiesTable | None = key(None,
+        "Cheap metrics that are no part of the goal and inform it: [proxies](#proxies).")
     # fmt: on
 
 
@@ -565,13 +568,7 @@ def _parts_of_labels(top: TopTable, table: LabelTable) -> _Parts:
                 "[label] without responses = FILE needs a table [cache], so that no response is paid for twice."
             )
         parts = _parts_of_model(top)
-        labels = read_labels(table, parts.dataset)
-        for name in table.proxies:
-            if name not in (parts.metrics or {}):
-                raise table.error(
-                    "proxies", "names a metric that [metrics] does not have", name
-                )
-        return replace(parts, labels=labels)
+        return replace(parts, labels=read_labels(table, parts.dataset))
     for name in ("model", "models", "metrics", "cache", "candidates"):
         if top.has(name):
             raise top.error(name, "cannot be combined with responses = FILE in [label]")
@@ -612,16 +609,17 @@ def _selector(
     budget: int | asktell.Budget,
     settings: Mapping[str, Any],
 ) -> asktell.Selector:
-    """The selector of a file. Nothing was asked from it yet."""
+    """The selector of a file. Nothing was asked from it yet, but scores of proxies may be recorded."""
     options = _with_method(top, settings)
     if top.features:
         options["features"] = top.features
     if top.profile is not None:
         options["profile"] = top.profile.profile()
-    if parts.labels is not None and parts.labels.table.proxies:
-        options["proxies"] = parts.labels.table.proxies
-    dataset = parts.dataset
-    return asktell.Selector(
+    dataset, proxies = parts.dataset, top.proxies
+    if proxies is not None:
+        proxies.check(parts.metrics)
+        options["proxies"] = proxies.names
+    selector = asktell.Selector(
         parts.prompts,
         goal,
         budget,
@@ -629,6 +627,9 @@ def _selector(
         segments=dataset.segments,
         **options,
     )
+    if proxies is not None:
+        proxies.observe(selector, dataset)
+    return selector
 
 
 def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
@@ -653,8 +654,9 @@ def _setup(
     described = {"budget": data["budget"], **settings, "features": top.features}
     if parts.fields is not None:
         described["fields"] = parts.fields
-    if "profile" in data:
-        described["profile"] = data["profile"]
+    for name in ("profile", "proxies"):
+        if name in data:
+            described[name] = data[name]
     if "evaluator" in data:
         described["evaluator"] = {
             name: value

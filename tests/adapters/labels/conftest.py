@@ -24,6 +24,7 @@ sys.exit(main(sys.argv[1:]))
 """
 PROMPTS = ("secret-short", "secret-long", "secret-kind")
 N = 40
+PROXIES = '[proxies]\nscores = "responses.jsonl"\ncolumns = ["judge"]\n'
 SCALE = 'scale = { "No" = 0, "Partly" = 0.5, "Yes" = 1 }'
 
 

@@ -13,7 +13,7 @@ import urllib3
 from asktell import Study
 from asktell_adapters.cli.label import labelings
 from asktell_adapters.server.auth import Tokens
-from tests.adapters.labels.conftest import SCALE, LabelProject, LabelServer
+from tests.adapters.labels.conftest import PROXIES, SCALE, LabelProject, LabelServer
 from tests.adapters.server.conftest import Service
 from tests.adapters.server.test_auth import basic
 from tests.reports.conftest import HOSTILE
@@ -183,8 +183,8 @@ def test_two_raters_and_a_killed_server(
 def test_nothing_in_the_page_or_on_the_wire_names_a_prompt(
     browser: Any, project: LabelProject, serve_labels: Callable[..., LabelServer]
 ) -> None:
-    label = f'{RECORDED}\nproxies = ["judge"]\ngold = "gold.jsonl"\ngold_every = 3'
-    server = serve_labels(project.write(label))
+    label = f'{RECORDED}\ngold = "gold.jsonl"\ngold_every = 3'
+    server = serve_labels(project.write(label, more=PROXIES))
     with opened(browser, server.url, "ann") as page:
         for key in "123s21u1":
             press(page, key)

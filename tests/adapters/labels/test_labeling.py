@@ -15,7 +15,7 @@ from asktell_adapters.cli.label import new_selector
 from asktell_adapters.cli.main import main
 from asktell_adapters.config import Config
 from asktell_adapters.server.labeling import Labeling
-from tests.adapters.labels.conftest import PROMPTS, SCALE, LabelProject, N
+from tests.adapters.labels.conftest import PROMPTS, PROXIES, SCALE, LabelProject, N
 from tests.times import wait_for
 
 RECORDED = f'{SCALE}\nresponses = "responses.jsonl"'
@@ -327,7 +327,7 @@ def test_equal_responses_are_ties_that_nobody_sees(
 
 
 def test_proxies_are_told_before_anybody_labels(raters: Callable[..., Raters]) -> None:
-    made = raters(f'{RECORDED}\nproxies = ["judge"]')
+    made = raters(RECORDED, more=PROXIES)
     made.open()
     with Study.open(made.folder / "study.db", "s") as study:
         assert study.proxies == ("judge",)
@@ -398,7 +398,7 @@ def test_a_journal_that_is_none(
         ('responses = "responses.jsonl"', {}, "needs either scale = .* or compare = true"),
         (f"{RECORDED}\ncompare = true", {}, "needs either scale = .* or compare = true"),
         ('scale = { "Yes" = 1 }\nresponses = "responses.jsonl"', {}, "2 to 9 labels with different scores"),
-        (RECORDED + '\nproxies = ["juge"]', {}, "'juge', which responses.jsonl does not have .did you mean 'judge'"),
+        (RECORDED, {"more": PROXIES.replace("judge", "juge")}, "'juge', which responses.jsonl does not have .did you mean 'judge'"),
         (RECORDED, {"goal": 'maximize = "judge"'}, "names a metric that .goal. does not have.*got 'human'"),
         (RECORDED, {"goal": 'maximize = "humn"'}, "'humn', which is not computed .*label. and its responses have"),
         (SCALE, {}, "needs a table .cache."),
@@ -465,8 +465,8 @@ def test_an_llm_responds_when_a_response_is_shown(
 ) -> None:
     (project.folder / "scripted_labels.py").write_text(_LLM)
     made = raters(
-        f'{SCALE}\nproxies = ["brevity"]',
-        more='[prompts]\ntexts = { a = "Be brief", b = "Be long" }\n'
+        SCALE,
+        more='[proxies]\nmetrics = ["brevity"]\n[prompts]\ntexts = { a = "Be brief", b = "Be long" }\n'
         '[model]\nloader = "scripted_labels:answers"\n'
         "[metrics]\nbrevity = { low = 1, high = 9 }\n"
         '[cache]\nfile = "cache.db"\n',

@@ -1,0 +1,97 @@
+"""The table `[proxies]`: cheap metrics that are no part of the goal and inform it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from asktell import Selector, Trial
+from asktell.extend import nearest, some
+from asktell_adapters.config.data import DataSet
+from asktell_adapters.config.tables import Table, key
+from asktell_adapters.rows import Table as Rows
+from asktell_adapters.rows import check_column, number_in
+
+
+class ProxiesTable(Table, table="proxies"):
+    """Cheap metrics that are no part of the goal and inform it."""
+
+    metrics: list[str] = key(
+        [],
+        "Metrics of `[metrics]`, or of the `[evaluator]`, that the goal does not have. They are scored with every "
+        "response.",
+    )
+    scores: str | None = key(
+        None,
+        "Table of recorded scores, with the columns `prompt` (its id), `example` (its id) and those in `columns`. "
+        "They are known before the first evaluation.",
+    )
+    columns: list[str] = key(
+        [], "Columns of `scores`, each with the scores of a proxy.", said="none"
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all proxies."""
+        return list(dict.fromkeys((*self.columns, *self.metrics)))
+
+    def check(self, computed: Mapping[str, Any] | None) -> None:
+        """Check the keys against each other, and against the metrics that are computed, None if that is unknown.
+
+        Raises:
+            ConfigError: there are no proxies, a key lacks another one, or a metric is
+                not computed.
+        """
+        if (self.scores is None) == bool(self.columns):
+            raise self.mistake(
+                "[proxies] needs both scores = 'FILE' and columns = ['NAME', ...], or neither."
+            )
+        if not self.names:
+            raise self.mistake(
+                "[proxies] names no proxy. Add metrics = ['NAME', ...], or scores = 'FILE' and columns = ['NAME', ...]."
+            )
+        for name in self.metrics:
+            if computed is not None and name not in computed:
+                raise self.error(
+                    "metrics",
+                    f"names the metric {name!r}, which [metrics] does not have{nearest(name, list(computed))}",
+                )
+
+    def observe(self, selector: Selector, dataset: DataSet) -> None:
+        """Record the scores of the file. Rows about other prompts or examples are left out.
+
+        Raises:
+            ConfigError: the file cannot be read, lacks a column, or has no row about
+                these prompts and examples.
+        """
+        if self.scores is None:
+            return
+        with self.named():
+            rows = Rows(self.beside(self.scores), ("prompt", "example", *self.columns))
+        for name in self.columns:
+            if name not in rows.names:
+                raise self.error(
+                    "columns",
+                    f"names the column {name!r}, which {self.scores} does not have{nearest(name, rows.names)}",
+                )
+        prompts = {str(id_): id_ for id_ in selector.prompts.ids}
+        examples = {id_: j for j, id_ in enumerate(dataset.ids)}
+        n_found = 0
+        with self.named():
+            for row in rows.rows:
+                where = rows.where(row)
+                for name in ("prompt", "example"):
+                    check_column(row.values, name, where)
+                prompt = prompts.get(str(row.values["prompt"]))
+                example = examples.get(str(row.values["example"]))
+                if prompt is None or example is None:
+                    continue
+                n_found += 1
+                known = {name: number_in(row.values.get(name)) for name in self.columns}
+                if any(score is not None for score in known.values()):
+                    selector.observe(Trial(-1, prompt, "", example), known, example)
+        if not n_found:
+            raise self.error(
+                "scores",
+                f"has no row about a prompt and an example of this file. The ids of the prompts are "
+                f"{some(list(prompts))}, and those of the examples are {some(list(examples))}",
+                self.scores,
+            )
