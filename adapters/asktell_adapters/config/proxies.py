@@ -85,8 +85,11 @@ class ProxiesTable(Table, table="proxies"):
                 if prompt is None or example is None:
                     continue
                 n_found += 1
-                known = {name: number_in(row.values.get(name)) for name in self.columns}
-                if any(score is not None for score in known.values()):
+                found = (
+                    (name, number_in(row.values.get(name))) for name in self.columns
+                )
+                known = {name: score for name, score in found if score is not None}
+                if known:
                     selector.observe(Trial(-1, prompt, "", example), known, example)
         if not n_found:
             raise self.error(

@@ -398,7 +398,7 @@ def test_a_journal_that_is_none(
         ('responses = "responses.jsonl"', {}, "needs either scale = .* or compare = true"),
         (f"{RECORDED}\ncompare = true", {}, "needs either scale = .* or compare = true"),
         ('scale = { "Yes" = 1 }\nresponses = "responses.jsonl"', {}, "2 to 9 labels with different scores"),
-        (RECORDED, {"more": PROXIES.replace("judge", "juge")}, "'juge', which responses.jsonl does not have .did you mean 'judge'"),
+        (RECORDED, {"more": PROXIES.replace("judge", "juge")}, "'juge', which responses.jsonl does not have"),
         (RECORDED, {"goal": 'maximize = "judge"'}, "names a metric that .goal. does not have.*got 'human'"),
         (RECORDED, {"goal": 'maximize = "humn"'}, "'humn', which is not computed .*label. and its responses have"),
         (SCALE, {}, "needs a table .cache."),
