@@ -95,12 +95,12 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
         (
             [0, "a", "text"],
             InvalidArgumentError,
-            "items id, prompt_id, prompt, example, candidate, of which the last may be missing, got [0",
+            "the items id, prompt_id, prompt, example, candidate. Only the last may be missing. Got [0",
         ),
         (
             {"prompt": "text"},
             InvalidArgumentError,
-            "has 'id', 'prompt_id', 'prompt', 'example', 'candidate', got ['prompt']",
+            "the keys 'id', 'prompt_id', 'prompt', 'example', 'candidate', got the keys ['prompt']",
         ),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
         (

@@ -88,7 +88,7 @@ def _check_answer(selector: Selector, result: Result) -> None:
 def _check_repeats(selector: Selector) -> None:
     """No cell is asked more often than it may be, and every ask of it has a number of its own."""
     state, problem = selector.state, selector.state.problem
-    asked = [(failure.arm, failure.example, failure.trial) for failure in state.missing]
+    asked = [(arm, example, trial) for trial, arm, example, _ in state.missing]
     asked += [(pull.arm, pull.example, pull.trial) for pull in state.pending.values()]
     history = state.history
     rows = zip(

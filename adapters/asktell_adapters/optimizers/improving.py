@@ -236,9 +236,13 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
 
 
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
-    """The comparison of two prompts in words, by the first objective."""
+    """The comparison of two prompts in words, by the first objective.
+
+    Without the sentence on what is not established, which would not fit into a key.
+    """
     metric = result.goal.objectives[0].metric
-    return result.compare(a, b).sentence(metric)
+    said = result.compare(a, b).sentence(metric)
+    return said.partition(". This is not established")[0]
 
 
 def failures_of(

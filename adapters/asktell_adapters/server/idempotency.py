@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import inspect
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -81,11 +82,12 @@ def _direct(endpoint: Callable[..., Any], handle: _Handler) -> _Handler:
     """A shorter way to a function of a study's name and a body than FastAPI's `handle`.
 
     It reads the two arguments and calls the function in a thread. `handle` gets the invalid
-    requests, to make their errors, and the requests to all other functions.
+    requests, to make their errors, and the requests to all other functions, such as
+    coroutines.
     """
     hints = get_type_hints(endpoint, include_extras=True)
     hints.pop("return", None)
-    if list(hints) != ["name", "body"]:
+    if list(hints) != ["name", "body"] or inspect.iscoroutinefunction(endpoint):
         return handle
     read_name, read_body = (
         TypeAdapter[Any](hint).validate_python for hint in hints.values()

@@ -798,7 +798,7 @@ def test_compare_studies(tmp_path: Path) -> None:
     )
     # New inputs may show a difference.
     assert (
-        'a: "x" and "y" are equal so far: difference 0, on 4 common'
+        'a: "x" and "y" are equal so far: difference 0, on all 4 examples'
         in cli("compare", url, "new", "x", "y").out
     )
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)[

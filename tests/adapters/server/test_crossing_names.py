@@ -188,9 +188,7 @@ def test_everything_works_on_crossing_names(
             lambda name=name: study.retire(name, "is out"),
             lambda name=name: study.tell(name, scores(trial)),
         ):
-            with pytest.raises(
-                InvalidArgumentError, match="Pass the entry of one of them"
-            ):
+            with pytest.raises(InvalidArgumentError, match="Pass an entry of result"):
                 call()
 
     more: Prompts = (
@@ -290,7 +288,7 @@ def test_the_command_line_shows_crossing_names(shape: str, tmp_path: Path) -> No
     for name in ambiguous(prompts):
         cli("compare", url, "s", name, code=2)
         assert (
-            "Pass the entry of one of them"
+            "Pass an entry of result"
             in cli("retire", url, "s", name, "--reason", "is out", code=2).err
         )
     with Study.open(url, "s") as study:
