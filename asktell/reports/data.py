@@ -144,7 +144,7 @@ def document(
         "made": _made(state, method, prompts, about),
     }
     if found := agreements(state):
-        data["judges"] = [_judge(each, state) for each in found]
+        data["judges"] = [_judge(each, state, result) for each in found]
     if prompts.candidates is not None:
         data["factors"] = _factors(result, prompts.candidates, answer)
     if problem.examples is not None:
@@ -153,9 +153,18 @@ def document(
     return data
 
 
-def _judge(found: Agreement, state: State) -> dict[str, Any]:
-    """How far a proxy agrees with the goal, with a sentence about it."""
-    return {**asdict(found), "sentence": in_words(found, state)}
+def _judge(found: Agreement, state: State, result: Result) -> dict[str, Any]:
+    """How far a proxy agrees with the goal, with a sentence about it.
+
+    The means of the prompts are the result's estimates, since the posterior includes the
+    proxies. So the report has one estimate of each prompt.
+    """
+    shown = {**asdict(found), "sentence": in_words(found, state)}
+    for row in shown["prompts"]:
+        entry = result.prompts[row["arm"]]
+        row["mean"] = entry.estimate[found.metric]
+        row["error"] = entry.standard_error[found.metric]
+    return shown
 
 
 def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:

@@ -21,7 +21,7 @@ False alarms and coverage: `benchmarks.selection.judge_labels`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -39,6 +39,7 @@ _FEWEST_OF_SEGMENT = 8
 # as changed in about 4 of 100 runs (`benchmarks.selection.judge_labels`).
 _STEP_ERROR, _SEGMENT_ERROR = 0.025, 0.05
 _CONFIDENCE = 0.95
+_MOST_POINTS = 500  # of a picture
 _MOST_GRADES = 11  # distinct scores of people, up to which agreement is a share
 # Scores of one judge on one response may differ: this part of the residual's variance
 _NOISE = 0.5
@@ -123,6 +124,8 @@ class Agreement:
         change: the change of the proxy over time. None if there is no sign of one.
         segments: the bias in each segment.
         prompts: the corrected mean of each prompt with scores of the proxy.
+        points: (score of the proxy, score of the metric, number of cells) for each pair of
+            scores that occurs, at most 500.
     """
 
     proxy: str
@@ -140,6 +143,7 @@ class Agreement:
     change: Change | None = None
     segments: tuple[SegmentBias, ...] = ()
     prompts: tuple[CorrectedPrompt, ...] = ()
+    points: tuple[tuple[float, float, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +229,7 @@ def agreement(
         fit.change(is_same_scale),
         _segments(common, segments) if is_same_scale and segments else (),
         prompts,
+        _points(common),
     )
 
 
@@ -238,45 +243,48 @@ def sentence(found: Agreement, less_is_better: bool = False) -> str:
     proxy, metric = f'"{safe(found.proxy)}"', f'"{safe(found.metric)}"'
     if not found.is_checked:
         return (
-            f"{proxy} and {metric} have scores in {found.cells} common cells, too few to compare them. At least "
+            f"{found.cells} responses have scores of both {proxy} and {metric}, too few to compare them. At least "
             f"{FEWEST} are needed."
         )
-    parts = []
-    if found.bias is not None and found.interval is not None:
-        low, high = found.interval
-        too = ("high", "low") if less_is_better else ("generous", "strict")
-        how = too[found.bias < 0]
-        span = f"95% interval of the bias {low:+.2g} to {high:+.2g}"
-        parts.append(
-            f"{proxy} is {abs(found.bias):.2g} too {how} by {metric} ({span})"
-            if not low <= 0 <= high
-            else f"{proxy} has no bias that exceeds chance against {metric} ({span})"
-        )
-    told = (
-        f"agrees on {found.agreed:.0%}"
-        if found.agreed is not None
-        else "does not vary together with it"
-        if found.correlation is None
-        else f"has a correlation of {found.correlation:.2f}"
-    )
-    own = "It" if parts else proxy
-    rest = "with it" if parts else f"with {metric}"
-    over = f"of {found.cells} common cells"
+    parts = [*_of_bias(found, proxy, metric, less_is_better)]
     if found.agreed is not None:
-        parts.append(f"{own} {told} {over}")
+        parts.append(
+            f"It agrees with {metric} on {found.agreed:.0%} of the {found.cells} responses that have both scores"
+        )
     elif found.correlation is not None:
-        parts.append(f"{own} {told} {rest} in {found.cells} common cells")
+        parts.append(
+            f"On {found.cells} responses, {proxy} and {metric} have a correlation of {found.correlation:.2f}"
+        )
     else:
         parts.append(
-            f"In {found.cells} common cells, {proxy} or {metric} does not vary"
+            f"On the {found.cells} responses that have both scores, {proxy} or {metric} does not vary"
         )
     if found.corrected is not None and found.corrected_error is not None:
         parts.append(
-            f"Corrected by {metric}, the mean of all {found.judged} cells with {proxy} is {found.corrected:.2g} ± "
-            f"{found.corrected_error:.1g} ({proxy} alone has {found.judge_alone:.2g})"
+            f"The mean of {proxy} over {found.judged:,} responses is {found.judge_alone:.2g}. Corrected by the common "
+            f"responses, the mean of {metric} over them is {found.corrected:.2g} ± {found.corrected_error:.1g}"
         )
     parts += _of_time_and_segments(found, proxy)
     return ". ".join(parts) + "."
+
+
+def _of_bias(
+    found: Agreement, proxy: str, metric: str, less_is_better: bool
+) -> Iterator[str]:
+    """The sentence about the bias, if both scores have one scale."""
+    if found.bias is None or found.interval is None:
+        return
+    low, high = found.interval
+    span = f"95% interval {low:+.2g} to {high:+.2g}"
+    if low <= 0 <= high:
+        yield f"No bias of {proxy} against {metric} exceeds chance ({span})"
+        return
+    way = "higher" if found.bias > 0 else "lower"
+    too = ("high", "low") if less_is_better else ("generous", "strict")
+    yield (
+        f"{proxy} scores {abs(found.bias):.2g} {way} than {metric} on average ({span}), so it is too "
+        f"{too[found.bias < 0]}"
+    )
 
 
 def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
@@ -284,14 +292,17 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
     parts = []
     if found.change is not None:
         change = found.change
+        of_what = f"The bias of {proxy}"
+        if found.bias is None:  # Without a common scale
+            of_what = f"The difference of {proxy} from its expected score"
         parts.append(
-            f"{proxy} changed after about {change.after:.0%} of its scores, from {change.before_change:+.2g} to "
-            f"{change.after_change:+.2g}, as if the judge, its model or its rubric was replaced"
+            f"{of_what} went from {change.before_change:+.2g} to {change.after_change:+.2g} after about "
+            f"{change.after:.0%} of its scores. Its model or its rubric may have been replaced"
         )
     different = [each for each in found.segments if each.differs]
     if different:
         listed = ", ".join(f'"{safe(e.segment)}" {e.bias:+.2g}' for e in different[:3])
-        parts.append(f"Its bias differs in some segments: {listed}")
+        parts.append(f"The bias of {proxy} differs in these segments: {listed}")
     return parts
 
 
@@ -311,6 +322,14 @@ def _pairs(state: State, proxy: int) -> Pairs:
     with np.errstate(invalid="ignore"):
         people = (sums / counts)[arms * n + on]
     return Pairs(arms, on, proxies.scores()[rows], people)
+
+
+def _points(common: Pairs) -> tuple[tuple[float, float, int], ...]:
+    """The pairs of scores, and in how many cells each occurs. The most frequent ones, if there are too many."""
+    both = np.column_stack((common.judge, common.people))
+    found, counts = np.unique(both, axis=0, return_counts=True)
+    most = np.argsort(-counts, kind="stable")[:_MOST_POINTS]
+    return tuple((*found[i].tolist(), int(counts[i])) for i in np.sort(most))
 
 
 def _is_same_scale(pairs: Pairs, limits: tuple[float, float] | None) -> bool:

@@ -486,17 +486,17 @@ class _Judge(ABC):
         """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
         if self.p_feasible is None:
             return ""
-        verb = "All of them satisfy" if len(self.answer) > 1 else f"{who} satisfies"
         probability = in_percent(self.p_feasible)
-        return (
-            f" {capitalized(verb)} {self.constraints} with {probability} probability."
-        )
+        if len(self.answer) > 1:
+            return f" With {probability} probability, all of them satisfy {self.constraints}."
+        return f" {capitalized(who)} satisfies {self.constraints} with {probability} probability."
 
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
-            f"No prompt is likely to satisfy {self.constraints} (probability {in_percent(self.p_some)}). Relax "
-            f"{self.a_constraint} or add prompts. {capitalized(self.name(self.first))} comes closest."
+            f"No prompt is likely to satisfy {self.constraints} (the probability that one does is "
+            f"{in_percent(self.p_some)}). Relax {self.a_constraint} or add prompts. "
+            f"{capitalized(self.name(self.first))} comes closest."
         )
 
     def unlikely(self) -> str:

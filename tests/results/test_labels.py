@@ -82,10 +82,13 @@ def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
     said = check(selector)
     assert said.ok is True
     assert (
-        f'"judge" is {found.bias:.2g} too generous by "human" (95% interval'
+        f'"judge" scores {found.bias:.2g} higher than "human" on average (95% interval'
         in said.sentence
     )
-    assert f"It agrees on {found.agreed:.0%} of 120 common cells." in said.sentence
+    assert (
+        f'It agrees with "human" on {found.agreed:.0%} of the 120 responses'
+        in said.sentence
+    )
 
 
 def test_a_judge_that_was_replaced_is_noticed(people: np.ndarray) -> None:
@@ -100,11 +103,10 @@ def test_a_judge_that_was_replaced_is_noticed(people: np.ndarray) -> None:
     )
     said = check(judged(np.clip(judge, 0, 1), people))
     assert said.ok is False
-    assert "changed after about 50% of its scores" in said.sentence
+    assert "after about 50% of its scores" in said.sentence
     result = judged(np.clip(judge, 0, 1), people).result()
     assert any(
-        "as if the judge, its model or its rubric was replaced." in n
-        for n in result.notes
+        "Its model or its rubric may have been replaced." in n for n in result.notes
     )
 
 
@@ -126,7 +128,10 @@ def test_the_bias_of_a_segment(people: np.ndarray) -> None:
     assert (de.segment, en.segment) == ("de", "en")
     assert de.bias - en.bias == pytest.approx(0.3, abs=0.1)
     assert de.differs
-    assert 'Its bias differs in some segments: "de"' in check(selector).sentence
+    assert (
+        'The bias of "judge" differs in these segments: "de"'
+        in check(selector).sentence
+    )
     same = judged(0.2 + 0.5 * people, people, goal=goal, segments=segments)
     assert not any(each.differs for each in the(same).segments)
 
@@ -139,7 +144,7 @@ def test_another_scale_has_a_correlation_and_no_bias(people: np.ndarray) -> None
     assert found.bias is found.agreed is found.interval is None
     assert found.correlation is not None
     assert found.correlation > 0.9
-    assert '"judge" has a correlation of 0.9' in check(selector).sentence
+    assert '"judge" and "human" have a correlation of 0.9' in check(selector).sentence
     assert found.corrected == pytest.approx(people.mean(), abs=0.05)
 
 
@@ -154,7 +159,7 @@ def test_a_constant_judge(people: np.ndarray) -> None:
 def test_too_few_labels(people: np.ndarray) -> None:
     selector = judged(people, people, labels=19)
     assert check(selector).ok is None
-    assert "in 19 common cells, too few to compare them" in check(selector).sentence
+    assert "19 responses have scores of both" in check(selector).sentence
     assert check(judged(people, people, labels=0)).sentence.startswith(
         "The scores were not"
     )
@@ -163,8 +168,8 @@ def test_too_few_labels(people: np.ndarray) -> None:
 def test_less_is_better(people: np.ndarray) -> None:
     judge = np.clip(people + 0.2, 0, 1)
     goal = asktell.BestFeasible(asktell.minimize("human", range=(0, 1)))
-    assert '"judge" is 0.' in check(judged(judge, people, goal=goal)).sentence
-    assert "too high by" in check(judged(judge, people, goal=goal)).sentence
+    assert '"judge" scores 0.' in check(judged(judge, people, goal=goal)).sentence
+    assert "so it is too high" in check(judged(judge, people, goal=goal)).sentence
 
 
 def test_a_name_cannot_control_a_terminal(people: np.ndarray) -> None:
@@ -182,6 +187,12 @@ def test_the_report_has_it(people: np.ndarray) -> None:
     (judge,) = document["judges"]
     assert judge["sentence"] == check(selector).sentence
     assert len(judge["prompts"]) == K
+    # One estimate of each prompt on the whole page
+    result = selector.result()
+    assert [row["mean"] for row in judge["prompts"]] == [
+        result.prompts[row["arm"]].estimate[judge["metric"]] for row in judge["prompts"]
+    ]
+    assert sum(cells for _, _, cells in judge["points"]) == judge["cells"]
     before = reports.version_of(selector.state)
     selector.observe("p0", {"judge": 0.0}, 0)
     assert reports.version_of(selector.state) != before

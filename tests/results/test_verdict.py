@@ -278,8 +278,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. Prompt 2 comes closest.",
+        "No prompt is likely to satisfy the constraint (the probability that one does is under 1%). Relax the "
+        "constraint or add prompts. Prompt 2 comes closest.",
     ),
     "no front": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -287,8 +287,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. Prompt 2 comes closest.",
+        "No prompt is likely to satisfy the constraint (the probability that one does is under 1%). Relax the "
+        "constraint or add prompts. Prompt 2 comes closest.",
     ),
     "front": (
         trade_offs(0.05),
@@ -334,7 +334,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         "Choose among these 2 trade-offs. Together they are expected to reach over 99% of the hypervolume "
-        "of the true Pareto set. All of them satisfy the constraint with over 99% probability.",
+        "of the true Pareto set. With over 99% probability, all of them satisfy the constraint.",
     ),
     "front, more change little": (
         evenly(2, (4, 8, 2)),
@@ -478,8 +478,8 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     verdict = played(scores, BestFeasible("a", {"b": 0.9}), 80).result().verdict
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
-        "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
-        "prompts. Prompt 2 comes closest."
+        "No prompt is likely to satisfy the constraint (the probability that one does is under 1%). Relax the "
+        "constraint or add prompts. Prompt 2 comes closest."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest

@@ -5,10 +5,11 @@ const MOST_CORRECTED = 30; // prompts
 function drawJudge(host, data) {
   for (const judge of data.judges || []) {
     host.append(element("p", { class: "say" }, isolated(judge.sentence)));
+    if (judge.points.length) host.append(agreementPicture(judge));
     if (judge.segments.length) host.append(element("h3", {}, "By segment"), element("div", { class: "scroll" }, biasBySegment(judge)));
     if (judge.prompts.length) {
-      host.append(element("h3", {}, `Means of ${judge.metric}, corrected`), element("div", { class: "scroll" }, correctedMeans(data, judge)),
-        element("p", { class: "soft" }, `Over all examples with a score of ${judge.proxy}. ± is one standard error.`));
+      host.append(element("h3", {}, `Means of ${judge.metric}`), element("div", { class: "scroll" }, correctedMeans(data, judge)),
+        element("p", { class: "soft" }, "The estimates use the scores of the proxy on all examples. ± is one standard error."));
     }
   }
 }
@@ -17,11 +18,32 @@ function correctedMeans(data, judge) {
   const columns = [
     { name: "prompt", kind: "id", value: (row) => data.names[row.arm], cell: (row) => promptLink(data, row.arm) },
     { name: `${judge.proxy} alone`, kind: "number", value: (row) => row.judge_alone, cell: (row) => number(row.judge_alone) },
-    { name: "corrected", kind: "number", value: (row) => row.mean, cell: (row) => estimate(Number(row.mean.toPrecision(4)), row.error) },
+    { name: "estimate", kind: "number", value: (row) => row.mean, cell: (row) => row.mean === null ? "" : estimate(row.mean, row.error) },
     { name: "labels", kind: "number", value: (row) => row.labeled, cell: (row) => `${whole(row.labeled)} of ${whole(row.judged)}` },
   ];
   const best = [...judge.prompts].sort((a, b) => b.mean - a.mean).slice(0, MOST_CORRECTED);
-  return table(columns, best, { label: `corrected means by ${judge.proxy}` });
+  return table(columns, best, { label: `means of ${judge.metric} and of ${judge.proxy}` });
+}
+
+/** The two scores of each common cell. A larger circle stands for more cells. */
+function agreementPicture(judge) {
+  const width = Math.min(480, document.body.clientWidth - 40), height = 320;
+  const margin = { left: 58, right: 14, top: 24, bottom: 44 };
+  const along = (i, from, to) => {
+    const values = judge.points.map((point) => point[i]);
+    return scale(Math.min(...values), Math.max(...values), from, to, 0.08);
+  };
+  const x = along(0, margin.left, width - margin.right), y = along(1, height - margin.bottom, margin.top);
+  const picture = frame(width, height, margin, x, y, { x: judge.proxy, y: judge.metric });
+  const most = Math.max(...judge.points.map((point) => point[2]));
+  for (const [score, own, cells] of judge.points) {
+    const circle = shape("circle", { cx: x(score), cy: y(own), r: 3 + 9 * Math.sqrt((cells - 1) / Math.max(1, most - 1)), opacity: 0.6 });
+    circle.style.fill = COLORS.answer;
+    circle.append(shape("title", {}, `${judge.proxy} ${number(score)}, ${judge.metric} ${number(own)}: ${whole(cells)} ${cells === 1 ? "response" : "responses"}`));
+    picture.append(circle);
+  }
+  const rows = () => plainTable([judge.proxy, judge.metric, "responses"], judge.points.map(([score, own, cells]) => [number(score), number(own), whole(cells)]), "agreement");
+  return figure(picture, `${judge.metric} by ${judge.proxy} on ${whole(judge.cells)} responses`, "Responses with both scores. A larger circle stands for more responses.", rows);
 }
 
 function biasBySegment(judge) {
