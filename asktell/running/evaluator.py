@@ -198,7 +198,7 @@ def _check_signature(
             else ""
         )
         raise InvalidArgumentError(
-            f"An evaluator is called as {name}({', '.join(names)}), but this evaluator is {name}{signature}: "
+            f"asktell calls an evaluator as {name}({', '.join(names)}), but yours is {name}{signature}: "
             f"{error}.{cure}"
         ) from error
 

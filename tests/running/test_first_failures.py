@@ -273,7 +273,7 @@ async def waits(prompt: str) -> float:
     [
         (
             lambda prompt: 1.0,
-            r"\(prompt, example\), but this evaluator is .*<lambda>\(prompt\): too many positional",
+            r"\(prompt, example\), but yours is .*<lambda>\(prompt\): too many positional",
         ),
         (lambda prompt, example, judge: 1.0, "missing a required argument: 'judge'"),
         (lambda *, prompt, example: 1.0, "too many positional arguments"),

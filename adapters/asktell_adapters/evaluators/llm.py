@@ -339,13 +339,15 @@ class _Scoring(Generic[_LLM]):
         known = sorted({*_SETTINGS, *self._options(client), *takes})
         if name == "model" and not takes:
             problem = (
-                "has no use, because this evaluator has only one LLM. Pass a function that makes the LLM of a model, "
-                "such as OpenAIChat, or a mapping from model to LLM."
+                "has no use, because this evaluator has only one LLM. Pass a function that turns a model's name into an "
+                "LLM, such as OpenAIChat. Or pass a mapping from names to LLMs."
             )
         else:
             problem = f"is not a setting of the LLM{nearest(name, known)}, and no prompt or template has {{{name}}}."
             if self.framing.fields is not True:
-                problem += " Prompts that are not chats need fields=True."
+                problem += (
+                    " To fill it into prompts that are plain texts, pass fields=True."
+                )
         return f"The factor {name!r} {problem} The settings are {some(known)}."
 
     def begin(self, result: Callable[[], Result]) -> None:

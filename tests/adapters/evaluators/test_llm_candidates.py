@@ -172,9 +172,7 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
 def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
     with pytest.raises(InvalidArgumentError, match="this evaluator has only one LLM"):
         checked(GRID, ScriptedLLM(lambda _: Completion("x")))
-    with pytest.raises(
-        InvalidArgumentError, match="a function that makes the LLM of a model, got 5"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"a function that .*got 5"):
         evaluator(5)
     priced, free = Maker()("a"), Maker()("b")
     priced.price, free.price = Price(1, 2), None  # type: ignore[attr-defined]
