@@ -339,8 +339,8 @@ class _Scoring(Generic[_LLM]):
         known = sorted({*_SETTINGS, *self._options(client), *takes})
         if name == "model" and not takes:
             problem = (
-                "has no use, because this evaluator has only one LLM. Pass a function that turns a model's name into an "
-                "LLM, such as OpenAIChat. Or pass a mapping from names to LLMs."
+                "has no use, because this evaluator has only one LLM. Pass a function that turns a model's name into "
+                "an LLM, such as OpenAIChat. Or pass a mapping from names to LLMs."
             )
         else:
             problem = f"is not a setting of the LLM{nearest(name, known)}, and no prompt or template has {{{name}}}."

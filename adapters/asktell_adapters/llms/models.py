@@ -39,8 +39,8 @@ class Models:
     ) -> None:
         if not callable(llms) and not (isinstance(llms, Mapping) and llms):
             raise InvalidArgumentError(
-                "An evaluator needs an LLM, a mapping from models' names to LLMs, or a function that turns a name into an "
-                f"LLM, got {short(llms)}."
+                "An evaluator needs an LLM, a mapping from models' names to LLMs, or a function that turns a name "
+                f"into an LLM, got {short(llms)}."
             )
         self._llms = llms
         if takes is None:

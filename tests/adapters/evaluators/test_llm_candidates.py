@@ -137,7 +137,7 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
     ("factors", "settings", "message"),
     [
         ({"max_tokens": [5]}, {}, r"did you mean 'max_new_tokens'\?"),
-        ({"prompt": ["Be {tone}."], "tone": ["kind"]}, {}, "need fields=True"),
+        ({"prompt": ["Be {tone}."], "tone": ["kind"]}, {}, "pass fields=True"),
         ({"temperature": ["hot"]}, {}, "'temperature' must be a number, got 'hot'"),
         ({"max_new_tokens": [True]}, {}, "must be a whole number"),
         ({"template": ["{prompt}!"]}, {}, "no factor 'prompt'"),
