@@ -103,6 +103,20 @@ def test_scores_of_a_proxy_come_beside_a_tell() -> None:
     ]
 
 
+def test_scores_beside_a_tell_predict_no_prompt_without_a_score() -> None:
+    """With a small budget, as few prompts take part as without proxies."""
+    dear, cheap = scores_of()
+    selector, asked = new(budget=K), set()
+    while trial := selector.ask():
+        arm = int(trial.prompt_id[1:])
+        asked.add(arm)
+        cell = arm, trial.example
+        selector.tell(
+            trial, {"quality": float(dear[cell]), "judge": float(cheap[cell])}
+        )
+    assert len(asked) == K // 2
+
+
 @pytest.mark.parametrize(
     ("proxies", "options", "message"),
     [

@@ -8,8 +8,8 @@ Steps of the algorithm. The functions below name the step that they implement.
 2. **First evaluations.** Every prompt of the field is evaluated once, in one plan.
    About eight prompts share an example. Candidates with factors are treated
    differently: a third of the budget goes to candidates that cover the levels of the
-   factors evenly. Where proxies have scores, a third of the budget goes to prompts that
-   chance picks.
+   factors evenly. Where proxies have scores of every prompt, a third of the budget goes
+   to prompts that chance picks.
 3. **Prompts.** Each later decision samples distinct prompts at random, in proportion to
    a weight (`belief.py`).
    - Best feasible prompt: the share of posterior draws in which the prompt is best or
@@ -335,8 +335,8 @@ class Adaptive(AbstractMethod):
         """The arms that are evaluated once before the posterior chooses, in this order. None: all arms, by chance.
 
         With factors, the scores of other arms with the same levels predict an arm that
-        was never evaluated. With scores of proxies, these predict it. So only a part of
-        the budget goes to first evaluations: of arms that cover the levels evenly, or
+        was never evaluated. If proxies have scores of every arm, these predict it. So
+        only a part of the budget goes to first evaluations: of arms that cover the levels evenly, or
         that chance picks. Prompts that were added later, and the baseline, follow.
         """
         problem, origin = state.problem, state.origin
@@ -345,7 +345,7 @@ class Adaptive(AbstractMethod):
         first, n_first = None, math.ceil(_FIRST_PART * origin.budget)
         if origin.budget >= _FEWEST_FOR_FACTORS:
             first = even_order(origin, n_first)
-        if first is None and len(state.proxies):
+        if first is None and state.proxies.cover(problem.n_arms):
             first = by_chance(origin, np.arange(origin.n_arms))[:n_first]
         if first is None:
             return None

@@ -4,7 +4,7 @@ The scores x_ij of a proxy are divided as those of a metric are:
 
     x_ij = level + arm effect + example effect + residual
 
-The dear score y of a metric of the goal is regressed on all three parts, for every
+The score y of a metric of the goal is regressed on all three parts, for every
 proxy k:
 
     y_ij = level + sum_k (alpha_k arm_ik + beta_k example_jk + gamma_k residual_ijk) + a_i + b_j + e_ij
@@ -134,7 +134,6 @@ def _divided(
     n_arms, n_examples = table.shape
     if not known.any():
         return np.zeros(n_arms), np.zeros(n_examples), np.zeros(table.shape)
-    values = np.where(known, table, 0.0)
     spread = float(table[known].std())
     centre = float(table[known].mean())
     of_arms, of_examples = np.zeros(n_arms), np.zeros(n_examples)

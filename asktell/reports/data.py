@@ -143,14 +143,19 @@ def document(
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
-    if found := agreements(state):
-        data["judges"] = [_judge(each, state, result) for each in found]
+    data |= _judges(state, result)
     if prompts.candidates is not None:
         data["factors"] = _factors(result, prompts.candidates, answer)
     if problem.examples is not None:
         data["example_names"] = list(problem.examples.ids)
     data["words"] = words.conclusions(data, result)
     return data
+
+
+def _judges(state: State, result: Result) -> dict[str, Any]:
+    """How far each proxy agrees with the goal. Empty without scores of proxies."""
+    found = [_judge(each, state, result) for each in agreements(state)]
+    return {"judges": found} if found else {}
 
 
 def _judge(found: Agreement, state: State, result: Result) -> dict[str, Any]:

@@ -66,6 +66,12 @@ class ProxyScores:
         """The score of each row from `start` on, in the unit of its proxy."""
         return self._rows.scores(start)[:, 1]
 
+    def cover(self, n_arms: int) -> bool:
+        """True if every arm has a score of a proxy."""
+        return self.memo.get(
+            ("cover", n_arms), lambda: len(np.unique(self.arms())) == n_arms
+        )
+
     def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
         """For each arm, proxy -> the mean of its scores, without proxies that have none."""
         if not len(self):
