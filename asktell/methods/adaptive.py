@@ -234,7 +234,7 @@ class Adaptive(AbstractMethod):
         # Step 1: the field.
         first = self._first(state)
         field = self._field(state, first)
-        open_ = np.intersect1d(np.flatnonzero(state.open_arms()), field)
+        open_ = field[state.open_arms()[field]]
         room = state.room
         if not room or not len(open_):
             return self.finish(state)
@@ -671,9 +671,7 @@ def _answer(state: State, statement: Statement | None) -> list[int]:
     if statement is None:
         return []
     problem, goal = state.problem, state.problem.goal
-    allowed = by_chance(
-        problem, np.intersect1d(state.active, np.unique(state.history.arms()))
-    )
+    allowed = by_chance(problem, state.active[state.told[state.active] > 0])
     if isinstance(goal, BestFeasible) and goal.sure is not None and len(allowed):
         return [_surest(statement, goal.sure, allowed)]
     return answer.selected(

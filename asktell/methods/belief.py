@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Floats, Ints, distinct, is_binary
+from asktell.numerics.arrays import Floats, Ints, distinct, is_binary, without
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
@@ -80,7 +80,7 @@ def believe(
     if not len(state.history):
         return None
     counted, problem = _counted_failures(state), state.problem
-    others = () if among is None else np.setdiff1d(state.active, among).tolist()
+    others = () if among is None else without(state.active, among).tolist()
     excluded = (*state.no_rivals(), *others)
     # All that `_belief` reads besides the history, which owns the cache
     key = most_draws, problem, counted.key, state.proxies.key, excluded
@@ -185,7 +185,7 @@ def _counted_failures(state: State) -> Failures:
 
 def _alive(problem: Problem, excluded: tuple[int, ...]) -> Int[Ints, " alive"]:
     """All arms without the arms in `excluded`. If no arm would be left, all arms."""
-    alive = np.setdiff1d(np.arange(problem.n_arms), excluded)
+    alive = without(np.arange(problem.n_arms), np.array(excluded, dtype=np.int64))
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
@@ -207,7 +207,9 @@ def _model(state: State, counted: Failures, excluded: tuple[int, ...]) -> draws.
     if n_examples is not None and problem.inputs == "new":
         n_examples = ENDLESS
     # The best prompt of a relative bound must have a score.
-    competing = np.intersect1d(_alive(problem, excluded), history.arms())
+    has_score = np.bincount(history.arms(), minlength=problem.n_arms) > 0
+    alive = _alive(problem, excluded)
+    competing = alive[has_score[alive]]
     return draws.Model(
         cells,
         problem.goal,

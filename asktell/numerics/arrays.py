@@ -58,9 +58,38 @@ Mask: TypeAlias = npt.NDArray[np.bool_]  # (arms,) true for the arms that are me
 Features: TypeAlias = npt.NDArray[np.float64]
 
 
+# Numbers larger than so many times their count are sorted instead of counted.
+_SPARSE = 64
+
+
 def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The distinct whole numbers, ascending. Many times as fast as `np.unique`, which hashes large arrays."""
     return counted(values)[0]
+
+
+def numbered(
+    values: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The distinct whole numbers of at least 0, ascending, and the place of each value among them.
+
+    Many times as fast as `np.unique` where the numbers are small.
+    """
+    if not len(values) or int(values.max()) > _SPARSE * len(values) + _SPARSE:
+        distinct_values, places = np.unique(values, return_inverse=True)
+        return distinct_values, places
+    occurs = np.bincount(values) > 0
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[values]
+
+
+def without(
+    values: npt.NDArray[np.int64], excluded: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The values that are not excluded, in their order. Many times as fast as `np.setdiff1d` where both are few."""
+    if not len(excluded) or not len(values):
+        return values
+    is_excluded = np.zeros(1 + max(int(values.max()), int(excluded.max())), dtype=bool)
+    is_excluded[excluded] = True
+    return values[~is_excluded[values]]
 
 
 def table(

@@ -53,7 +53,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Bools, Floats, Ints, table
+from asktell.numerics.arrays import Bools, Floats, Ints, numbered, table
 from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
@@ -198,7 +198,7 @@ def _columns_of(
     if n_examples is None:
         return np.zeros(n, dtype=np.int64), examples[:0]
     named = np.where(examples < 0, n_examples + np.arange(n), examples)
-    seen, columns = np.unique(named, return_inverse=True)
+    seen, columns = numbered(named)
     return columns, seen
 
 
@@ -430,13 +430,10 @@ class System:
         self.sums = np.column_stack((scores_kept, basis_kept))
         self.sums_other = np.column_stack((scores_other, of_others))
         products_with_y = np.bincount(self.arms, self.into_arm * y, self.n_arms) @ z
-        squares_of_y = y @ (self.weights * y)
-        self.squares = np.block(
-            [
-                [squares_of_y, products_with_y[None]],
-                [products_with_y[:, None], z.T @ of_arms],
-            ]
-        )
+        self.squares = np.empty((1 + z.shape[1], 1 + z.shape[1]))
+        self.squares[0, 0] = y @ (self.weights * y)
+        self.squares[0, 1:] = self.squares[1:, 0] = products_with_y
+        self.squares[1:, 1:] = z.T @ of_arms
 
     def _add_covariates(self, covariates: Covariates) -> None:
         """Sum the covariates as if they were scores."""

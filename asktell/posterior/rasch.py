@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Bools, Floats, Ints, table
+from asktell.numerics.arrays import Bools, Floats, Ints, distinct, table
 from asktell.posterior.equations import cholesky
 
 # The ends of the grid are shares of 0.001 and 0.999, further than examples can
@@ -98,15 +98,13 @@ class Rasch:
         )
         self._given: Bool[Bools, " cells"] = seen >= 0
         shape = len(seen), n_arms
-        self._right, self._wrong = (
-            table(weights, self._columns, arms, shape)
-            for weights in (scores, 1.0 - scores)
-        )
-        self._of_right, self._of_wrong, self._of_both = (
-            self._right.T,
-            self._wrong.T,
-            (self._right + self._wrong).T,
-        )
+        self._right = table(scores, self._columns, arms, shape)
+        self._both = table(np.ones(len(arms)), self._columns, arms, shape)
+        # The numbers of right answers. The gradient of the abilities needs no more of the
+        # scores.
+        self._right_of_arm = np.bincount(arms, scores, n_arms)
+        self._right_of_example = np.bincount(self._columns, scores, len(seen))
+        self._by_count = _by_count(arms, self._columns)
         self._broad = _broad(
             0.0 if centre is None else float(np.log(centre / (1.0 - centre)))
         )
@@ -157,9 +155,10 @@ class Rasch:
     ) -> tuple[Float[Floats, "arms levels"], Float[Floats, "seen levels"], float]:
         """Probabilities of 1 (K, Q), the posterior (J, Q) of each seen example's ease, and the log likelihood."""
         p = _logistic(abilities)
-        log_ease = (
-            self._right @ np.log(p) + self._wrong @ np.log1p(-p) + np.log(distribution)
-        )
+        # The log of p / (1 - p) is ability + ease.
+        log_ease = self._both @ np.log1p(-p) + np.log(distribution)
+        log_ease += (self._right @ abilities)[:, None]
+        log_ease += self._right_of_example[:, None] * _EASE
         top = log_ease.max(axis=1, keepdims=True)
         ease = np.exp(log_ease - top)
         total = ease.sum(axis=1, keepdims=True)
@@ -174,13 +173,9 @@ class Rasch:
         ease: Float[Floats, "seen levels"],
     ) -> tuple[Float[Floats, " arms"], Float[Floats, " arms"]]:
         """The step (K,) of the M step for the abilities, and the expected information (K,) about each of them."""
-        wrong = self._of_wrong @ ease
-        gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(
-            axis=1
-        ) - abilities / variance
-        curvature = ((self._of_both @ ease) * p * (1.0 - p)).sum(
-            axis=1
-        ) + 1.0 / variance
+        expected = (self._both.T @ ease) * p  # right answers at each ease
+        gradient = self._right_of_arm - expected.sum(axis=1) - abilities / variance
+        curvature = (expected * (1.0 - p)).sum(axis=1) + 1.0 / variance
         return np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP), curvature
 
     def _new_distribution(
@@ -204,14 +199,13 @@ class Rasch:
         prompts that have seen it.
         """
         result = np.diag(curvature)
-        order = np.argsort(self._columns, kind="stable")
-        ends = np.cumsum(np.bincount(self._columns))
-        for weights, start, end in zip(
-            ease, np.concatenate(([0], ends)), ends, strict=False
-        ):
-            mine = self._arms[order[start:end]]
-            off = (p[mine] - (p[mine] @ weights)[:, None]) * np.sqrt(weights)
-            result[np.ix_(mine, mine)] -= off @ off.T
+        for columns, arms in self._by_count:
+            weights = ease[columns]
+            own = p[arms]  # (examples, count, Q)
+            off = own - own @ weights[:, :, None]
+            off *= np.sqrt(weights)[:, None, :]
+            pairs = arms[:, :, None], arms[:, None, :]
+            np.subtract.at(result, pairs, off @ off.transpose(0, 2, 1))
         return result
 
     def draws(
@@ -284,8 +278,22 @@ class Rasch:
             np.float64
         )
         return known, np.maximum(
-            ease.sum(axis=0) - self._of_both[:, self._given] @ ease, 0.0
+            ease.sum(axis=0) - self._both.T[:, self._given] @ ease, 0.0
         )
+
+
+def _by_count(
+    arms: Int[Ints, " cells"], columns: Int[Ints, " cells"]
+) -> list[tuple[Int[Ints, " some"], Int[Ints, "some count"]]]:
+    """The seen examples, grouped by the number of prompts that have seen them, with these prompts."""
+    counts = np.bincount(columns)
+    order = np.argsort(columns, kind="stable")
+    starts = np.cumsum(counts) - counts
+    groups = []
+    for count in distinct(counts):
+        some = np.flatnonzero(counts == count)
+        groups.append((some, arms[order[starts[some][:, None] + np.arange(count)]]))
+    return groups
 
 
 def _broad(centre: float) -> Float[Floats, " levels"]:

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Floats, Ints, distinct
+from asktell.numerics.arrays import Floats, Ints, distinct, numbered
 from asktell.numerics.cells import PRIOR_SHARE, Scored
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import (
@@ -290,7 +290,7 @@ class _Data(NamedTuple):
     @property
     def of_seen(self) -> "_Data":
         """The same without the arms that have no cell. They are many, and carry no information on the variances."""
-        seen, arms = np.unique(self.cells.arms, return_inverse=True)
+        seen, arms = numbered(self.cells.arms)
         if len(seen) == self.n_arms:
             return self
         basis = (

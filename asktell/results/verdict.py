@@ -406,25 +406,38 @@ class _Judge(ABC):
         level itself becomes known with the number of new examples.
         """
         example, residual = self._variances()
-        # The same random numbers for each forecast, so that forecasts differ less by chance
-        rng = np.random.default_rng(
-            [self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)]
-        )
+        *normals, of_level = self._normals
         mean = self.values.mean(axis=0)  # (K, q)
         level = self.values[:, self.alive].mean(axis=1, keepdims=True)
         level = level - level.mean(axis=0)  # (S, 1, q)
         off = self.values - mean - level  # the truth, about the means of now
         known, variance = np.zeros_like(off), off.var(axis=0)
-        known, variance = _observed(known, variance, off, first, residual, rng)
+        known, of_arms = _observed(known, variance, off, first, residual, normals[0])
+        variance = np.repeat(of_arms[None], len(known), axis=0)
         contenders = max(2, _effective(self.interest))
-        for stage in range(1, _STAGES):
+        for stage, normal in enumerate(normals[1:], 1):
             n = max(2, round(contenders ** (1.0 - stage / _STAGES)))
             share = self.leaders(mean + known, n) * (rest / (_STAGES - 1))
-            known, variance = _observed(known, variance, off, share, residual, rng)
+            at = share > 0  # The few prompts that lead in a draw
+            known[at], variance[at] = _observed(
+                known[at], variance[at], off[at], share[at], residual, normal[at]
+            )
         at_level = _moved(
-            level, new_examples, example + residual / self.alive.sum(), rng
+            level, new_examples, example + residual / self.alive.sum(), of_level
         )
         return np.asarray(mean + known + at_level)
+
+    @cached_property
+    def _normals(self) -> list[Draws]:
+        """Standard normals: (S, K, q) for each stage, then (S, 1, q) for the level.
+
+        Every forecast uses the same, so that forecasts differ less by chance.
+        """
+        rng = np.random.default_rng(
+            [self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)]
+        )
+        found = [rng.normal(size=self.values.shape) for _ in range(_STAGES)]
+        return [*found, rng.normal(size=self.values[:, :1].shape)]
 
     def _variances(self) -> tuple[Vector, Vector]:
         """(q,) variances of the example effect and of the residual, of the goal's values."""
@@ -923,28 +936,29 @@ def _observed(
     truth: Draws,
     n: Matrix,
     residual: Vector,
-    rng: np.random.Generator,
+    normal: Draws,
 ) -> tuple[Draws, Draws]:
-    """Posterior means and variances (S, K, q) after n more scores (K,) or (S, K) about the truth (S, K, q).
+    """Posterior means and variances (..., q) after n (...) more scores about the truth (..., q).
 
-    A score has the variance of the residual (q,). The update is the normal-normal
-    posterior of a mean.
+    A score has the variance of the residual (q,), and `normal` (..., q) are its
+    standard normals. The update is the normal-normal posterior of a mean.
     """
-    # (K, 1) or (S, K, 1): numbers that are the same in all draws are computed once
+    # Numbers that are the same in all draws are computed once: `n` and `variance` may
+    # lack the axis of the draws.
     n = n[..., None] * _TOLD
     part = np.where(
         np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300)
     )
     part = np.where((residual > 0) | (n == 0), part, 1.0)
     squares = np.divide(residual, n, out=np.zeros(part.shape), where=n > 0)
-    error = np.sqrt(squares) * rng.normal(size=truth.shape)
+    error = np.sqrt(squares) * normal
     return known + part * (truth + error - known), (1.0 - part) * variance
 
 
-def _moved(off: Draws, n: float, variance: Vector, rng: np.random.Generator) -> Draws:
+def _moved(off: Draws, n: float, variance: Vector, normal: Draws) -> Draws:
     """Posterior means (S, 1, q) of the common level after n more examples, given centered draws `off` of it."""
     known, spread = np.zeros_like(off), off.var(axis=0)
-    found, _ = _observed(known, spread, off, np.array([n]), variance, rng)
+    found, _ = _observed(known, spread, off, np.array([n]), variance, normal)
     return found
 
 

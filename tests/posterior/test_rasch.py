@@ -187,3 +187,25 @@ def test_a_metric_of_which_only_an_end_was_seen_is_no_share_where_its_range_is_a
     for trial in selector.ask(8):
         selector.tell(trial, {"brevity": 0.5, "stars": 1.0})
     assert selector.result().verdict.p_feasible == 1.0
+
+
+def test_the_precision_is_the_curvature_less_what_the_unknown_ease_takes_away() -> None:
+    """Example by example: the covariance of the prompts' chances over the posterior of the example's ease."""
+    rng = np.random.default_rng(0)
+    told = rng.random((4, 9)) < 0.5
+    told[:, 0] = True
+    arms, examples = np.nonzero(told)
+    scores = (rng.random(len(arms)) < 0.6).astype(float)
+    found = Rasch(arms, examples, scores, 4, None)
+    p = rng.random((4, 29))
+    ease = rng.dirichlet(np.ones(29), told.any(axis=0).sum())
+    expected = np.diag(np.full(4, 5.0))
+    for weights, seen in zip(ease, told.T[told.any(axis=0)], strict=True):
+        mine = np.flatnonzero(seen)
+        covariance = np.cov(p[mine], aweights=weights, bias=True).reshape(
+            len(mine), len(mine)
+        )
+        expected[np.ix_(mine, mine)] -= covariance
+    np.testing.assert_allclose(
+        found._precision(p, ease, np.full(4, 5.0)), expected, atol=1e-12
+    )

@@ -553,8 +553,9 @@ def test_as_data_and_back(goal: Goal) -> None:
 
 def test_a_mean_moves_to_the_truth_by_the_part_that_its_variance_shrinks() -> None:
     """A deviation of variance 4, after 3 scores of variance 6: by 3 * 4 / (3 * 4 + 6) = 2 / 3 of the way."""
-    off = np.random.default_rng(0).normal(0, 2, (40_000, 1, 1))
-    moved = _moved(off, 3.0 / _TOLD, np.array([6.0]), np.random.default_rng(1))
+    rng = np.random.default_rng(0)
+    off, normal = rng.normal(0, 2, (40_000, 1, 1)), rng.normal(size=(40_000, 1, 1))
+    moved = _moved(off, 3.0 / _TOLD, np.array([6.0]), normal)
     assert (moved * off).mean() / (off**2).mean() == pytest.approx(2 / 3, abs=0.02)
     assert moved.var() == pytest.approx(4 * 2 / 3, abs=0.06)
 
