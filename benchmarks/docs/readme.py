@@ -45,10 +45,10 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                     f"{found[1]} tables of scores recorded from real LLMs.{of_them}"
                 )
     return (
-        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds as good a prompt as the "
-        f"published method `csr` finds with {worth['best feasible']}. For Pareto sets, the published method `ege-sr` "
-        f"needs {worth['Pareto set']} evaluations per prompt. These numbers were measured with {row['seeds']} seeds "
-        f"on {tables} The ranges in parentheses are 95% intervals "
+        f"- **Few evaluations**: give asktell {row['b']} evaluations per prompt. To select as good a prompt, the "
+        f"published method `csr` needs {worth['best feasible']} evaluations per prompt. To select as good a Pareto "
+        f"set, the published method `ege-sr` needs {worth['Pareto set']}. These numbers were measured with "
+        f"{row['seeds']} seeds on {tables} The ranges in parentheses are 95% intervals "
         "([where asktell wins and loses](docs/benchmarks.md))."
     )
 
