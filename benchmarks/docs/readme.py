@@ -35,17 +35,20 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
     worth, tables = {}, ""
     for which, of_them in (
         (r"all (\d+)", ""),
-        (r"report half \((\d+)\)", " not used in its development"),
+        (r"report half \((\d+)\)", " asktell was developed without these tables."),
     ):
         for row in budgets:
             found = re.fullmatch(which, row["tables"])
             if row["method"] == "auto" and found:
                 worth[row["goal"]] = _times(row)
-                tables = f"{found[1]} recorded tables of real LLMs{of_them}"
+                tables = (
+                    f"{found[1]} tables of scores recorded from real LLMs.{of_them}"
+                )
     return (
-        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds a prompt as good as the "
-        f"published method finds with {worth['best feasible']}. For Pareto sets, the published method needs "
-        f"{worth['Pareto set']}. Measured on {tables}, with {row['seeds']} seeds and 95% intervals "
+        f"- **Few evaluations**: give asktell {row['b']} evaluations per prompt. To select as good a prompt, the "
+        f"published method `csr` needs {worth['best feasible']} evaluations per prompt. To select as good a Pareto "
+        f"set, the published method `ege-sr` needs {worth['Pareto set']}. These numbers were measured with "
+        f"{row['seeds']} seeds on {tables} The ranges in parentheses are 95% intervals "
         "([where asktell wins and loses](docs/benchmarks.md))."
     )
 
@@ -67,8 +70,8 @@ def _fast(runs: Sequence[Row]) -> str:
     )
     prompts = [int(row["prompts"]) for row in runs]
     return (
-        f"- **Fast**: choosing an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds on average, with "
-        f"{min(prompts)} to {max(prompts):,} prompts. While another program keeps every core busy, it takes "
+        f"- **Fast**: choosing the next evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds on average, "
+        f"with {min(prompts)} to {max(prompts):,} prompts. While another program keeps every core busy, it takes "
         f"{min(busy):.2g} to {max(busy):.2g} milliseconds ([overhead](docs/benchmarks.md#overhead))."
     )
 
