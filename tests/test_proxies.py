@@ -126,6 +126,11 @@ def test_scores_beside_a_tell_predict_no_prompt_without_a_score() -> None:
         (["judge", "judge"], {}, "named once"),
         (["quality"], {}, "is a metric of the goal"),
         (["judge"], {"examples": None}, "needs examples"),
+        (
+            [f"judge {i}" for i in range(60)],
+            {"examples": 10**6},
+            "at most 100,000,000 scores",
+        ),
     ],
 )
 def test_bad_proxies_are_refused(proxies: Any, options: Any, message: str) -> None:

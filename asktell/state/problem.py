@@ -31,6 +31,10 @@ SAMPLINGS = ("shared", "iid")
 INPUTS = ("new", "given")
 SKIP: Final = "skip"
 
+# Scores of proxies are one table: 10^8 numbers are 0.8 GB, and twice that while they are
+# summed.
+_MOST_PROXY_SCORES = 10**8
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -403,7 +407,7 @@ def checked_problem(
         labels=labels,
         inputs=inputs,
         exact=exact,
-        proxies=_proxies(proxies, goal, n_examples),
+        proxies=_proxies(proxies, goal, len(prompts), n_examples),
     )
 
 
@@ -432,7 +436,9 @@ def _labels(
     return tuple(segments)
 
 
-def _proxies(proxies: Any, goal: Goal, n_examples: int | None) -> tuple[str, ...]:
+def _proxies(
+    proxies: Any, goal: Goal, n_arms: int, n_examples: int | None
+) -> tuple[str, ...]:
     """Check the names of the proxies, which must be no metrics of the goal."""
     is_list = isinstance(proxies, Sequence) and not isinstance(proxies, str)
     if not is_list or not all(isinstance(name, str) and name for name in proxies):
@@ -453,6 +459,11 @@ def _proxies(proxies: Any, goal: Goal, n_examples: int | None) -> tuple[str, ...
     if names and n_examples is None:
         raise InvalidArgumentError(
             "proxies=... needs examples=..., because a proxy informs the goal by its scores on the same examples."
+        )
+    if len(names) * n_arms * (n_examples or 0) > _MOST_PROXY_SCORES:
+        raise InvalidArgumentError(
+            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got "
+            f"{len(names)} x {n_arms:,} prompts x {n_examples:,} examples. Use fewer prompts, examples or proxies."
         )
     return names
 

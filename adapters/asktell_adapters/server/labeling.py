@@ -209,12 +209,24 @@ class Journal:
         return found
 
     def append(self, entry: Mapping[str, Any], durable: bool = True) -> None:
-        """Add an entry. `durable`: return only once it is on the disk."""
+        """Add an entry. `durable`: return only once it is on the disk.
+
+        Raises:
+            OSError: the file cannot be written, for example because the disk is full.
+                It then has the same entries as before.
+        """
         line = json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
         with self._lock:
-            self._file.write(line)
-            if durable:
-                os.fsync(self._file.fileno())
+            before = os.fstat(self._file.fileno()).st_size
+            try:
+                # A nearly full disk takes a part of the line, and then raises.
+                while line:
+                    line = line[self._file.write(line) :]
+                if durable:
+                    os.fsync(self._file.fileno())
+            except OSError:
+                self._file.truncate(before)
+                raise
 
     def close(self) -> None:
         """Close the file."""

@@ -14,7 +14,7 @@ from asktell import ConfigError, InvalidArgumentError, InvalidStateError, Study
 from asktell_adapters.cli.label import new_selector
 from asktell_adapters.cli.main import main
 from asktell_adapters.config import Config
-from asktell_adapters.server.labeling import Labeling
+from asktell_adapters.server.labeling import Journal, Labeling
 from tests.adapters.labels.conftest import PROMPTS, PROXIES, SCALE, LabelProject, N
 from tests.times import wait_for
 
@@ -387,6 +387,28 @@ def test_a_journal_that_is_none(
     (made.folder / "labels.jsonl").write_text(text)
     with pytest.raises(InvalidStateError, match=message):
         made.open()
+
+
+def test_a_full_disk_loses_the_label_and_nothing_before_or_after_it(
+    tmp_path: Path,
+) -> None:
+    """A limit on the size of files acts like a full disk: a part of the line is written."""
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "labels.jsonl"
+    journal = Journal(path)
+    journal.append({"do": "label", "item": "first"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 9, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            journal.append({"do": "label", "item": "lost"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    journal.append({"do": "label", "item": "second"})
+    journal.close()
+    again = Journal(path)
+    again.close()
+    assert [entry["item"] for entry in again.entries] == ["first", "second"]
 
 
 # The configuration
