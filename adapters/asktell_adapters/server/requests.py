@@ -298,7 +298,7 @@ class Ask(StrictRequest):
     besides: Annotated[
         list[StrictInt],
         Field(
-            max_length=10_000,
+            max_length=100_000,
             description="Ids of trials that the worker is busy with. The response has n other trials.",
         ),
     ] = []
