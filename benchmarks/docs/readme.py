@@ -35,7 +35,7 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
     worth, tables = {}, ""
     for which, of_them in (
         (r"all (\d+)", ""),
-        (r"report half \((\d+)\)", " asktell was developed without these tables."),
+        (r"report half \((\d+)\)", " These tables were not used to develop asktell."),
     ):
         for row in budgets:
             found = re.fullmatch(which, row["tables"])
@@ -45,11 +45,11 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                     f"{found[1]} tables of scores recorded from real LLMs.{of_them}"
                 )
     return (
-        f"- **Few evaluations**: give asktell {row['b']} evaluations per prompt. To select as good a prompt, the "
-        f"published method `csr` needs {worth['best feasible']} evaluations per prompt. To select as good a Pareto "
-        f"set, the published method `ege-sr` needs {worth['Pareto set']}. These numbers were measured with "
-        f"{row['seeds']} seeds on {tables} The ranges in parentheses are 95% intervals "
-        "([where asktell wins and loses](docs/benchmarks.md))."
+        f"- **Few evaluations**: suppose that asktell may spend {row['b']} evaluations per prompt. To find an equally "
+        f"good prompt, the published method `csr` needs {worth['best feasible']} evaluations per prompt. To find an "
+        f"equally good Pareto set, the published method `ege-sr` needs {worth['Pareto set']} evaluations per prompt. "
+        "The ranges in parentheses are 95% intervals. These numbers were measured with "
+        f"{row['seeds']} random seeds on {tables} [Where asktell wins and loses](docs/benchmarks.md) has more."
     )
 
 
