@@ -231,3 +231,18 @@ def test_simulations_know_them() -> None:
         simulated(proxies={"judge": cheap.T})
     with pytest.raises(InvalidArgumentError, match="must be numbers"):
         simulated(proxies={"judge": [["a"]]})
+
+
+def test_a_score_that_is_recorded_alone_and_with_the_label_counts_once() -> None:
+    """Two cells: one with scores 0.2 and 0.4 of the judge, one with 1. The mean is (0.3 + 1) / 2."""
+    selector = new()
+    selector.observe("p0", {"judge": 0.2}, 0)
+    selector.observe("p0", {"judge": 1.0}, 1)
+    selector.observe("p0", {"quality": 1.0, "judge": 0.4}, 0)
+    entry = selector.result().prompts[0]
+    assert entry.id == 0
+    assert entry.proxies == {"judge": pytest.approx(0.65)}
+    arms, examples, scores = selector.state.proxies.of_cells(0)
+    # In the order of their last score
+    assert (arms.tolist(), examples.tolist()) == ([0, 0], [1, 0])
+    np.testing.assert_allclose(scores, [1.0, 0.3])

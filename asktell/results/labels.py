@@ -148,7 +148,7 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Scores of a proxy in the order of their recording, each with the mean score of people in its cell."""
+    """Cells with a score of a proxy, in the order of their recording, each with the mean score of people."""
 
     arms: Int[Ints, " rows"]
     examples: Int[Ints, " rows"]
@@ -314,14 +314,13 @@ def _pairs(state: State, proxy: int) -> Pairs:
     examples = history.examples()
     has = examples >= 0
     cells = history.arms()[has] * n + examples[has]
-    rows = proxies.proxies() == proxy
-    arms, on = proxies.arms()[rows], proxies.examples()[rows]
+    arms, on, judge = proxies.of_cells(proxy)
     size = int(max(cells.max(initial=-1), (arms * n + on).max(initial=-1))) + 1
     sums = np.bincount(cells, history.scores()[has, column], size)
     counts = np.bincount(cells, minlength=size)
     with np.errstate(invalid="ignore"):
         people = (sums / counts)[arms * n + on]
-    return Pairs(arms, on, proxies.scores()[rows], people)
+    return Pairs(arms, on, judge, people)
 
 
 def _points(common: Pairs) -> tuple[tuple[float, float, int], ...]:

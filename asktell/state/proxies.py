@@ -72,22 +72,41 @@ class ProxyScores:
             ("cover", n_arms), lambda: len(np.unique(self.arms())) == n_arms
         )
 
+    def of_cells(
+        self, proxy: int
+    ) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, " cells"]]:
+        """Arms, examples and mean scores of the cells with a score of a proxy, in the order of their last score.
+
+        A score may be recorded twice: alone, and once more with the scores of the goal.
+        It counts once.
+        """
+        rows = self.proxies() == proxy
+        arms, examples, scores = (
+            self.arms()[rows],
+            self.examples()[rows],
+            self.scores()[rows],
+        )
+        cells = arms * (examples.max(initial=0) + 1) + examples
+        _, first_of_reversed, place, counts = np.unique(
+            cells[::-1], return_index=True, return_inverse=True, return_counts=True
+        )
+        means = np.bincount(place, scores[::-1], len(counts)) / counts
+        last = len(cells) - 1 - first_of_reversed
+        order = np.argsort(last)
+        return arms[last[order]], examples[last[order]], means[order]
+
     def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
-        """For each arm, proxy -> the mean of its scores, without proxies that have none."""
+        """For each arm, proxy -> the mean of its scores over the cells, without proxies that have none."""
+        found: list[dict[str, float]] = [{} for _ in range(n_arms)]
         if not len(self):
-            return [{}] * n_arms
-        cells = self.arms() * len(names) + self.proxies()
-        counts = np.bincount(cells, minlength=n_arms * len(names))
-        means = np.bincount(cells, self.scores(), len(counts)) / np.maximum(counts, 1)
-        shape = n_arms, len(names)
-        return [
-            {name: x for name, x, n in zip(names, row, of_row, strict=True) if n}
-            for row, of_row in zip(
-                means.reshape(shape).tolist(),
-                counts.reshape(shape).tolist(),
-                strict=True,
-            )
-        ]
+            return found
+        for proxy, name in enumerate(names):
+            arms, _, scores = self.of_cells(proxy)
+            counts = np.bincount(arms, minlength=n_arms)
+            sums = np.bincount(arms, scores, n_arms)
+            for arm in np.flatnonzero(counts).tolist():
+                found[arm][name] = float(sums[arm] / counts[arm])
+        return found
 
     def tables(
         self, n_proxies: int, n_arms: int, n_examples: int
