@@ -240,7 +240,7 @@ def test_a_score_that_is_recorded_alone_and_with_the_label_counts_once() -> None
     selector.observe("p0", {"judge": 1.0}, 1)
     selector.observe("p0", {"quality": 1.0, "judge": 0.4}, 0)
     entry = selector.result().prompts[0]
-    assert entry.id == 0
+    assert entry.id == "p0"
     assert entry.proxies == {"judge": pytest.approx(0.65)}
     arms, examples, scores = selector.state.proxies.of_cells(0)
     # In the order of their last score
