@@ -9,7 +9,7 @@ from typing import Any
 
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
-from asktell.results.entries import PromptResult
+from asktell.results.entries import PromptResult, shown_status
 from asktell.results.result import Result
 from asktell.state import FAILED, REJECTED, RETIRED
 
@@ -300,7 +300,7 @@ def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
 
 def _prompts(result: Result) -> str:
     """Count the prompts by status."""
-    counts = Counter(entry.status for entry in result.prompts)
+    counts = Counter(map(shown_status, result.prompts))
     return (
         f"{_count(len(result.prompts), 'prompt')}: "
         + ", ".join(f"{n:,} {word}" for word, n in counts.items())

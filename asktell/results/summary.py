@@ -246,8 +246,8 @@ def _certainty(
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
 
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
-        sure = f"The selection is correct{within} with {percent} probability, according to the model."
-        return f"{sure} This is an estimate and not a guarantee."
+        sure = f"The selection is correct{within} with an estimated probability of {percent}."
+        return f"{sure} This is not a guarantee."
     sure = f"The selection is correct{within} with {percent} confidence."
     unmet = [quoted(name) for name in _PREMISES if by_name[name].ok is not True]
     if not unmet:

@@ -26,6 +26,7 @@ from asktell.extend import (
     OnTell,
     State,
     events,
+    in_percent,
     in_words,
     one_line,
     short,
@@ -236,13 +237,21 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
 
 
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
-    """The comparison of two prompts in words, by the first objective.
-
-    Without the sentence on what is not established, which would not fit into a key.
-    """
-    metric = result.goal.objectives[0].metric
-    said = result.compare(a, b).sentence(metric)
-    return said.partition(". This is not established")[0]
+    """Which of two prompts is better in the first objective, and how probable that is, short enough for a key."""
+    objective = result.goal.objectives[0]
+    found = result.compare(a, b).differences[objective.metric]
+    names = [
+        f'"{each.id}"' if isinstance(each.id, str) else f"prompt {each.id}"
+        for each in (a, b)
+    ]
+    if found.p_better == 0.5:
+        return f"{names[0]} and {names[1]} cannot be ranked yet"
+    word, p = (
+        ("better", found.p_better)
+        if found.p_better > 0.5
+        else ("worse", 1.0 - found.p_better)
+    )
+    return f"{names[0]} is {word} than {names[1]} with {in_percent(p)} probability"
 
 
 def failures_of(
