@@ -478,7 +478,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         )
         said = cli("run", f"{name}.toml", "--no-progress").out
         assert said.count("answered by the cache") == (name == "two")
-    assert "8 of 8 evaluations were answered by the cache, for nothing." in said
+    assert "8 of 8 evaluations came from the cache and cost nothing." in said
     assert "8 of 8 evaluations were answered by the cache" in cli("status two.toml").out
     assert (
         "kept.db: 8 answers, 0.0 MB of at most 5.0 MB" in cli("cache info two.toml").out
