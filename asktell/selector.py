@@ -544,7 +544,7 @@ class Selector(Selection):
             suite such as a regression suite or a leaderboard.
         proxies: the names of cheap metrics that are no part of the goal and inform it,
             such as a cheap judge of responses that people grade. Record their scores by
-            `observe`, on any examples, or beside the scores of a `tell`. They cost no
+            `observe`, on any examples, or together with the scores of a `tell`. They cost no
             budget. The model estimates how much each proxy helps to predict the goal. Needs
             examples.
 

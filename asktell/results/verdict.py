@@ -110,8 +110,8 @@ class Verdict:
             every constraint. None for a Pareto set.
         p_feasible: probability that the selected prompt satisfies every constraint, or
             for a Pareto set that all selected prompts do. None without constraints.
-        loss: how much worse than the best feasible prompt the selected prompt is
-            expected to be, in the units of the first objective. For a Pareto set, the
+        loss: the expected gap between the selected prompt and the best feasible prompt,
+            in the units of the first objective. For a Pareto set, the
             expected share of the true Pareto set's hypervolume that the selected
             prompts do not reach.
         loss_95: the loss is at most this with 95% probability.

@@ -84,7 +84,7 @@ def _write_examples(result: Result, path: Path) -> str:
         (sum(bool(each.near_duplicates) for each in found), "near duplicates"),
     )
     said = ", ".join(f"{count:,} {what}" for count, what in counts)
-    return f"Examples: {path} ({len(found):,} by {result.goal.objectives[0].metric}: {said})"
+    return f"Examples: {path} ({result.goal.objectives[0].metric} on {len(found):,} examples: {said})"
 
 
 def _cell(value: object) -> object:
