@@ -512,8 +512,8 @@ class Selector(Selection):
             features, and need them.
         seed: makes every choice repeatable, 0 <= seed < 2**64.
         sampling: "shared" (default) evaluates every prompt on the same examples in the
-            same order, without replacement. "auto" chooses the examples of each prompt
-            itself. "iid" draws an example for every evaluation.
+            same order, without replacement, except that the method "auto" chooses the
+            examples of each prompt itself. "iid" draws an example for every evaluation.
         on_failure: "skip" (default) treats a failed evaluation as a missing value, and
             the prompt is evaluated on another example. A mapping such as `{"accuracy":
             0.0}` gives failed evaluations these scores. They then count against the

@@ -1,4 +1,4 @@
-"""`asktell simulate`: what each method would have selected from recorded scores."""
+"""`asktell simulate`: the selection that each method would have made from recorded scores."""
 
 import argparse
 import csv

@@ -61,7 +61,7 @@ class LabelTable(Table, table="label"):
 @final
 @dataclass(frozen=True)
 class Labels:
-    """What `[label]` says, read and checked."""
+    """The table `[label]`, read and checked."""
 
     table: LabelTable
     options: tuple[Option, ...]
@@ -95,7 +95,7 @@ class Labels:
         if table.metric not in metrics:
             raise table.error(
                 "metric",
-                f"names a metric that [goal] does not have. [goal] has {some(metrics)}",
+                f"must be a metric of [goal] ({some(metrics)})",
                 table.metric,
             )
         if table.compare:

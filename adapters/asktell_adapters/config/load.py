@@ -164,7 +164,7 @@ class GoalTable(Table, table="goal"):
     def goal(
         self, computed: Mapping[str, Any] | None, home: str = "[metrics] has"
     ) -> Goal:
-        """The goal; `computed` are the metrics that there are, where `home` says, None where a harness decides that."""
+        """The goal. `computed`: the available metrics, or None if a harness decides. `home`: their table."""
         best = [
             [names] if isinstance(names, str) else names
             for names in (self.maximize, self.minimize)

@@ -238,20 +238,26 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
 
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
     """Which of two prompts is better in the first objective, and how probable that is, short enough for a key."""
-    objective = result.goal.objectives[0]
-    found = result.compare(a, b).differences[objective.metric]
+    metric = result.goal.objectives[0].metric
+    found = result.compare(a, b).differences[metric]
     names = [
         f'"{each.id}"' if isinstance(each.id, str) else f"prompt {each.id}"
         for each in (a, b)
     ]
-    if found.p_better == 0.5:
-        return f"{names[0]} and {names[1]} cannot be ranked yet"
-    word, p = (
-        ("better", found.p_better)
-        if found.p_better > 0.5
-        else ("worse", 1.0 - found.p_better)
+    first = (
+        names[0].replace("prompt", "Prompt", 1) if isinstance(a.id, int) else names[0]
     )
-    return f"{names[0]} is {word} than {names[1]} with {in_percent(p)} probability"
+    if found.p_better == 0.5:
+        return f"{first} and {names[1]} cannot be ranked yet"
+    word, p = "better", found.p_better
+    if p < 0.5:
+        word, p = "worse", 1.0 - p
+    amount = (
+        ""
+        if found.estimate is None
+        else f" (estimated difference {found.estimate:+.3g})"
+    )
+    return f"{first} is {word} than {names[1]} with {in_percent(p)} probability{amount}"
 
 
 def failures_of(
