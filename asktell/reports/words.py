@@ -195,7 +195,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     first, said = result.selected[0], []
     if data["paused"]:
         said.append(
-            "The selection is paused. It hands out no trials until it is resumed."
+            "The selection is paused. No trials are assigned until it is resumed."
         )
     elif not result.done:
         said.append("The selection is still running.")

@@ -353,7 +353,7 @@ def _kind(arguments: argparse.Namespace) -> str | None:
         )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
         raise InvalidArgumentError(
-            f"--promptfoo requires --kind promptfoo; got --kind {kind}."
+            f"--promptfoo requires --kind promptfoo, got --kind {kind}."
         )
     if arguments.program is not None and (
         arguments.promptfoo or kind not in (None, "command")

@@ -204,7 +204,7 @@ class Journal:
         if not isinstance(found, dict):
             raise InvalidStateError(
                 f"{self._path}, line {number}: this is not a JSON object. Restore the file from a backup, or move it "
-                "away: the study keeps all scores that it was told."
+                "away. The study keeps all recorded scores."
             )
         return found
 
