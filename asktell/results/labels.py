@@ -111,8 +111,8 @@ class Agreement:
         cells: number of cells with both scores. The following are None or empty if
             these are too few.
         correlation: the correlation of the two scores. None if one does not vary.
-        agreed: share of the cells in which the proxy's score is closest to the label
-            that was given, of all labels that occur. None if the scales differ, or if
+        agreed: share of the cells in which the given label is, of all labels that
+            occur, closest to the proxy's score. None if the scales differ, or if
             there are too many labels.
         bias: mean difference of the proxy's score and the metric's. None if the scales
             differ.
@@ -350,7 +350,7 @@ def _share_agreed(common: Pairs) -> float | None:
 
 
 def _clustered(values: Float[Floats, " rows"], clusters: Int[Ints, " rows"]) -> float:
-    """The standard error of the mean of values, of which those of one cluster may depend on each other."""
+    """The standard error of the mean of values. Values of the same cluster may depend on each other."""
     number = np.unique(clusters, return_inverse=True)[1].reshape(-1)
     sums = np.bincount(number, values - values.mean())
     m = len(sums)

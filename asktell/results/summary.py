@@ -418,7 +418,7 @@ def _best_first(
 def _by_segment(
     names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws
 ) -> list[dict[str, Any]]:
-    """(K, c, G) means and errors by prompt, segment and metric; None for an error of NaN."""
+    """(K, c, G) means and errors by prompt, segment and metric. An error of NaN becomes None."""
     found = []
     for rows in np.stack((means, errors), axis=3).transpose(0, 2, 1, 3).tolist():
         by_metric = (

@@ -77,7 +77,7 @@ class Outlook:
         cost: their expected cost, None if no costs were recorded.
         p_best: the expected probability of selecting the best prompt, None for a Pareto
             set.
-        loss: the expected loss, in the units of `Verdict.loss`.
+        loss: the expected gap, in the units of `Verdict.loss`.
     """
 
     evaluations: int
@@ -972,7 +972,7 @@ def _moved(off: Draws, n: float, variance: Vector, rng: np.random.Generator) -> 
 
 
 def _joined(names: Sequence[str]) -> str:
-    """Two or more names to choose from. Of many, only the first have their name."""
+    """Two or more names to choose from. If there are many, only the first are named."""
     some = list(names[:_NAMED])
     if len(names) > _NAMED:
         return f"any of {len(names)} prompts ({', '.join(some)}, ...)"

@@ -65,7 +65,7 @@ def analyze(arguments: argparse.Namespace) -> int:
 
 
 def _write_examples(result: Result, path: Path) -> str:
-    """Write what scores say of each example, as CSV with a row for each, and return a sentence on what is in it."""
+    """Write what scores say of each example, as CSV with a row for each, and return a sentence on its content."""
     found = result.examples()
     text = io.StringIO(newline="")
     writer = csv.DictWriter(

@@ -675,7 +675,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
 
 
 def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
-    """Refuse flags for what a harness has itself."""
+    """Refuse flags for data or metrics that a harness has itself."""
     own = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
     for name in own:
         if getattr(arguments, name) is not None:

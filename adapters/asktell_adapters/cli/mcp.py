@@ -199,7 +199,7 @@ class Store(NamedTuple):
     url: str
 
     def names(self) -> list[str]:
-        """All studies; none if there is no storage yet."""
+        """The names of all studies. Empty if there is no storage yet."""
         with suppress(StudyNotFoundError):
             return names(self.url)
         return []

@@ -111,7 +111,7 @@ class Labels:
                 )
 
     def prepare(self, selector: Selector) -> None:
-        """Tell a new selector what is known without people: the baseline's ties with itself."""
+        """Record the scores that need no person in a new selector: the baseline's ties with itself."""
         table = self.table
         if table.compare:
             baseline = selector.prompts.texts[selector.state.problem.baseline or 0]

@@ -335,7 +335,7 @@ class Config:
         return isinstance(first, NamedModel) and first.price_table is not None
 
     def close(self) -> None:
-        """End what the harness has started."""
+        """Close the processes and files of the harness."""
         if self.harness is not None and callable(
             close := getattr(self.harness.evaluator, "close", None)
         ):
