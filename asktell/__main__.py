@@ -9,7 +9,7 @@ def main() -> int:
     found = entry_points(group="console_scripts", name="asktell")
     if not found:
         print(
-            "asktell: no package here brings the command `asktell`. Run: pip install asktell (in a checkout, whose "
+            "asktell: the command `asktell` is not installed. Run: pip install asktell (in a checkout, whose "
             "sources alone bring no command: pip install --editable .)",
             file=sys.stderr,
         )

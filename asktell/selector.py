@@ -512,8 +512,8 @@ class Selector(Selection):
             features, and need them.
         seed: makes every choice repeatable, 0 <= seed < 2**64.
         sampling: "shared" (default) evaluates every prompt on the same examples in the
-            same order, without replacement. "auto" chooses the examples of each prompt
-            itself. "iid" draws an example for every evaluation.
+            same order, without replacement, except that the method "auto" chooses the
+            examples of each prompt itself. "iid" draws an example for every evaluation.
         on_failure: "skip" (default) treats a failed evaluation as a missing value, and
             the prompt is evaluated on another example. A mapping such as `{"accuracy":
             0.0}` gives failed evaluations these scores. They then count against the
@@ -544,7 +544,7 @@ class Selector(Selection):
             suite such as a regression suite or a leaderboard.
         proxies: the names of cheap metrics that are no part of the goal and inform it,
             such as a cheap judge of responses that people grade. Record their scores by
-            `observe`, on any examples, or beside the scores of a `tell`. They cost no
+            `observe`, on any examples, or together with the scores of a `tell`. They cost no
             budget. The model estimates how much each proxy helps to predict the goal. Needs
             examples.
 

@@ -359,13 +359,13 @@ class AnswerCache:
             sqlite3.SQLITE_CORRUPT,
         ):
             return StorageError(
-                f"The answer cache {str(self.path)!r} cannot be used ({error})."
+                f"The response cache {str(self.path)!r} cannot be used ({error})."
             )
         # A damaged name or number inside SQLite's own tables raises an error of Python,
         # not of SQLite.
         return _DamagedError(
-            f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it. Only "
-            "answers are lost, and they can be requested again."
+            f"The response cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it. Only "
+            "cached responses are lost, and they can be requested again."
         )
 
     def __repr__(self) -> str:

@@ -389,11 +389,11 @@ class Estimate:
             yield "evaluations", _NOTHING_LEFT
         opinions = sum(judge.real_calls for judge in self.judges)
         if self.real_calls or opinions:
-            more = f" and {opinions} of judges" if opinions else ""
+            more = f", and {opinions} of judges" if opinions else ""
             cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
             yield (
                 "real calls",
-                f"{self.real_calls}{more}, for {amount(cost, self.currency)}",
+                f"{self.real_calls}{more}, which cost {amount(cost, self.currency)}",
             )
 
     def _needs(self) -> Iterator[tuple[str, str]]:
@@ -401,7 +401,7 @@ class Estimate:
         how = (
             "the model's tokenizer"
             if self.exact_tokens
-            else "a guess: one token per 4 characters"
+            else "a guess of one token per 4 characters"
         )
         yield (
             "tokens read",
@@ -471,11 +471,11 @@ def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
     """The calls and tokens of a judge, in words."""
     yield f"{judge.calls:,} calls"
     yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
-    longest = f"at most {judge.most_completion_tokens:,} written"
+    longest = f"at most {judge.most_completion_tokens:,}"
     yield (
-        longest
+        f"{longest} written"
         if judge.completion_tokens is None
-        else f"about {judge.completion_tokens:,}, {longest}"
+        else f"about {judge.completion_tokens:,} written ({longest})"
     )
 
 

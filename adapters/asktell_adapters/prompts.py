@@ -445,7 +445,7 @@ def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
 
 
 def _problem(message: Message) -> str:
-    """What is wrong with a message, in words that continue "message 1 of a chat", or an empty text."""
+    """The mistake in a message, in words that continue "message 1 of a chat", or an empty text."""
     role, content, calls = (
         message.get("role"),
         message.get("content"),

@@ -88,8 +88,8 @@ FEW = 6
 TRIED = 3
 """Number of arms that are tried as dominating another one, or as ahead by more than a margin, the likeliest first."""
 
-WORSE = "certainly worse than another prompt"
-_DOMINATED = "certainly dominated by another prompt"
+WORSE = "established to be worse than another prompt"
+_DOMINATED = "established to be dominated by another prompt"
 
 
 # Constraints
@@ -404,7 +404,7 @@ def excluded(
     reasons: dict[int, str] = {}
     for column, constraint in zip(slacks_of(goal), goal.constraints, strict=True):
         for arm in active[_are_violating(bounds, active, column, error)].tolist():
-            reasons.setdefault(arm, f"certainly misses {constraint}")
+            reasons.setdefault(arm, f"established to violate {constraint}")
     seen = active[bounds.scores.counts[active] > 0]
     feasible = seen[_all_satisfied(bounds, seen, error)]
     if not isinstance(goal, BestFeasible):

@@ -93,7 +93,8 @@ def preset(
     """
     if schedule not in SCHEDULES:
         raise InvalidArgumentError(
-            f"schedule must be {' or '.join(map(repr, SCHEDULES))}, got {short(schedule)}."
+            f"schedule must be {' or '.join(map(repr, SCHEDULES))}, got {short(schedule)}. Leave it out for "
+            f"the default."
         )
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(

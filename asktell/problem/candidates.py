@@ -134,8 +134,8 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     )
     more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     raise TellManyError(
-        f"{len(refused)} of {len(outcomes)} scores were refused, counted from 0: {shown}{more}. The others were "
-        "recorded and need not be told again. `outcomes` of this error has the outcome of each.",
+        f"{len(refused)} of {len(outcomes)} scores were refused (positions from 0): {shown}{more}. The others were "
+        "recorded. Do not send them again. `outcomes` of this error has the outcome of each.",
         outcomes,
     ) from refused[0][1]
 

@@ -79,8 +79,8 @@ def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
         raise InvalidStateError(f"{what} cannot be decompressed: {error}.") from error
     if len(found) > most:
         raise InvalidStateError(
-            f"{what} has {len(data)} bytes that would become more than {most}. asktell never writes such data, and "
-            "stopped reading. Only use files from people you trust."
+            f"{what} has {len(data)} bytes that decompress to more than {most}. asktell never writes such data, so "
+            "it stopped reading. Only use files from people you trust."
         )
     return found
 

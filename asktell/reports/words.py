@@ -9,7 +9,7 @@ from typing import Any
 
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
-from asktell.results.entries import PromptResult
+from asktell.results.entries import PromptResult, shown_status
 from asktell.results.result import Result
 from asktell.state import FAILED, REJECTED, RETIRED
 
@@ -195,7 +195,7 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     first, said = result.selected[0], []
     if data["paused"]:
         said.append(
-            "The selection is paused. It hands out no trials until it is resumed."
+            "The selection is paused. No trials are assigned until it is resumed."
         )
     elif not result.done:
         said.append("The selection is still running.")
@@ -262,11 +262,11 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
         return f"Based on the estimates, {count} {verb} {_constraints(result)}.{f' {lead}' if lead else ''}"
     if len(result.goal.columns) == 1:
         lead = _lead(result, known, "Based on the estimates, ")
-        alone = "Overlapping intervals of means cannot decide between prompts"
+        alone = "Overlapping intervals do not mean that two prompts are equal"
         paired = (
             "."
             if data["examples"] is None
-            else ", but differences on common examples can."
+            else ". Compare the prompts on their common examples."
         )
         return f"{f'{lead} ' if lead else ''}{alone}{paired}"
     among = _count(len(known), "evaluated prompt")
@@ -300,7 +300,7 @@ def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
 
 def _prompts(result: Result) -> str:
     """Count the prompts by status."""
-    counts = Counter(entry.status for entry in result.prompts)
+    counts = Counter(map(shown_status, result.prompts))
     return (
         f"{_count(len(result.prompts), 'prompt')}: "
         + ", ".join(f"{n:,} {word}" for word, n in counts.items())
@@ -351,8 +351,8 @@ def _examples(data: Mapping[str, Any]) -> str:
             telling["earlier"]["studies"],
         )
         whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
-        fifth = f"the most informative fifth of the examples for {telling['metric']}"
-        seen += f" According to {whose}, {share} of them are on {fifth}."
+        fifth = f"the fifth of the examples that was most informative about {telling['metric']}"
+        seen += f" {share} of the evaluations are on {fifth} in {whose}."
     if not telling["judged"]:
         return f"{seen} No example has been evaluated with enough prompts to draw a conclusion."
     metric, said = telling["metric"], [seen]
@@ -368,7 +368,7 @@ def _examples(data: Mapping[str, Any]) -> str:
             else "examples may be near duplicates"
         )
         said.append(
-            f"{telling['duplicates']:,} {are}, because all prompts have the same scores on another example."
+            f"{telling['duplicates']:,} {are}, because every prompt has the same score on another example."
         )
     if telling["failed"]:
         failed = _count(telling["failed"], "example")
@@ -389,7 +389,7 @@ def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
         return f"{ids[duel['a']]} and {ids[duel['b']]} have no common examples."
     said = f"On {_count(duel['pairs'], 'common example')}, {ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
     more = (
-        " Read the losses first, because a change would make these examples worse."
+        " Read the losses first: on these examples, the selected prompt is worse."
         if losses
         else ""
     )

@@ -129,10 +129,8 @@ def _noise(state: State, again: Repeated) -> Check:
     """Compare evaluations of the same prompt on the same example."""
     problem = state.problem
     soon, changed = again.times - again.late, again.changed - again.late_changed
-    counts = [f"{changed} of {soon} repeated early"] if soon else []
-    counts += (
-        [f"{again.late_changed} of {again.late} repeated late"] if again.late else []
-    )
+    counts = [f"{changed} of {soon} soon after the first evaluation"] if soon else []
+    counts += [f"{again.late_changed} of {again.late} much later"] if again.late else []
     if again.changed:
         found = f"Repeated evaluations differ ({', '.join(counts)})."
     elif again.times:
@@ -140,7 +138,7 @@ def _noise(state: State, again: Repeated) -> Check:
     else:
         found = "No evaluation was repeated."
     if problem.target is None:
-        counted = "Each example counts once, with its noise, so statements do not depend on repeated evaluations."
+        counted = "Statements include the noise of every score, so they hold whether or not repeated evaluations agree."
         return Check("noise", True, f"{found} {counted}")
     if problem.repeats > 1:
         return Check(

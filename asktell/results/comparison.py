@@ -68,9 +68,8 @@ class Noise:
         return None if self.share is None else self.share * self.examples
 
     def __str__(self) -> str:
-        have = "has" if self.examples == 1 else "have"
         plural = "" if self.examples == 1 else "s"
-        found = f"{self.differ:,} of {self.examples:,} example{plural} {have} different scores."
+        found = f"The two prompts scored differently on {self.differ:,} of {self.examples:,} example{plural}."
         if self.expected is None:
             return f"{found} It is not known how often two runs of the same candidate would differ."
         if self.share == 0.0:
@@ -293,18 +292,23 @@ class Comparison:
         if difference.estimate is None:
             both = f"{quoted(self.a)} and {quoted(self.b)}"
             return capitalized(f"{both} have no common example yet.")
-        return capitalized(f"{self._claim(difference)}: {self._amount(difference)}.")
+        claim, amount = self._claim(difference), self._amount(difference)
+        # The data of a claim follow a colon. A reason may not have data after it.
+        is_doubted = claim.endswith(".")
+        return capitalized(
+            f"{claim} Estimated {amount}." if is_doubted else f"{claim}: {amount}."
+        )
 
     def _doubt(self, difference: Difference) -> str:
-        """Why a difference is not established, although the model gives a high probability."""
+        """Why a difference is not established, although its estimated probability may be high."""
         if not difference.pairs:
-            return "there are no common examples for an interval"
+            return "they have no common examples"
         if difference.low is None or difference.high is None:
-            return "there are too few common examples for an interval"
-        return f"the {self._percent} interval includes 0"
+            return "they have too few common examples"
+        return f"the {self._percent} interval of the difference includes 0"
 
     def _claim(self, difference: Difference) -> str:
-        """Which prompt is better, without the numbers."""
+        """Which prompt is better, without the numbers. A claim in doubt ends with a period."""
         a, b = quoted(self.a), quoted(self.b)
         if difference.verdict == EQUAL:
             within = f" within {self.tolerance:g}" if self.tolerance else ""
@@ -322,15 +326,15 @@ class Comparison:
         # The probability rests on the model of all scores, the interval on the common
         # examples alone. So a probability over 99% does not contradict the interval.
         return (
-            f"{a} is probably {word} than {b} ({in_percent(probability)} according to the model). This is not "
-            f"established, because {self._doubt(difference)}"
+            f"{a} is probably {word} than {b} (estimated probability {in_percent(probability)}). This is not "
+            f"established, because {self._doubt(difference)}."
         )
 
     def _amount(self, difference: Difference) -> str:
         """The difference, its interval and the number of common examples."""
         estimate = _signed(difference.estimate)
         if not difference.pairs:
-            return f"estimated difference {estimate}"
+            return f"difference {estimate}"
         parts = [f"difference {estimate}"]
         has_interval = difference.low is not None and difference.high is not None
         if has_interval and difference.low != difference.high:
@@ -538,14 +542,13 @@ def compare_two(
             "compare() needs b, because there is no baseline and no prompt is selected yet."
         )
     if one == other:
-        what = (
-            ""
-            if b is not None
-            else " (b is the baseline by default, or the selected prompt)"
-        )
-        raise InvalidArgumentError(
-            f"compare() needs two different prompts. Got {short(a)} twice{what}."
-        )
+        what = f"a and b are both {short(a)}. Pass another prompt as b."
+        if b is None:
+            what = (
+                f"{short(a)} would be compared with itself. Pass another prompt as b. Without b, the other prompt is "
+                "the baseline, or the selected prompt if there is no baseline."
+            )
+        raise InvalidArgumentError(f"compare() needs two different prompts, but {what}")
     if comparer is None:
         raise InvalidArgumentError(
             "This result has no scores to compare, because it was loaded from JSON or came over HTTP. Use "

@@ -152,6 +152,12 @@ def capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
+def shown_status(entry: PromptResult) -> str:
+    """The status for readers: a prompt that was never evaluated was not rejected for its scores."""
+    is_unseen = not entry.evaluations and not entry.failures
+    return "not evaluated" if is_unseen and entry.status == "rejected" else entry.status
+
+
 def bounds_of(
     goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None
 ) -> Float[Floats, " bounds"]:

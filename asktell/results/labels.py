@@ -111,8 +111,8 @@ class Agreement:
         cells: number of cells with both scores. The following are None or empty if
             these are too few.
         correlation: the correlation of the two scores. None if one does not vary.
-        agreed: share of the cells in which the proxy's score is closest to the label
-            that was given, of all labels that occur. None if the scales differ, or if
+        agreed: share of the cells in which the given label is, of all labels that
+            occur, closest to the proxy's score. None if the scales differ, or if
             there are too many labels.
         bias: mean difference of the proxy's score and the metric's. None if the scales
             differ.
@@ -249,7 +249,7 @@ def sentence(found: Agreement, less_is_better: bool = False) -> str:
     parts = [*_of_bias(found, proxy, metric, less_is_better)]
     if found.agreed is not None:
         parts.append(
-            f"It agrees with {metric} on {found.agreed:.0%} of the {found.cells} responses that have both scores"
+            f"{proxy} agrees with {metric} on {found.agreed:.0%} of the {found.cells} responses that have both scores"
         )
     elif found.correlation is not None:
         parts.append(
@@ -261,8 +261,9 @@ def sentence(found: Agreement, less_is_better: bool = False) -> str:
         )
     if found.corrected is not None and found.corrected_error is not None:
         parts.append(
-            f"The mean of {proxy} over {found.judged:,} responses is {found.judge_alone:.2g}. Corrected by the common "
-            f"responses, the mean of {metric} over them is {found.corrected:.2g} ± {found.corrected_error:.1g}"
+            f"Over {found.judged:,} responses, the mean of {proxy} is {found.judge_alone:.2g}. Corrected with the "
+            f"responses that have both scores, the mean of {metric} over the same responses is {found.corrected:.2g} ± "
+            f"{found.corrected_error:.1g}"
         )
     parts += _of_time_and_segments(found, proxy)
     return ". ".join(parts) + "."
@@ -277,7 +278,7 @@ def _of_bias(
     low, high = found.interval
     span = f"95% interval {low:+.2g} to {high:+.2g}"
     if low <= 0 <= high:
-        yield f"No bias of {proxy} against {metric} exceeds chance ({span})"
+        yield f"No bias of {proxy} relative to {metric} was found, because its {span} includes 0"
         return
     way = "higher" if found.bias > 0 else "lower"
     too = ("high", "low") if less_is_better else ("generous", "strict")
@@ -302,7 +303,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
     different = [each for each in found.segments if each.differs]
     if different:
         listed = ", ".join(f'"{safe(e.segment)}" {e.bias:+.2g}' for e in different[:3])
-        parts.append(f"The bias of {proxy} differs in these segments: {listed}")
+        parts.append(f"{proxy} has another bias in these segments: {listed}")
     return parts
 
 
@@ -348,7 +349,7 @@ def _share_agreed(common: Pairs) -> float | None:
 
 
 def _clustered(values: Float[Floats, " rows"], clusters: Int[Ints, " rows"]) -> float:
-    """The standard error of the mean of values, of which those of one cluster may depend on each other."""
+    """The standard error of the mean of values. Values of the same cluster may depend on each other."""
     number = np.unique(clusters, return_inverse=True)[1].reshape(-1)
     sums = np.bincount(number, values - values.mean())
     m = len(sums)

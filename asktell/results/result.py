@@ -678,6 +678,8 @@ def heading(result: Result) -> list[str]:
     """The goal and the progress."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
+    if result.done and not result.spent:
+        return [f"{safe(str(result.goal))} (ended without a score)"]
     return [
         f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"
     ]

@@ -246,8 +246,8 @@ def _certainty(
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
 
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
-        sure = f"The selection is correct{within} with {percent} probability, according to the model."
-        return f"{sure} This is an estimate and not a guarantee."
+        sure = f"The selection is correct{within} with an estimated probability of {percent}."
+        return f"{sure} This is not a guarantee."
     sure = f"The selection is correct{within} with {percent} confidence."
     unmet = [quoted(name) for name in _PREMISES if by_name[name].ok is not True]
     if not unmet:
@@ -418,7 +418,7 @@ def _best_first(
 def _by_segment(
     names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws
 ) -> list[dict[str, Any]]:
-    """(K, c, G) means and errors by prompt, segment and metric; None for an error of NaN."""
+    """(K, c, G) means and errors by prompt, segment and metric. An error of NaN becomes None."""
     found = []
     for rows in np.stack((means, errors), axis=3).transpose(0, 2, 1, 3).tolist():
         by_metric = (

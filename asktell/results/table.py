@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import with_doubt, with_error
 from asktell.problem.goals import BestFeasible, Goal
-from asktell.results.entries import PromptResult, Summary, shown_estimates
+from asktell.results.entries import PromptResult, Summary, shown_estimates, shown_status
 from asktell.results.evaluations import column_names
 
 if TYPE_CHECKING:
@@ -189,8 +189,9 @@ def _status(entries: Sequence[PromptResult]) -> Column:
     """The status. For readers, it includes the round and whether the prompt violates a constraint."""
     texts = []
     for entry in entries:
-        parts = [entry.status]
-        parts += [] if entry.round is None else [f"round {entry.round}"]
+        parts = [shown_status(entry)]
+        if entry.round is not None and parts == [entry.status]:
+            parts.append(f"round {entry.round}")
         parts += ["infeasible"] if entry.feasible is False else []
         texts.append(", ".join(parts))
     return Column(

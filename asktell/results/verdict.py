@@ -77,7 +77,7 @@ class Outlook:
         cost: their expected cost, None if no costs were recorded.
         p_best: the expected probability of selecting the best prompt, None for a Pareto
             set.
-        loss: the expected loss, in the units of `Verdict.loss`.
+        loss: the expected gap, in the units of `Verdict.loss`.
     """
 
     evaluations: int
@@ -110,8 +110,8 @@ class Verdict:
             every constraint. None for a Pareto set.
         p_feasible: probability that the selected prompt satisfies every constraint, or
             for a Pareto set that all selected prompts do. None without constraints.
-        loss: how much worse than the best feasible prompt the selected prompt is
-            expected to be, in the units of the first objective. For a Pareto set, the
+        loss: the expected gap between the selected prompt and the best feasible prompt,
+            in the units of the first objective. For a Pareto set, the
             expected share of the true Pareto set's hypervolume that the selected
             prompts do not reach.
         loss_95: the loss is at most this with 95% probability.
@@ -495,6 +495,15 @@ class _Judge(ABC):
         """One of the constraints, to relax."""
         return "a constraint" if len(self.goal.constraints) > 1 else "the constraint"
 
+    @property
+    def best_prompt(self) -> str:
+        """The prompt that losses are relative to."""
+        return (
+            "the best feasible prompt"
+            if self.goal.is_constrained
+            else "the best prompt"
+        )
+
     def satisfies(self, who: str = "It") -> str:
         """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
         if self.p_feasible is None:
@@ -507,7 +516,7 @@ class _Judge(ABC):
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
-            f"No prompt is likely to satisfy {self.constraints} (the probability that one does is "
+            f"No prompt is likely to satisfy {self.constraints} (the probability that any prompt does is "
             f"{in_percent(self.p_some)}). Relax {self.a_constraint} or add prompts. "
             f"{capitalized(self.name(self.first))} comes closest."
         )
@@ -520,33 +529,48 @@ class _Judge(ABC):
             else self.chances.p_feasible
         )
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
-        what = (
-            f"{self.name(likeliest)} is most likely to satisfy {self.constraints}, with "
-            f"{in_percent(float(p_feasible[likeliest]))} probability."
-        )
+        name, p = self.name(likeliest), float(p_feasible[likeliest])
+        if self.alive.sum() == 1:
+            what = f"{name} satisfies {self.constraints} with only {in_percent(p)} probability"
+        elif p < _LIKELY:
+            what = (
+                f"no single prompt is likely to satisfy {self.constraints}. {capitalized(name)} has the highest "
+                f"probability, only {in_percent(p)}"
+            )
+        else:
+            what = (
+                f"{self.name(self.first)} is selected, but probably violates {self.a_constraint}. "
+                f"{capitalized(name)} satisfies {self.constraints} with {in_percent(p)} probability"
+            )
         if not self.n_left.any():
-            return f"{capitalized(what)} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
-        then = self.worthwhile
-        return f"Keep evaluating: so far, {what}{'' if then is None else f' {self.gain(then)}'}"
+            return (
+                f"{capitalized(what)}. No evaluations of these examples are left. Add examples, or relax "
+                f"{self.a_constraint}."
+            )
+        gain = "" if self.worthwhile is None else self.gain(self.worthwhile)
+        return f"Keep evaluating: so far, {what}.{gain}"
 
     def gain(self, then: Outlook) -> str:
-        """The expected gain of more evaluations, as a sentence."""
+        """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain.
+
+        The quality of prompts that probably violate a constraint is left out.
+        """
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
-        gains = []
-        if self.number(then.loss) != self.number(self.loss):
-            gains.append(
-                f"{self.quality} should {self.improve} from {self.number(self.loss)} to {self.number(then.loss)}"
-            )
+        now, gains = "", []
+        if self.number(then.loss) != self.number(self.loss) and not self.is_unlikely:
+            now = f" {self.standing}"
+            gains.append(f"{self.improvement('should')} to {self.number(then.loss)}")
         if (
             then.p_best is not None
             and self.p_hit is not None
             and then.p_best - self.p_hit >= _NOTABLE
         ):
             gains.append(
-                f"the probability of selecting the best prompt should rise to {in_percent(then.p_best)}"
+                f"the probability of selecting {self.best_prompt} should rise to {in_percent(then.p_best)}"
             )
         plural = "" if then.evaluations == 1 else "s"
-        return f"With {then.evaluations:,} more evaluation{plural}{price}, {', and '.join(gains)}."
+        more = f"With {then.evaluations:,} more evaluation{plural}{price}"
+        return f"{now} {more}, {', and '.join(gains)}." if gains else ""
 
     def no_use(self, arms: Sequence[int]) -> str:
         """The sentence if more evaluations of the given examples do not help: whether new examples would."""
@@ -558,23 +582,24 @@ class _Judge(ABC):
             np.zeros(len(self.alive)),
         )
         of_arms[list(arms)] = 1.0
-        for n in (max(1, round(part * given)) for part in _LARGER if self.loss > 0.0):
+        # A smaller loss is not shown, so nothing can be said to improve.
+        shown = self.loss > _LEAST_SHOWN * self.tolerance
+        for n in (max(1, round(part * given)) for part in _LARGER if shown):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
             loss = float(self.losses(held).mean())
             if loss <= 0.5 * self.loss:
-                change = f"{self.quality} could {self.improve} to {self.number(loss)}"
+                change = f"{self.improvement('could')} to {self.number(loss)}"
                 return f"{said} With about {n:,} new examples, {change}."
         return said
 
     @property
     @abstractmethod
-    def quality(self) -> str:
-        """The name of the loss in a sentence, or of the share of the Pareto set that is reached."""
+    def standing(self) -> str:
+        """The expected quality of the selected prompts, as a sentence."""
 
-    @property
     @abstractmethod
-    def improve(self) -> str:
-        """The verb for an improvement of the quality: it falls or rises."""
+    def improvement(self, verb: str) -> str:
+        """The words for an improvement of the quality in `standing`, with the verb "should" or "could"."""
 
     @abstractmethod
     def number(self, loss: float) -> str:
@@ -648,12 +673,21 @@ class _OfBest(_Judge):
         return f'"{safe(self.goal.objectives[0].quantity)}"'
 
     @property
-    def quality(self) -> str:
-        return f"the expected loss in {self.metric}"
+    def standing(self) -> str:
+        return self._below("it", self.loss)
 
-    @property
-    def improve(self) -> str:
-        return "fall"
+    def _below(self, who: str, loss: float, most: str = "") -> str:
+        """The sentence about an expected loss. `most`: "at most ", if the loss is an upper bound."""
+        # Losses far below the tolerance are rounded up: 3e-06 helps no reader
+        least = _LEAST_SHOWN * self.tolerance
+        amount = (
+            f"{most if loss > least else 'at most '}{self.number(max(loss, least))}"
+        )
+        side = "above" if self.goal.objectives[0].minimize else "below"
+        return f"On average, {who} is expected to be {amount} {side} {self.best_prompt} in {self.metric}."
+
+    def improvement(self, verb: str) -> str:
+        return f"this gap {verb} shrink"
 
     def number(self, loss: float) -> str:
         return in_digits(loss, 2)
@@ -750,27 +784,22 @@ class _OfBest(_Judge):
         if action == EITHER:
             equals, most = self._equals
             names = _joined([self.name(arm) for arm in equals])
-            # Losses far below the tolerance are rounded up: 3e-06 helps no reader
-            loss = self.number(max(most, _LEAST_SHOWN * self.tolerance))
-            return (
-                f"Take {names}: they are equally good so far. The expected loss in {self.metric} is at most {loss} "
-                "for each."
-                f"{self.satisfies(self.name(self.first))}"
-            )
+            loss = self._below("each", most, "at most ")
+            return f"Take {names}: they are about equally good so far. {loss}{self.satisfies(self.name(self.first))}"
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
                 return f"{take} {name}: it is the only prompt.{self.satisfies()}"
-            near = f"with 95% probability, it is within {self.number(self.tolerance)} of the best in {self.metric}"
+            within = f"within {self.number(self.tolerance)} of {self.best_prompt}"
+            near = f"with 95% probability, it is {within} in {self.metric}"
             why = f"it is {best}" if p_best >= _COVERED else near
             return f"{take} {name}: {why}.{self.satisfies()}"
-        loss = f"Against the best prompt, its expected loss in {self.metric} is {self.number(self.loss)}."
         then = self.worthwhile
         if action == GO_ON and then is not None:
             leads = (
                 "leads" if p_best >= self.chances.p_best.max() else "is selected so far"
             )
-            return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies()} {self.gain(then)}"
-        return f"{take} {name}: it is {best}. {loss}{self.satisfies()} {self.no_use(self._contenders())}"
+            return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies()}{self.gain(then)}"
+        return f"{take} {name}: it is {best}.{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
 
 
 @final
@@ -817,12 +846,12 @@ class _OfSet(_Judge):
         return _TOLERATED
 
     @property
-    def quality(self) -> str:
-        return "the share of the hypervolume"
+    def standing(self) -> str:
+        who = "Together, they are" if len(self.answer) > 1 else "It is"
+        return f"{who} expected to be {self.number(self.loss)} as good as the true Pareto set, measured by hypervolume."
 
-    @property
-    def improve(self) -> str:
-        return "rise"
+    def improvement(self, verb: str) -> str:
+        return f"this share {verb} rise"
 
     def number(self, loss: float) -> str:
         return in_percent(1.0 - loss)
@@ -862,10 +891,6 @@ class _OfSet(_Judge):
         if self.is_unlikely:
             return self.unlikely()
         n = len(self.answer)
-        reach = (
-            f"{'Together they are' if n > 1 else 'It is'} expected to reach {self.number(self.loss)} of the "
-            "hypervolume of the true Pareto set."
-        )
         then = self.worthwhile
         if action == GO_ON and then is not None:
             these = (
@@ -873,16 +898,14 @@ class _OfSet(_Judge):
                 if n > 1
                 else f"{self.name(self.first)} is selected so far"
             )
-            return (
-                f"Keep evaluating: {these}. {reach}{self.satisfies()} {self.gain(then)}"
-            )
+            return f"Keep evaluating: {these}.{self.satisfies()}{self.gain(then)}"
         these = (
             f"Choose among these {n} trade-offs"
             if n > 1
             else f"Take {self.name(self.first)}"
         )
         rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
-        return f"{these}. {reach}{self.satisfies()}{rest}"
+        return f"{these}.{self.satisfies()} {self.standing}{rest}"
 
 
 def _alive(state: State) -> Mask:
@@ -963,7 +986,7 @@ def _moved(off: Draws, n: float, variance: Vector, normal: Draws) -> Draws:
 
 
 def _joined(names: Sequence[str]) -> str:
-    """Two or more names to choose from. Of many, only the first have their name."""
+    """Two or more names to choose from. If there are many, only the first are named."""
     some = list(names[:_NAMED])
     if len(names) > _NAMED:
         return f"any of {len(names)} prompts ({', '.join(some)}, ...)"

@@ -88,8 +88,8 @@ def run(
         max_failures_in_a_row: stop the run after this number of failures in a row, on
             more than one example. The usual cause is a server that is down. With
             "first" (default), the run stops only if its first five evaluations all fail
-            in the same way and cost nothing, as with a wrong key. A run with a number
-            stops then as well. With None, no failure stops the run.
+            in the same way and cost nothing, as with a wrong key. With a number,
+            the run stops in this case as well. With None, no failure stops the run.
 
             Every failure is recorded at once, for its prompt. After the last allowed
             failure, no new trial is asked for until the running evaluations have ended.

@@ -44,7 +44,7 @@ def analyze(
     baseline: AnyPrompt | None = None,
     inputs: Literal["new", "given"] = "new",
 ) -> Result:
-    """Return the result for existing scores: the best prompt, how certain that is, and what would settle it.
+    """Return the result for existing scores: the best prompt, how sure that is, and how much more data would help.
 
     Nothing is evaluated. The result is `done`. Its verdict, comparison, checks and
     plots are those of a selection with the same evaluations.

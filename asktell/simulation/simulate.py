@@ -121,8 +121,8 @@ def simulate(
         InvalidArgumentError: an argument is invalid, no prompt satisfies the
             constraints, or a function of your own returned something else than rows, or
             exceeded its budget.
-        MissingExtraError: a package is missing: that of a method, or pymoo for a Pareto
-            set.
+        MissingExtraError: a package that a method needs is missing, or pymoo for a
+            Pareto set.
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(

@@ -79,7 +79,7 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
     )
     if ids is not None and len(items("example_ids", ids)) != n_examples:
         raise InvalidStateError(
-            f"Got {len(ids)} example_ids for {short(n_examples)} examples. Was the file changed?"
+            f"Got {len(ids)} example_ids for {short(n_examples)} examples. {_CURE}"
         )
     return checked_problem(
         prompts,
@@ -174,6 +174,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
 SAVED_STATE = Decoder[SavedState]("The saved state", SavedState)
 # Most trial ids without a trial. A trial that is returned after its arm has departed is
 # forgotten, and its id is never used again.
+_CURE = "If the file was changed, load an unchanged copy."
 _MOST_FORGOTTEN = 10**7
 
 
@@ -290,7 +291,9 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         whole("arm", arm, 0, n_arms - 1)
     for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
         if not n and total:
-            raise InvalidStateError(f"The sum of no costs must be 0, got {total:g}.")
+            raise InvalidStateError(
+                f"The sum of no costs must be 0, got {total:g}. {_CURE}"
+            )
     state = _with_decisions(
         saved.decisions,
         saved.growth,
@@ -365,7 +368,7 @@ def _check_asked(saved: SavedState, problem: Problem) -> None:
     if saved.asked > n_known + _MOST_FORGOTTEN:
         raise InvalidStateError(
             f"asked is {saved.asked}, but only {n_known} trials have scores, have failed or are pending. At most "
-            f"{_MOST_FORGOTTEN} may be missing, since each takes memory. Was the file changed?"
+            f"{_MOST_FORGOTTEN} may be missing, since each takes memory. {_CURE}"
         )
 
 
@@ -390,18 +393,18 @@ def _check_trials(
     n_out = len(saved.pending) + len(saved.returned)
     for what, ids in (("scores", told), ("a failure", failed)):
         if (np.diff(np.sort(ids)) == 0).any():
-            raise InvalidStateError(f"A trial has {what} twice.")
+            raise InvalidStateError(f"A trial has {what} twice. {_CURE}")
     scored = _isin(failed, told)
     if scored.any() if problem.failure_scores is None else not scored.all():
         raise InvalidStateError(
-            "Failed trials must have scores if on_failure is a mapping, and must have none otherwise."
+            f"Failed trials must have scores if on_failure is a mapping, and must have none otherwise. {_CURE}"
         )
     if saved.spent != len(told):
         raise InvalidStateError(
-            f"spent is {short(saved.spent)}, but {len(told)} trials have scores."
+            f"spent is {short(saved.spent)}, but {len(told)} trials have scores. {_CURE}"
         )
     if any(pull.trial is None for pull in saved.pending):
-        raise InvalidStateError("A pending trial has no id.")
+        raise InvalidStateError(f"A pending trial has no id. {_CURE}")
     over = np.concatenate((told, failed))
     if (
         max(out, default=-1) >= saved.asked
@@ -409,11 +412,11 @@ def _check_trials(
         or _isin(np.array(out, dtype=np.int64), over).any()
     ):
         raise InvalidStateError(
-            "A pending trial is listed twice, was never assigned, or has scores or a failure."
+            f"A pending trial is listed twice, was never assigned, or has scores or a failure. {_CURE}"
         )
     if len(told) + n_out + n_planned > problem.budget:
         raise InvalidStateError(
-            f"The recorded, pending and planned trials exceed the budget of {problem.budget}."
+            f"The recorded, pending and planned trials exceed the budget of {problem.budget}. {_CURE}"
         )
     for _, extra in saved.redraws:
         whole("redraws", extra, 1, _most_asked(problem, len(failed)))
@@ -440,7 +443,7 @@ def _with_decisions(
         whole("rows", rows, tallied, len(trials))
         check_decision(state.problem, decided)
         if decided.round != number or (was_finished and number not in reopening):
-            raise InvalidStateError("The decisions are not in order.")
+            raise InvalidStateError(f"The decisions are not in order. {_CURE}")
         order = tallied + np.argsort(trials[tallied:rows], kind="stable")
         tally, tallied, was_finished = (
             tally.plus(arms[order], scores[order]),

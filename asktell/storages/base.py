@@ -174,7 +174,9 @@ def study_exists(name: str, where: str) -> StudyExistsError:
 
 def study_gone(where: str) -> StudyNotFoundError:
     """Return the error for a study that was deleted while it was in use."""
-    return StudyNotFoundError(f"The study was deleted from {where}.")
+    return StudyNotFoundError(
+        f"The study was deleted from {where}. Create it again to continue."
+    )
 
 
 def taken(what: str, where: str) -> StorageError:

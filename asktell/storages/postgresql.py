@@ -397,7 +397,7 @@ class PostgreSQLStorage(SQLStorage):
             return study_gone(self.where)
         if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected):
             return StorageBusyError(
-                f"{self.where} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+                f"{self.where} has been locked by another process for {patience:g} s. Nothing was changed. Try again."
             )
         if isinstance(error, PoolTimeout):
             return StorageBusyError(
@@ -406,7 +406,7 @@ class PostgreSQLStorage(SQLStorage):
             )
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
-            cure = "The server's disk is full. Nothing that was confirmed is lost; make room and try again."
+            cure = "The server's disk is full. Nothing that was confirmed is lost. Make room and try again."
         elif isinstance(
             error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege
         ):
@@ -414,7 +414,7 @@ class PostgreSQLStorage(SQLStorage):
         elif isinstance(
             error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout
         ):
-            cure = "The server is out of reach or went away. Nothing that was confirmed is lost; try again."
+            cure = "The server is out of reach or went away. Nothing that was confirmed is lost. Try again."
         else:
             cure = "Nothing was changed."
         return StorageError(f"{self.where} cannot be used: {text}. {cure}")

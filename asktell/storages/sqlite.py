@@ -49,7 +49,7 @@ _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of a file. None if there is no file."""
 
 _CURES = {
-    sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost; make room and try again.",
+    sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost. Make room and try again.",
     sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
     sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
     sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
@@ -445,14 +445,14 @@ class SQLiteStorage(SQLStorage):
     def _busy(self, patience: float) -> StorageBusyError:
         """Return the error for a file that other processes have locked for too long."""
         return StorageBusyError(
-            f"{self.path!r} has been locked by another process for {patience:g} s. Nothing was changed; try again."
+            f"{self.path!r} has been locked by another process for {patience:g} s. Nothing was changed. Try again."
         )
 
     def _moved(self) -> StorageError:
         """Return the error for files that are not at their paths any more."""
         return StorageError(
             f"{self.path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was "
-            "just done is not confirmed. Put the files back where they were, and try again; or close this, and open "
+            "just done is not confirmed. Put the files back where they were and try again. Or close this, and open "
             "what is there."
         )
 

@@ -54,7 +54,7 @@ class AbstractStudy(Selection):
 
     **Errors.** Every method may raise a StorageError if the storage cannot be used.
     Usually nothing was changed then. Rarely, the outcome is unknown. Repeat the call in
-    either case: scores that are told twice count once, and `add`, `retire` and `extend`
+    either case. Scores that are told twice count once, and `add`, `retire` and `extend`
     take a `key` that makes them safe to repeat. Inside the `with` block of a bound
     study, calls are repeated for a minute. `release` and `heartbeat` are not. An
     `observe` that is repeated may be recorded twice.

@@ -130,7 +130,8 @@ def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content
         or len(rest) != n_lines + n_details
     ):
         raise InvalidStateError(
-            f"The last line of the file does not fit to the {len(rest)} lines before it. The file seems to be cut off."
+            f"The last line of the file does not match the {len(rest)} lines before it. The file seems to be "
+            f"cut off. Export the study again, or use another copy of the file."
         )
     logged, lines, details = document.logged(method), list[str](), dict[int, str]()
     for number, line in enumerate(rest):
@@ -147,8 +148,9 @@ def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content
                     raise InvalidStateError(f"Trial {trial} has details already.")
                 details[trial] = text
         except InvalidStateError as error:
+            cure = "Export the study again, or use another copy of the file."
             raise InvalidStateError(
-                f"Line {number + 2} of the file: {error}"
+                f"Line {number + 2} of the file: {error} {cure}"
             ) from error
     return Content(document, data.get("name"), lines, list(details.items()))
 

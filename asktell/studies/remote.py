@@ -518,7 +518,7 @@ class RemoteStudy(AbstractStudy):
         return Evaluations(self._evaluations(whole("after", after, 0)), self.metrics)
 
     def _evaluations(self, after: int) -> Iterator[Evaluation]:
-        """Yield the evaluations, of which each request gets up to 1,000."""
+        """Yield the evaluations. Each request gets up to 1,000."""
         while True:
             query = urlencode({"after": after, "n": _EVALUATIONS_AT_ONCE})
             found = _record(self._get(f"evaluations?{query}"), "evaluations")[

@@ -31,6 +31,10 @@ ENTRIES_PER_SNAPSHOT = 4096  # new entries until the next snapshot, at least
 # A snapshot whose head is larger waits for more entries, so that writing it stays cheap
 HEAD_BYTES_PER_ENTRY = 64
 _LINES_AT_ONCE = 10_000
+_CURE = (
+    "If a newer asktell has written to this study, upgrade asktell. Otherwise the log is damaged. Restore a backup of "
+    "the study's storage."
+)
 
 
 class Replica:
@@ -247,9 +251,13 @@ class Replica:
                 lines = lines[1:]
         for i, line in enumerate(lines, start=self._position + 1):
             if line.position != i:
-                raise InvalidStateError(f"The study's log lacks line {i}.")
+                raise InvalidStateError(f"The study's log lacks line {i}. {_CURE}")
         if lines:
-            self._unsaved += self.logged.replay([line.text for line in lines])
+            try:
+                n_entries = self.logged.replay([line.text for line in lines])
+            except InvalidStateError as error:
+                raise InvalidStateError(f"{error} {_CURE}") from error
+            self._unsaved += n_entries
             self._position, self._last = lines[-1]
 
     def _restore(self) -> None:
@@ -315,7 +323,9 @@ class Replica:
         """Return one line of the log."""
         lines = self.storage.read(self.key, position - 1, 1)
         if not lines:
-            raise InvalidStateError(f"The study's log ends before line {position}.")
+            raise InvalidStateError(
+                f"The study's log ends before line {position}. {_CURE}"
+            )
         return lines[0].text
 
 

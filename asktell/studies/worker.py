@@ -276,7 +276,7 @@ def held_by(holdings: Sequence[Holding], now: float) -> str:
         trials = f"{len(left)} trial{'s' if len(left) > 1 else ''}"
         if worker is None:
             parts.append(
-                f"{trials} asked without a worker's name, until told, failed or released"
+                f"{trials} held without a worker's name, until a score or failure is recorded or it is released"
             )
         else:
             until = datetime.fromtimestamp(now + max(0.0, *left))

@@ -477,13 +477,14 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             CONFIG.format(cache="[cache]\nfile = 'kept.db'\nmax_mb = 5")
         )
         said = cli("run", f"{name}.toml", "--no-progress").out
-        assert said.count("answered by the cache") == (name == "two")
-    assert "8 of 8 evaluations were answered by the cache, for nothing." in said
-    assert "8 of 8 evaluations were answered by the cache" in cli("status two.toml").out
+        assert said.count("came from the cache") == (name == "two")
+    assert "8 of 8 evaluations came from the cache and cost nothing." in said
+    assert "8 of 8 evaluations came from the cache" in cli("status two.toml").out
     assert (
-        "kept.db: 8 answers, 0.0 MB of at most 5.0 MB" in cli("cache info two.toml").out
+        "kept.db: 8 responses, 0.0 MB of at most 5.0 MB"
+        in cli("cache info two.toml").out
     )
-    assert "8 answers removed" in cli("cache clear kept.db").out
+    assert "8 responses removed" in cli("cache clear kept.db").out
     assert "no table [cache]" in cli("cache info plain.toml", code=2).err
     Path("plain.toml").write_text(CONFIG.format(cache="[cache]\nmax_mb = -1"))
     assert (

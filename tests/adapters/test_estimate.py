@@ -347,7 +347,7 @@ def test_a_judges_calls_tokens_and_money_are_told(
     assert really.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1) + told.cost)
     assert f"judge quality  {5 * per_answer} calls, about" in str(really)
     assert (
-        f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}"
+        f"2, and {2 * per_answer} of judges, which cost {2 * 0.7 + 0.5 * 2 * per_answer:.4g}"
         in str(really)
     )
 

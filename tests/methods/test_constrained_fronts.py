@@ -93,7 +93,7 @@ def test_with_exact_means_every_method_returns_the_true_front(
         assert result.feasible is False
         assert result.verdict.action == "none"
         assert (
-            "No prompt is likely to satisfy the constraint (the probability that one does is under 1%)."
+            "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%)."
             in str(result)
         )
 
@@ -228,10 +228,13 @@ def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
     assert result.stopped_early
     assert result.spent < 500
     if isinstance(method, Race):
-        assert result.prompts[0].reason == "certainly misses c <= 0.5"
-        assert result.prompts[4].reason == "certainly misses c <= 0.5"
+        assert result.prompts[0].reason == "established to violate c <= 0.5"
+        assert result.prompts[4].reason == "established to violate c <= 0.5"
         if not method.tolerance:
-            assert result.prompts[3].reason == "certainly dominated by another prompt"
+            assert (
+                result.prompts[3].reason
+                == "established to be dominated by another prompt"
+            )
             assert not result.unresolved
 
 

@@ -137,7 +137,7 @@ def test_doubtful_scores_end_nothing(method: Any) -> None:
     assert (sure.stopped_early, sure.spent < 60) == (True, True)
     assert (doubtful.stopped_early, doubtful.spent) == (False, 120)
     assert not any(
-        entry.reason == "certainly worse than another prompt"
+        entry.reason == "established to be worse than another prompt"
         for entry in doubtful.prompts
     )
     assert doubtful.compare(1, 0).differences["right"].verdict == "undecided"
@@ -167,4 +167,4 @@ def test_a_rate_of_failures_counts_each_example_once() -> None:
             selector.tell(trial, [0.9 if trial.prompt_id else 0.4])
     result = selector.result()
     assert (result.stopped_early, result.selected[0].id) == (True, 0)
-    assert result.prompts[1].reason == "certainly misses failure_rate <= 0.3"
+    assert result.prompts[1].reason == "established to violate failure_rate <= 0.3"

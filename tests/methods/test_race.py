@@ -72,7 +72,7 @@ def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won(
     assert [entry.id for entry in result.selected] == ["y"]
     assert (result.prompts[0].status, result.prompts[0].reason) == (
         "rejected",
-        "certainly worse than another prompt",
+        "established to be worse than another prompt",
     )
     assert "The selection is correct with 95% confidence." in result.notes
     assert result.compare("x").guaranteed
@@ -220,7 +220,7 @@ def test_constraints() -> None:
     ).result()
     assert [entry.id for entry in result.selected] == [1]
     assert result.stopped_early
-    assert result.prompts[2].reason == "certainly misses b <= 0.5"
+    assert result.prompts[2].reason == "established to violate b <= 0.5"
     assert result.spent < 300
     scores[:, :, 1] = 1.0
     nobody = play(
@@ -244,7 +244,7 @@ def test_a_pareto_set() -> None:
     ).result()
     assert sorted(int(entry.id) for entry in result.selected) == [1, 2, 3]
     assert result.stopped_early
-    assert result.prompts[0].reason == "certainly dominated by another prompt"
+    assert result.prompts[0].reason == "established to be dominated by another prompt"
     equal = play(
         Selector(PAIR, goal, 80, Race(), examples=40, **SUITE),
         np.full((2, 40, 2), 0.25),

@@ -239,7 +239,7 @@ def test_examples_that_look_wrong_are_listed_and_named() -> None:
         in said
     )
     assert (
-        "2 examples may be near duplicates, because all prompts have the same scores on another example."
+        "2 examples may be near duplicates, because every prompt has the same score on another example."
         in said
     )
 
@@ -512,7 +512,7 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
         "studies": 1,
         "share": float(np.isin(told, most).mean()),
     }
-    assert "on the most informative fifth of the examples for rouge" in str(
+    assert "on the fifth of the examples that was most informative about rouge" in str(
         data["words"]
     )
 

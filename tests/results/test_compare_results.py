@@ -213,8 +213,14 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
             "There is no prompt 'nobody'. Give its text or its id. The ids are 'mine', 'b', 'c'.",
         ),
         ((True,), "There is no prompt True"),
-        (("b", "b"), "compare() needs two different prompts. Got 'b' twice."),
-        (("mine",), "Got 'mine' twice (b is the baseline by default"),
+        (
+            ("b", "b"),
+            "compare() needs two different prompts, but a and b are both 'b'. Pass another prompt as b.",
+        ),
+        (
+            ("mine",),
+            "'mine' would be compared with itself. Pass another prompt as b. Without b",
+        ),
         (
             ("b", "c", 1.0),
             "The confidence must be a number above 0 and below 1, such as 0.95, got 1.0.",

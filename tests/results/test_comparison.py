@@ -73,8 +73,9 @@ def test_an_undecided_difference_has_its_probability() -> None:
         0.73,
     )
     assert said(difference, 300) == (
-        'accuracy: "b" is probably better than "mine" (73% according to the model). This is not established, '
-        "because the 95% interval includes 0: difference +0.021, 95% interval -0.15 to +0.169, on 120 common "
+        'accuracy: "b" is probably better than "mine" (estimated probability 73%). This is not established, '
+        "because the 95% interval of the difference includes 0. Estimated difference +0.021, 95% interval "
+        "-0.15 to +0.169, on 120 common "
         "examples of 300."
     )
 
@@ -88,16 +89,17 @@ def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> N
         "undecided",
     )
     assert said(late, 300) == (
-        'accuracy: "b" is probably better than "mine" (90% according to the model). This is not established, '
-        "because there are no common examples for an interval: estimated difference +0.2."
+        'accuracy: "b" is probably better than "mine" (estimated probability 90%). This is not established, '
+        "because they have no common examples. Estimated difference +0.2."
     )
 
 
 def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
-        'accuracy: "b" is probably worse than "mine" (over 99% according to the model). This is not '
-        "established, because the 95% interval includes 0: difference -0.05, 95% interval -0.12 to +0.01, on 80 "
+        'accuracy: "b" is probably worse than "mine" (estimated probability over 99%). This is not '
+        "established, because the 95% interval of the difference includes 0. Estimated difference -0.05, 95% "
+        "interval -0.12 to +0.01, on 80 "
         "common examples."
     )
 
@@ -297,7 +299,7 @@ def test_a_lead_that_is_only_rounding_is_no_lead() -> None:
         assert found == (0.0, 0.5)
     comparison = Comparison(0, 1, 0.95, {"a": compare([], [], *found)}, 12)
     assert str(comparison) == (
-        "a: Prompt 0 and prompt 1 are equal so far: estimated difference 0."
+        "a: Prompt 0 and prompt 1 are equal so far: difference 0."
     )
 
 
@@ -329,7 +331,7 @@ def test_repeats_tell_what_broke_from_noise() -> None:
     assert noise is not None
     assert noise.share == pytest.approx(0.23, abs=0.05)
     assert str(noise).startswith(
-        f"{noise.differ} of 127 examples have different scores. With the measured noise, two runs of "
+        f"The two prompts scored differently on {noise.differ} of 127 examples. With the measured noise, "
     )
     turned = asktell.analyze(table_of(12, 4)[::-1], goal, prompts=["b", "a"]).compare(
         "b", "a"
@@ -370,7 +372,7 @@ def test_less_is_an_improvement_where_less_is_better() -> None:
     ] == [(3, 1.0, 0.75)]
     assert (
         str(compared.noise())
-        == "4 of 10 examples have different scores. Repeated evaluations do not differ."
+        == "The two prompts scored differently on 4 of 10 examples. Repeated evaluations do not differ."
     )
 
 
@@ -386,7 +388,7 @@ def test_repeats_of_other_scores_tell_what_broke_from_noise() -> None:
     noise = found.noise()
     assert noise is not None
     assert str(noise) == (
-        "127 of 127 examples have different scores. "
+        "The two prompts scored differently on 127 of 127 examples. "
         "It is not known how often two runs of the same candidate would differ."
     )
 
@@ -449,14 +451,16 @@ SENTENCES = {
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
-        '"b" is probably better than "mine" (92% according to the model). This is not established, because '
-        "the 95% interval includes 0: difference +0.02, 95% interval -0.03 to +0.07, on 14 common examples "
+        '"b" is probably better than "mine" (estimated probability 92%). This is not established, because '
+        "the 95% interval of the difference includes 0. Estimated difference +0.02, 95% interval -0.03 to "
+        "+0.07, on 14 common examples "
         "of 100.",
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
-        '"b" is probably worse than "mine" (over 99% according to the model). This is not established, '
-        "because the 95% interval includes 0: difference +0.02, 95% interval -0.03 to +0.07, on 14 common "
+        '"b" is probably worse than "mine" (estimated probability over 99%). This is not established, '
+        "because the 95% interval of the difference includes 0. Estimated difference +0.02, 95% interval "
+        "-0.03 to +0.07, on 14 common "
         "examples of 100.",
     ),
     "level": (
@@ -470,13 +474,13 @@ SENTENCES = {
     ),
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
-        '"b" is probably better than "mine" (99% according to the model). This is not established, because '
-        "there are too few common examples for an interval: difference +0.3, on 2 common examples of 100.",
+        '"b" is probably better than "mine" (estimated probability 99%). This is not established, because '
+        "they have too few common examples. Estimated difference +0.3, on 2 common examples of 100.",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
-        '"b" is probably better than "mine" (99% according to the model). This is not established, because '
-        "there are no common examples for an interval: estimated difference +0.3.",
+        '"b" is probably better than "mine" (estimated probability 99%). This is not established, because '
+        "they have no common examples. Estimated difference +0.3.",
     ),
     "unknown": (
         difference(None, None, None, 0.5, 0, "undecided"),

@@ -86,7 +86,7 @@ def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
         in said.sentence
     )
     assert (
-        f'It agrees with "human" on {found.agreed:.0%} of the 120 responses'
+        f'"judge" agrees with "human" on {found.agreed:.0%} of the 120 responses'
         in said.sentence
     )
 
@@ -129,8 +129,7 @@ def test_the_bias_of_a_segment(people: np.ndarray) -> None:
     assert de.bias - en.bias == pytest.approx(0.3, abs=0.1)
     assert de.differs
     assert (
-        'The bias of "judge" differs in these segments: "de"'
-        in check(selector).sentence
+        '"judge" has another bias in these segments: "de"' in check(selector).sentence
     )
     same = judged(0.2 + 0.5 * people, people, goal=goal, segments=segments)
     assert not any(each.differs for each in the(same).segments)

@@ -145,8 +145,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         16,
         {"method": Race(tolerance=0.05)},
         "either",
-        'Take prompt 1 or prompt 0: they are equally good so far. The expected loss in "a" is at most 0.052'
-        " for each.",
+        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
+        'most 0.052 below the best prompt in "a".',
     ),
     "more of these change little": (
         wins(10, 9, 41),
@@ -154,9 +154,18 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {},
         "take",
-        "Take prompt 1: it is the best with 60% probability. Against the best prompt, its expected loss in "
-        '"right" is 0.017. More evaluations of these 59 examples would change little. With about 118 new '
-        'examples, the expected loss in "right" could fall to 0.0071.',
+        "Take prompt 1: it is the best with 60% probability. On average, it is expected to be 0.017 below the "
+        'best prompt in "right". More evaluations of these 59 examples would change little. With about 118 '
+        "new examples, this gap could shrink to 0.0071.",
+    ),
+    "less is better": (
+        1.0 - wins(10, 9, 41),
+        BestFeasible(asktell.minimize("errors")),
+        120,
+        {},
+        "either",
+        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
+        'most 0.027 above the best prompt in "errors".',
     ),
     "endless examples, more change little": (
         near(0.04, 2, 0.2),
@@ -164,8 +173,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {"examples": None},
         "take",
-        "Take prompt 1: it is the best with 90% probability. Against the best prompt, its expected loss in "
-        '"a" is 0.0019. More evaluations would change little.',
+        "Take prompt 1: it is the best with 90% probability. On average, it is expected to be 0.0019 below "
+        'the best prompt in "a". More evaluations would change little.',
     ),
     "within the tolerance": (
         near(0.03, 2, 0.4),
@@ -173,7 +182,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {"examples": None},
         "take",
-        'Take prompt 1: with 95% probability, it is within 0.01 of the best in "a".',
+        'Take prompt 1: with 95% probability, it is within 0.01 of the best prompt in "a".',
     ),
     "either": (
         near(0.0, 2, 0.0),
@@ -181,8 +190,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        'Take prompt 1 or prompt 0: they are equally good so far. The expected loss in "a" is at most 0.001'
-        " for each.",
+        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
+        'most 0.001 below the best prompt in "a".',
     ),
     "any of many": (
         near(0.0, 5, 0.0),
@@ -190,8 +199,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         250,
         {},
         "either",
-        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are equally good so far. The "
-        'expected loss in "a" is at most 0.001 for each.',
+        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are about equally good so far. On "
+        'average, each is expected to be at most 0.001 below the best prompt in "a".',
     ),
     "either under a constraint": (
         np.repeat(near(0.0, 2, 0.0), 2, axis=2),
@@ -199,8 +208,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        'Take prompt 1 or prompt 0: they are equally good so far. The expected loss in "a" is at most '
-        "0.000091 for each. Prompt 1 satisfies the constraint with over 99% probability.",
+        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
+        'most 0.000091 below the best feasible prompt in "a". Prompt 1 satisfies the constraint with over 99% '
+        "probability.",
     ),
     "ahead": (
         shares(),
@@ -208,9 +218,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {},
         "go on",
-        "Keep evaluating: prompt 6 is selected so far and is the best with 24% probability. With 12 more "
-        'evaluations (cost about 6), the expected loss in "right" should fall from 0.096 to 0.066, and the '
-        "probability of selecting the best prompt should rise to 35%.",
+        "Keep evaluating: prompt 6 is selected so far and is the best with 24% probability. On average, it is "
+        'expected to be 0.096 below the best prompt in "right". With 12 more evaluations (cost about 6), this '
+        "gap should shrink to 0.066, and the probability of selecting the best prompt should rise to 35%.",
     ),
     "leads": (
         shares(),
@@ -218,9 +228,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 4 leads and is the best with 23% probability. With 24 more evaluations "
-        '(cost about 12), the expected loss in "right" should fall from 0.075 to 0.061, and the probability'
-        " of selecting the best prompt should rise to 28%.",
+        "Keep evaluating: prompt 4 leads and is the best with 23% probability. On average, it is expected to "
+        'be 0.075 below the best prompt in "right". With 24 more evaluations (cost about 12), this gap should '
+        "shrink to 0.061, and the probability of selecting the best prompt should rise to 28%.",
     ),
     "leads under a constraint": (
         shares(2),
@@ -229,9 +239,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         "Keep evaluating: prompt 4 leads and is the best with 42% probability. It satisfies the constraint "
-        'with over 99% probability. With 96 more evaluations (cost about 48), the expected loss in "right" '
-        "should fall from 0.051 to 0.038, and the probability of selecting the best prompt should rise to "
-        "46%.",
+        "with over 99% probability. On average, it is expected to be 0.051 below the best feasible prompt in "
+        '"right". With 96 more evaluations (cost about 48), this gap should shrink to 0.038, and the '
+        "probability of selecting the best feasible prompt should rise to 46%.",
     ),
     "leads under constraints": (
         np.concatenate([shares(2), shares(2)[:, :, 1:]], axis=2),
@@ -240,9 +250,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         "Keep evaluating: prompt 1 is selected so far and is the best with 21% probability. It satisfies "
-        "every constraint with 99% probability. With 24 more evaluations (cost about 12), the expected loss"
-        ' in "right" should fall from 0.083 to 0.056, and the probability of selecting the best prompt '
-        "should rise to 33%.",
+        "every constraint with 99% probability. On average, it is expected to be 0.083 below the best "
+        'feasible prompt in "right". With 24 more evaluations (cost about 12), this gap should shrink to '
+        "0.056, and the probability of selecting the best feasible prompt should rise to 33%.",
     ),
     "unlikely": (
         evenly(1, (3, 6, 2)),
@@ -250,8 +260,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating: so far, prompt 0 is most likely to satisfy the constraint, with 49% probability. "
-        'With 4 more evaluations (cost about 2), the expected loss in "a" should fall from 0.015 to 0.013.',
+        "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 0 has the "
+        "highest probability, only 49%.",
     ),
     "unlikely with gain": (
         evenly(5, (3, 6, 2)),
@@ -259,9 +269,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating: so far, prompt 1 is most likely to satisfy the constraint, with 38% probability. "
-        'With 4 more evaluations (cost about 2), the expected loss in "a" should fall from 0.04 to 0.017, '
-        "and the probability of selecting the best prompt should rise to 33%.",
+        "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 1 has the "
+        "highest probability, only 38%. With 4 more evaluations (cost about 2), the probability of selecting "
+        "the best feasible prompt should rise to 33%.",
     ),
     "unlikely without room": (
         evenly(0, (3, 6, 2)),
@@ -269,8 +279,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "Prompt 2 is most likely to satisfy the constraint, with 49% probability. Every example has been "
-        "evaluated. Add examples, or relax the constraint.",
+        "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest probability, only "
+        "49%. No evaluations of these examples are left. Add examples, or relax the constraint.",
     ),
     "none": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -278,8 +288,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy the constraint (the probability that one does is under 1%). Relax the "
-        "constraint or add prompts. Prompt 2 comes closest.",
+        "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%). "
+        "Relax the constraint or add prompts. Prompt 2 comes closest.",
     ),
     "no front": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -287,8 +297,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy the constraint (the probability that one does is under 1%). Relax the "
-        "constraint or add prompts. Prompt 2 comes closest.",
+        "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%). "
+        "Relax the constraint or add prompts. Prompt 2 comes closest.",
     ),
     "front": (
         trade_offs(0.05),
@@ -296,8 +306,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         200,
         {},
         "take",
-        "Choose among these 3 trade-offs. Together they are expected to reach over 99% of the hypervolume "
-        "of the true Pareto set.",
+        "Choose among these 3 trade-offs. Together, they are expected to be over 99% as good as the true "
+        "Pareto set, measured by hypervolume.",
     ),
     "front of one": (
         trade_offs(0.05, ((0.9, 0.9), (0.1, 0.1))),
@@ -305,7 +315,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "take",
-        "Take prompt 0. It is expected to reach over 99% of the hypervolume of the true Pareto set.",
+        "Take prompt 0. It is expected to be over 99% as good as the true Pareto set, measured by "
+        "hypervolume.",
     ),
     "front, keep evaluating": (
         trade_offs(0.8),
@@ -313,9 +324,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         20,
         {},
         "go on",
-        "Keep evaluating: these 2 prompts are selected so far. Together they are expected to reach 94% of "
-        "the hypervolume of the true Pareto set. With 20 more evaluations (cost about 10), the share of the"
-        " hypervolume should rise from 94% to 95%.",
+        "Keep evaluating: these 2 prompts are selected so far. Together, they are expected to be 94% as good "
+        "as the true Pareto set, measured by hypervolume. With 20 more evaluations (cost about 10), this "
+        "share should rise to 95%.",
     ),
     "front of one, keep evaluating": (
         evenly(1, (5, 30, 3)),
@@ -323,9 +334,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         30,
         {},
         "go on",
-        "Keep evaluating: prompt 4 is selected so far. It is expected to reach 42% of the hypervolume of "
-        "the true Pareto set. It satisfies the constraint with 64% probability. With 15 more evaluations "
-        "(cost about 7.5), the share of the hypervolume should rise from 42% to 76%.",
+        "Keep evaluating: prompt 4 is selected so far. It satisfies the constraint with 64% probability. It "
+        "is expected to be 42% as good as the true Pareto set, measured by hypervolume. With 15 more "
+        "evaluations (cost about 7.5), this share should rise to 76%.",
     ),
     "front under a constraint": (
         trade_offs(0.5),
@@ -333,8 +344,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "take",
-        "Choose among these 2 trade-offs. Together they are expected to reach over 99% of the hypervolume "
-        "of the true Pareto set. With over 99% probability, all of them satisfy the constraint.",
+        "Choose among these 2 trade-offs. With over 99% probability, all of them satisfy the constraint. "
+        "Together, they are expected to be over 99% as good as the true Pareto set, measured by hypervolume.",
     ),
     "front, more change little": (
         evenly(2, (4, 8, 2)),
@@ -342,9 +353,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         32,
         {},
         "take",
-        "Choose among these 2 trade-offs. Together they are expected to reach 87% of the hypervolume of the"
-        " true Pareto set. More evaluations of these 8 examples would change little. With about 64 new "
-        "examples, the share of the hypervolume could rise to 94%.",
+        "Choose among these 2 trade-offs. Together, they are expected to be 87% as good as the true Pareto "
+        "set, measured by hypervolume. More evaluations of these 8 examples would change little. With about "
+        "64 new examples, this share could rise to 94%.",
     ),
     "front of one, unlikely": (
         evenly(0, (3, 6, 2)),
@@ -352,8 +363,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "Prompt 2 is most likely to satisfy the constraint, with 49% probability. Every example has been "
-        "evaluated. Add examples, or relax the constraint.",
+        "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest probability, only "
+        "49%. No evaluations of these examples are left. Add examples, or relax the constraint.",
     ),
 }
 
@@ -433,9 +444,7 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         scores = means + of_examples + 0.6 * rng.normal(size=(8, 60, 2))
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
-            lowered = (
-                r"the hypervolume should rise from ((?:over )?\d+%) to ((?:over )?\d+%)"
-            )
+            lowered = r"to be ((?:over )?\d+%) as good as .* this share should rise to ((?:over )?\d+%)"
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
     assert all(now != then for now, then in found)
@@ -478,7 +487,7 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     verdict = played(scores, BestFeasible("a", {"b": 0.9}), 80).result().verdict
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
-        "No prompt is likely to satisfy the constraint (the probability that one does is under 1%). Relax the "
+        "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%). Relax the "
         "constraint or add prompts. Prompt 2 comes closest."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0

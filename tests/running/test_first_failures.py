@@ -136,6 +136,7 @@ def test_none_counts_them() -> None:
     assert {entry.status for entry in result.prompts} == {"failed"}
     assert result.failures[0].count == 24
     lines = str(result).splitlines()
+    assert lines[0].endswith(" (ended without a score)")
     assert lines[1] == "Nothing was measured, because all 24 evaluations failed."
     assert lines[2].startswith(
         'All 24 failures, when evaluating "p0", "p1", "p2", "p3": RuntimeError: no API key for \'x'

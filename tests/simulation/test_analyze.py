@@ -78,7 +78,7 @@ def test_everything_is_known_so_only_new_examples_could_help() -> None:
     result = analyze(SCORES[:2], GOAL)
     assert not result.verdict.outlook
     assert "more evaluations" not in result.verdict.sentence
-    assert "new examples, the expected loss" in result.verdict.sentence
+    assert "new examples, this gap could shrink" in result.verdict.sentence
     assert result.spent == result.budget == 80
 
 

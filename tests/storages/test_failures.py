@@ -463,7 +463,7 @@ def test_a_lost_connection(
     study = Study.create(storage, "s", selector())
     tell_some(study, 3)
     terminate(postgresql_url)
-    with pytest.raises(StorageError, match="try again"):
+    with pytest.raises(StorageError, match="Try again"):
         study.worker("w").ask()
     trial = study.worker("w").ask()  # by a new connection
     assert trial.id == 3

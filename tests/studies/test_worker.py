@@ -291,7 +291,7 @@ def test_who_waits_says_for_whom(
     other = Study.create(MemoryStorage(), "s", few())
     other.ask()
     assert worker_module.held_by(other.workers(), 0.0).startswith(
-        "1 trial asked without a worker's name"
+        "1 trial held without a worker's name"
     )
 
 

@@ -65,7 +65,7 @@ def analyze(arguments: argparse.Namespace) -> int:
 
 
 def _write_examples(result: Result, path: Path) -> str:
-    """Write what scores say of each example, as CSV with a row for each, and return a sentence on what is in it."""
+    """Write what scores say of each example, as CSV with a row for each, and return a sentence on its content."""
     found = result.examples()
     text = io.StringIO(newline="")
     writer = csv.DictWriter(
@@ -76,12 +76,15 @@ def _write_examples(result: Result, path: Path) -> str:
         writer.writerow({name: _cell(value) for name, value in each.to_dict().items()})
     write_atomically(path, text.getvalue())
     counts = (
-        (sum(each.separates_nobody for each in found), "separate nobody"),
-        (sum(each.likely_mislabelled for each in found), "look mislabelled"),
-        (sum(bool(each.near_duplicates) for each in found), "score like another one"),
+        (
+            sum(each.separates_nobody for each in found),
+            "without a difference between prompts",
+        ),
+        (sum(each.likely_mislabelled for each in found), "probably mislabelled"),
+        (sum(bool(each.near_duplicates) for each in found), "near duplicates"),
     )
     said = ", ".join(f"{count:,} {what}" for count, what in counts)
-    return f"Examples: {path} ({result.goal.objectives[0].metric} on {len(found):,}: {said})"
+    return f"Examples: {path} ({result.goal.objectives[0].metric} on {len(found):,} examples: {said})"
 
 
 def _cell(value: object) -> object:

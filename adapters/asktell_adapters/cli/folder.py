@@ -116,7 +116,7 @@ class RunFolder:
             data = json.loads(self.setup_file.read_bytes())
         except (ValueError, RecursionError) as error:
             raise InvalidStateError(
-                f"{self.setup_file} is not whole JSON: {error}"
+                f"{self.setup_file} is not complete JSON: {error}. Restore the file, or start over with --fresh."
             ) from error
         if (
             not isinstance(data, dict)
@@ -124,11 +124,12 @@ class RunFolder:
             or not isinstance(data.get("setup"), dict)
         ):
             raise InvalidStateError(
-                f"{self.setup_file} does not describe an asktell run."
+                f"{self.setup_file} does not describe an asktell run. Set another `output`."
             )
         if data.get("version") != VERSION:
             raise InvalidStateError(
-                f"{self.setup_file} has version {data.get('version')!r}, this asktell reads {VERSION}. Finish the run "
+                f"{self.setup_file} has version {data.get('version')!r}, but this asktell reads {VERSION}. "
+                f"Finish the run "
                 "with the asktell that started it."
             )
         return dict(data["setup"])
@@ -226,8 +227,9 @@ def _lock(path: Path) -> int:
                     return handle
             elif time.monotonic() > deadline:
                 raise FolderBusyError(
-                    f"Another run (process {_owner(handle)}) is using {str(path.parent)!r}. To work beside it: asktell "
-                    "run --join. Or wait for it, stop it, or give this one another `output`."
+                    f"Another run (process {_owner(handle)}) is using {str(path.parent)!r}. To add a worker "
+                    f"to it: asktell "
+                    "run --join. Or wait for it, stop it, or set another `output`."
                 )
         except BaseException:
             os.close(handle)

@@ -708,7 +708,7 @@ def _pair(
             )
     if str(baseline) == str(candidate):
         raise InvalidArgumentError(
-            f"The candidate and the baseline are the same prompt, {candidate!r}. Give two."
+            f"The candidate and the baseline are the same prompt, {candidate!r}. Give two different prompts."
         )
     return prompts[str(baseline)], prompts[str(candidate)]
 

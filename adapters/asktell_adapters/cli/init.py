@@ -353,7 +353,7 @@ def _kind(arguments: argparse.Namespace) -> str | None:
         )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
         raise InvalidArgumentError(
-            f"--promptfoo requires --kind promptfoo; got --kind {kind}."
+            f"--promptfoo requires --kind promptfoo, got --kind {kind}."
         )
     if arguments.program is not None and (
         arguments.promptfoo or kind not in (None, "command")
@@ -675,7 +675,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
 
 
 def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
-    """Refuse flags for what a harness has itself."""
+    """Refuse flags for data or metrics that a harness has itself."""
     own = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
     for name in own:
         if getattr(arguments, name) is not None:

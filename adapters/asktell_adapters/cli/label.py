@@ -23,7 +23,7 @@ _JOURNAL = "labels.jsonl"
 
 
 def label(arguments: argparse.Namespace) -> int:
-    """`asktell label`: serve the label page until Ctrl-C, and print what the raters did."""
+    """`asktell label`: serve the label page until Ctrl-C, and print the work of the raters."""
     with needs_extra("server"):
         from asktell_adapters.server.process import serve_labels
     config = load_config(arguments.config)
@@ -117,7 +117,7 @@ def new_selector(config: Config) -> Selector:
 
 @contextlib.contextmanager
 def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Labeling]:
-    """The raters of a study. At the end, their labels are told, and what they did is printed."""
+    """The raters of a study. At the end, their labels are recorded, and their work is printed."""
     assert config.labels is not None
     task = config.labels.task(config.selector, config.dataset, config.evaluator)
     labeling = Labeling(study, task, folder.path / _JOURNAL)

@@ -31,15 +31,15 @@ with needs_extra("mcp"):
 
 _LEASE = 3600.0  # seconds: agents wait for people
 _INSTRUCTIONS = """\
-Choose among prompts by evaluations that asktell hands out, not by a few examples of your own choice.
-1. `create` a study once, with the prompt in use as the baseline and a budget. Its name is how you find it again.
-2. `ask` for trials; run exactly those (that prompt on that example), score the answers, and `tell` the scores as they
-   are. Tell a run that crashed as failed, with the reason. Repeat. If `ask` lists trials under `stop`, their prompt is
-   eliminated: stop those runs, and tell each as `stopped`, with its cost so far.
-3. Have you written or edited a prompt? `add` it under a new id. Never change the text of one that has scores.
-4. Before you say that a prompt is better, call `verdict`. While `too_early` is true, claim nothing: ask for more
-   trials or, if the budget is spent, say that it is undecided. Otherwise report the sentence word for word.
-`why` shows the evidence on one prompt; `report` writes a page for people; `studies` lists the studies there are.
+Choose among prompts by the evaluations that asktell assigns, not by a few examples of your own choice.
+1. `create` a study once, with the prompt in use as the baseline and a budget. Find it again by its name.
+2. `ask` for trials. Run exactly these trials (that prompt on that example), score the responses, and `tell` the scores
+   unchanged. Tell a run that crashed as failed, with the reason. Repeat. If `ask` lists trials under `stop`, their
+   prompt was eliminated. Stop these runs, and tell each as `stopped`, with its cost so far.
+3. If you write or edit a prompt, `add` it under a new id. Never change the text of a prompt that has scores.
+4. Before you say that a prompt is better, call `verdict`. While `too_early` is true, do not name a winner. Ask for
+   more trials or, if the budget is spent, say that the study is undecided. Otherwise report the sentence word for word.
+`why` shows the evidence on one prompt, `report` writes a page for people, and `studies` lists the studies.
 """
 _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 _KEEPS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
@@ -52,7 +52,7 @@ _REPLACES = ToolAnnotations(
 
 
 class Told(BaseModel):
-    """What came of a trial: its scores, why it failed, or that it was stopped."""
+    """The outcome of a trial: its scores, why it failed, or that it was stopped."""
 
     trial: Annotated[int, Field(description="Number of the trial, as `ask` gave it.")]
     scores: Annotated[
@@ -72,7 +72,7 @@ class Told(BaseModel):
         float | None, Field(description="What it cost, always in the same unit.")
     ] = None
     answer: Annotated[
-        str | None, Field(description="The model's answer, to keep for the report.")
+        str | None, Field(description="The model's response, to keep for the report.")
     ] = None
 
 
@@ -133,18 +133,22 @@ class Asked(Answer):
 
 
 class Recorded(Answer):
-    """What came of the results."""
+    """The trials that were recorded, and the trials that were not."""
 
-    recorded: Annotated[int, Field(description="How many were recorded now.")]
+    recorded: Annotated[
+        int, Field(description="Number of results that were recorded now.")
+    ]
     unchanged: Annotated[
         list[int],
-        Field(description="Trials that had ended, or were another worker's, before."),
+        Field(
+            description="Trials that had ended or were given to another worker before."
+        ),
     ]
     done: Annotated[bool, Field(description="True if no more trials will come.")]
 
 
 class Judged(Answer):
-    """What may be said of the prompts now."""
+    """Whether a winner may be named, and the verdict."""
 
     too_early: Annotated[bool, Field(description="True while no winner may be named.")]
     spent: Annotated[int, Field(description="Evaluations so far.")]
@@ -152,7 +156,9 @@ class Judged(Answer):
     verdict: Annotated[
         dict[str, Any], Field(description="The advice, and its probabilities.")
     ]
-    notes: Annotated[list[str], Field(description="What could be wrong with it.")]
+    notes: Annotated[
+        list[str], Field(description="What could be wrong with the verdict.")
+    ]
 
 
 class Evidence(Answer):
@@ -163,7 +169,7 @@ class Evidence(Answer):
     ]
     comparison: Annotated[
         dict[str, Any] | None,
-        Field(description="With the other prompt; null for the baseline."),
+        Field(description="Comparison with the other prompt; null for the baseline."),
     ]
 
 
@@ -193,7 +199,7 @@ class Store(NamedTuple):
     url: str
 
     def names(self) -> list[str]:
-        """All studies; none if there is no storage yet."""
+        """The names of all studies. Empty if there is no storage yet."""
         with suppress(StudyNotFoundError):
             return names(self.url)
         return []
@@ -213,7 +219,7 @@ class Store(NamedTuple):
 
 
 def studies(store: Store) -> Studies:
-    """List the studies there are."""
+    """List the studies."""
     known = store.names()
     said = (
         f"There are {len(known)}: {some(known)}."
@@ -232,7 +238,7 @@ def create(
     ],
     maximize: Annotated[
         Sequence[str],
-        Field(description="Metrics to maximize; of several, a Pareto set."),
+        Field(description="Metrics to maximize. Several metrics select a Pareto set."),
     ] = (),
     minimize: Annotated[Sequence[str], Field(description="Metrics to minimize.")] = (),
     at_least: Bounds = None,
@@ -256,7 +262,7 @@ def create(
         int, Field(description="Above 1 if a score differs when repeated.")
     ] = 1,
 ) -> Created:
-    """Create a study of prompts; if it exists with the same definition, go on with it."""
+    """Create a study of prompts, or continue the study of this name if it has the same definition."""
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
     goal = parse_goal(
         kind,
@@ -278,11 +284,11 @@ def create(
 
 
 def add(store: Store, study: Name, prompts: Texts) -> Added:
-    """Add prompts that you have written to a study, each under a new id. The budget stays what it is."""
+    """Add prompts that you have written to a study, each under a new id. The budget does not change."""
     with store.open(study) as found:
         ids = found.add(prompts)
         return Added(
-            sentence=f"{', '.join(map(str, ids))} joined. {_where(found)}", ids=ids
+            sentence=f"Added: {', '.join(map(str, ids))}. {_where(found)}", ids=ids
         )
 
 
@@ -292,7 +298,7 @@ def ask(
     n: Annotated[int, Field(ge=1, le=1000)] = 1,
     worker: Worker = "agent",
 ) -> Asked:
-    """Get up to n trials to evaluate, and those to stop. Trials that you hold and have not told come again."""
+    """Get up to n trials to evaluate, and the trials to stop. Trials that you hold and have not told come again."""
     with store.open(study) as found:
         stop = [
             each.trial.id
@@ -312,7 +318,7 @@ def ask(
 def tell(
     store: Store, study: Name, results: list[Told], worker: Worker = "agent"
 ) -> Recorded:
-    """Record scores, or failures. Telling the same again is harmless; what was told is never changed."""
+    """Record scores or failures. Repeating a result has no effect, and recorded results never change."""
     problems, unchanged = list[str](), list[int]()
     with store.open(study) as found:
         for each in results:
@@ -324,8 +330,8 @@ def tell(
         n = len(results) - len(problems) - len(unchanged)
         stays = ""
         if unchanged:
-            which = f"{'Trial' if len(unchanged) == 1 else 'Trials'} {', '.join(map(str, unchanged))}"
-            stays = f" Nothing was recorded of what had ended, or was given to another worker, before: {which}."
+            which = f"Trials {', '.join(map(str, unchanged))}"
+            stays = f" {which} had ended or were given to another worker before, so nothing was recorded for them."
         if problems:
             raise ToolError(
                 f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}"
@@ -335,7 +341,7 @@ def tell(
 
 
 def verdict(store: Store, study: Name) -> Judged:
-    """What may be said of the prompts now: which is best, how sure that is, or that it is too early to say."""
+    """Return which prompt is the best and how sure that is, or that it is too early to name a winner."""
     with store.open(study) as found:
         result = found.result()
     early = _too_early(result)
@@ -356,10 +362,10 @@ def why(
     study: Name,
     prompt: Annotated[str, Field(description="Id of the prompt.")],
     against: Annotated[
-        str | None, Field(description="Id of another; by default the baseline.")
+        str | None, Field(description="Id of another prompt; by default the baseline.")
     ] = None,
 ) -> Evidence:
-    """The evidence on a prompt: its estimates, its failures, why it left, how it compares with another prompt."""
+    """Show the evidence on a prompt: estimates, failures, why it was eliminated, and a comparison with another."""
     with store.open(study) as found:
         result = found.result()
     entry = next((each for each in result.prompts if str(each.id) == prompt), None)
@@ -379,9 +385,9 @@ def why(
 def report(
     store: Store,
     study: Name,
-    path: Annotated[str, Field(description="Of the file, NAME.html.")],
+    path: Annotated[str, Field(description="Path of the file, NAME.html.")],
 ) -> Page:
-    """Write an HTML page for people: the answer, every prompt, where the evaluations went."""
+    """Write an HTML page for people: the selected prompt, every prompt, and how the evaluations were spent."""
     file = Path(path)
     if file.suffix != ".html":
         raise ToolError(
@@ -439,7 +445,7 @@ def make_server(url: str) -> MCPServer:
 
 
 def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answer]:
-    """The tool of one store; its refusals are read by the agent."""
+    """Return the tool for one store. Its errors are written for the agent."""
 
     @functools.wraps(tool)
     def call(**arguments: Any) -> Answer:
@@ -475,7 +481,7 @@ def _pull(trial: Trial, ids: Sequence[str] | None) -> Pull:
 
 
 def _what_next(study: AnyStudy, n_trials: int) -> str:
-    """What the agent should do next."""
+    """The next step of the agent, in words."""
     if n_trials:
         return f"Evaluate {'this' if n_trials == 1 else 'these'}, then `tell`."
     if study.done:
@@ -486,7 +492,7 @@ def _what_next(study: AnyStudy, n_trials: int) -> str:
 
 
 def _to_stop(trials: Sequence[int]) -> str:
-    """Which trials the agent should stop, as their prompt is eliminated."""
+    """The trials that the agent should stop because their prompt was eliminated, in words."""
     if not trials:
         return ""
     which = (
@@ -494,11 +500,13 @@ def _to_stop(trials: Sequence[int]) -> str:
         if len(trials) == 1
         else f"trials {', '.join(map(str, trials))}"
     )
-    return f" Stop {which}, as the prompt is eliminated, and `tell` it as stopped."
+    return (
+        f" Stop {which}, because the prompt was eliminated, and `tell` this as stopped."
+    )
 
 
 def _record(study: AnyStudy, told: Told, worker: str) -> bool:
-    """Record what came of a trial; False if there was nothing left to record."""
+    """Record the outcome of a trial. False if there was nothing left to record."""
     if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
         raise ToolError(
             "Give exactly one of `scores`, `failed` (the reason) and `stopped` (only if `ask` requested it)."
@@ -516,7 +524,7 @@ def _record(study: AnyStudy, told: Told, worker: str) -> bool:
 
 
 def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
-    """Hand a trial back, and book what it has cost so far."""
+    """Release a trial, and record its cost so far."""
     held = next((each for each in study.workers() if each.trial.id == told.trial), None)
     if held is not None and held.worker in (None, worker) and told.cost:
         study.observe(held.trial, None, held.trial.example, told.cost)
@@ -553,11 +561,11 @@ def _where(study: AnyStudy) -> str:
 
 
 def _too_early(result: Result) -> str:
-    """Why nothing may be claimed yet; empty if something may.
+    """Why no winner may be named yet, in words. Empty if a winner may be named.
 
-    A verdict may advise to take a prompt that leads by little, as more examples of
-    these would not tell. That is no victory: it counts when the prompt is the best with
-    95% probability.
+    A verdict can recommend a prompt that leads by little, if more evaluations of the
+    given examples would change little. The prompt is named the winner only if it is the
+    best with 95% probability.
     """
     fresh = [
         entry.id
@@ -576,5 +584,5 @@ def _too_early(result: Result) -> str:
         return ""
     waiting = f" (no score yet: {some(fresh)})" if fresh else ""
     if result.done:
-        return f"Undecided{waiting}, and the budget is spent: say so. A person may extend it."
+        return f"Undecided{waiting}, and the budget is spent. Say so. A person may extend the budget."
     return f"Too early to name a winner{waiting}."

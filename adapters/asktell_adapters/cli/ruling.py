@@ -31,7 +31,7 @@ _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
 _OF_INTERVALS = (
     "The intervals hold on both sides and for all metrics at once. "
-    "A verdict needs one side only, and may come sooner."
+    "The verdict needs only one side, so it can be established before the intervals show it."
 )
 # GitHub refuses comments of more than 65,536 characters; a link and a marker are added
 _MOST_BYTES = 60_000
@@ -218,9 +218,9 @@ class Ruling:
         (a, b), said = self._names, []
         if any(failed for failed, _ in self._failed.values()):
             said.append(
-                "A failed evaluation has no score. A pass has to hold even if each failure would have had the "
-                f"worst possible score for {a}, and the best for {b}. Remove the cause of the failures, or set the "
-                "scores that they count as (`on_failure`)."
+                "A failed evaluation has no score. A pass must hold even if every failed evaluation had the worst "
+                f"possible score for {a} and the best possible score for {b}. Remove the cause of the failures, or set "
+                "the scores that they count as (`on_failure`)."
             )
         compared = min(all_ for _, all_ in self._failed.values())
         if self.needed is not None and self.needed > compared:
@@ -300,9 +300,7 @@ class Ruling:
             if self.result.inputs == "given"
             else "on unseen inputs"
         )
-        return (
-            f"{self._names[0]} is better {where} with {in_percent(p_best)} probability."
-        )
+        return f"{self._names[0]} is the better choice {where} with {in_percent(p_best)} probability."
 
     def lines(self) -> Iterator[str]:
         """The ruling as printed lines, the verdict last."""
@@ -428,7 +426,9 @@ class Ruling:
         were_fixed = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} fixed{_ids(mended)}"
         return [
             f"{noise}",
-            f"at a false discovery rate of {100 * _FDR:g}%, {regressed}, and {were_fixed}.",
+            f"beyond noise, {regressed}, and {were_fixed}. At most {100 * _FDR:g}% of the listed examples "
+            f"are expected to be "
+            "false alarms.",
         ]
 
     def markdown(self) -> str:

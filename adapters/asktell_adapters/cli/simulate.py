@@ -1,4 +1,4 @@
-"""`asktell simulate`: what each method would have selected from recorded scores."""
+"""`asktell simulate`: the selection that each method would have made from recorded scores."""
 
 import argparse
 import csv
@@ -38,7 +38,7 @@ _BOUND = re.compile(
 
 
 def simulate(arguments: argparse.Namespace) -> int:
-    """`asktell simulate`: replay recorded scores with several methods, and print what each would have selected."""
+    """`asktell simulate`: replay recorded scores with several methods, and print the selection of each."""
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
             f"--plot needs a file that ends in {', '.join(PICTURES)}, got {arguments.plot}."

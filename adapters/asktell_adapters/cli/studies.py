@@ -217,13 +217,13 @@ def cache(arguments: argparse.Namespace) -> int:
         size = answers.path.stat().st_size if answers.path.exists() else 0
         count = answers.clear()
         show(
-            f"{answers.path}: {count} answers removed"
+            f"{answers.path}: {count} responses removed"
             + (", a damaged file" if size and not count else "")
         )
         return 0
     info = answers.info()
     show(
-        f"{info.path}: {info.answers} answers, {info.bytes / 1e6:.1f} MB of at most {info.max_bytes / 1e6:.1f} MB"
+        f"{info.path}: {info.answers} responses, {info.bytes / 1e6:.1f} MB of at most {info.max_bytes / 1e6:.1f} MB"
     )
     if info.oldest is not None:
         show(f"the oldest of {datetime.fromtimestamp(info.oldest):%Y-%m-%d %H:%M}")
@@ -243,7 +243,7 @@ def say_cached(study: AnyStudy) -> None:
         )
         if count:
             show(
-                f"{count} of {study.spent} evaluations were answered by the cache, for nothing."
+                f"{count} of {study.spent} evaluations came from the cache and cost nothing."
             )
 
 

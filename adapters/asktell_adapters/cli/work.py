@@ -99,7 +99,7 @@ def _show(outcome: Ending, config: Config, arguments: argparse.Namespace) -> Non
         return
     show(str(outcome))
     if config.is_priced and result.max_cost is None and not result.spent_cost:
-        show("Cost: 0, by the tokens that the model reported.")
+        show("Cost: 0, according to the tokens that the model reported.")
 
 
 def _check_measured(outcome: Ending, again: str) -> None:
@@ -343,7 +343,7 @@ def check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None
                 more = (
                     f"Continuing with more: {', '.join(got)}"
                     if got
-                    else "The run has all of that by now"
+                    else "The run already has these additions"
                 )
                 print(
                     f"{config.path.name} has changed: {'; '.join(found)}. {more}.",

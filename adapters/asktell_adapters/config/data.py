@@ -315,7 +315,7 @@ def _as_examples(
         if not isinstance(row, Mapping):
             raise table.error(
                 "loader",
-                f"{loader!r} must return mappings or Examples; row {number} is",
+                f"{loader!r} must return mappings or Examples, but row {number} is neither",
                 type(row),
             )
         with table.named():

@@ -61,7 +61,7 @@ class LabelTable(Table, table="label"):
 @final
 @dataclass(frozen=True)
 class Labels:
-    """What `[label]` says, read and checked."""
+    """The table `[label]`, read and checked."""
 
     table: LabelTable
     options: tuple[Option, ...]
@@ -95,7 +95,7 @@ class Labels:
         if table.metric not in metrics:
             raise table.error(
                 "metric",
-                f"names a metric that [goal] does not have. [goal] has {some(metrics)}",
+                f"must be a metric of [goal] ({some(metrics)})",
                 table.metric,
             )
         if table.compare:
@@ -111,7 +111,7 @@ class Labels:
                 )
 
     def prepare(self, selector: Selector) -> None:
-        """Tell a new selector what is known without people: the baseline's ties with itself."""
+        """Record the scores that need no person in a new selector: the baseline's ties with itself."""
         table = self.table
         if table.compare:
             baseline = selector.prompts.texts[selector.state.problem.baseline or 0]

@@ -164,7 +164,7 @@ class GoalTable(Table, table="goal"):
     def goal(
         self, computed: Mapping[str, Any] | None, home: str = "[metrics] has"
     ) -> Goal:
-        """The goal; `computed` are the metrics that there are, where `home` says, None where a harness decides that."""
+        """The goal. `computed`: the available metrics, or None if a harness decides. `home`: their table."""
         best = [
             [names] if isinstance(names, str) else names
             for names in (self.maximize, self.minimize)
@@ -335,7 +335,7 @@ class Config:
         return isinstance(first, NamedModel) and first.price_table is not None
 
     def close(self) -> None:
-        """End what the harness has started."""
+        """Close the processes and files of the harness."""
         if self.harness is not None and callable(
             close := getattr(self.harness.evaluator, "close", None)
         ):

@@ -46,13 +46,13 @@ class ProxiesTable(Table, table="proxies"):
             )
         if not self.names:
             raise self.mistake(
-                "[proxies] names no proxy. Add metrics = ['NAME', ...], or scores = 'FILE' and columns = ['NAME', ...]."
+                "[proxies] has no proxies. Add metrics = ['NAME', ...], or scores = 'FILE' and columns = ['NAME', ...]."
             )
         for name in self.metrics:
             if computed is not None and name not in computed:
                 raise self.error(
                     "metrics",
-                    f"names the metric {name!r}, which [metrics] does not have{nearest(name, list(computed))}",
+                    f"has the metric {name!r}, which is not in [metrics]{nearest(name, list(computed))}",
                 )
 
     def observe(self, selector: Selector, dataset: DataSet) -> None:
@@ -70,7 +70,7 @@ class ProxiesTable(Table, table="proxies"):
             if name not in rows.names:
                 raise self.error(
                     "columns",
-                    f"names the column {name!r}, which {self.scores} does not have{nearest(name, rows.names)}",
+                    f"has the column {name!r}, which is not in {self.scores}{nearest(name, rows.names)}",
                 )
         prompts = {str(id_): id_ for id_ in selector.prompts.ids}
         examples = {id_: j for j, id_ in enumerate(dataset.ids)}

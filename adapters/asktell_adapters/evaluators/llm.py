@@ -511,7 +511,7 @@ class LLMEvaluator(_Scoring[LLM]):
         template: the user turn of a plain prompt. It is a text with `{prompt}`,
             `{input}` and columns in braces, or a function of (prompt, example).
             `{prompt}` may be in `system` instead.
-        max_new_tokens: responses are cut after so many tokens.
+        max_new_tokens: responses are cut after this number of tokens.
         with_cost: add the cost of the response to the scores, as "cost".
         temperature: temperature of the LLM. 0 is greedy decoding. Above 0, scores are
             noisy, and the `repeats` of `Selector` are of use.

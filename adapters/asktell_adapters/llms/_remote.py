@@ -285,11 +285,11 @@ class RemoteChat(ABC):
             while deeper := root.__cause__ or root.__context__:
                 root = deeper
             why = self.redact(str(root))[:MOST_SAID]
-            return f"{self.name} cannot be reached: {why} ({tries}); check the address, and that the server runs"
+            return f"{self.name} cannot be reached: {why} ({tries}). Check the address, and that the server is running"
         if misplaced := self._misplaced(error):
             return misplaced
         cure = (
-            f"; check {self.where_keys_are}"
+            f". Check {self.where_keys_are}"
             if getattr(error, "status_code", None) in (401, 403)
             else ""
         )

@@ -62,7 +62,7 @@ class Request:
 
     Attributes:
         messages: the turns so far. The LLM's own chat template is applied to them.
-        max_new_tokens: the response is cut after so many tokens. At least 1.
+        max_new_tokens: the response is cut after this number of tokens. At least 1.
         temperature: 0 is greedy decoding. At least 0.
         seed: makes sampling (temperature > 0) repeatable if the LLM supports seeds.
         repeat: number of the repeat, from 0, if several responses to the same request
@@ -165,8 +165,7 @@ class Example:
 
     Attributes:
         input: the text that the prompt is applied to.
-        reference: the wanted output, or several of them, of which the best match
-            counts. None if no metric needs one.
+        reference: the wanted output, or several, and the best match counts. None if no metric needs one.
         id: the name of the row in its dataset.
         fields: the other columns of the row, for templates (`{column}`) and metrics.
         input_column: the name of the input's column, which templates may use, too.

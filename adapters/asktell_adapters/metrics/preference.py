@@ -287,11 +287,12 @@ class Preference:
         counts = self._counts
         if n := counts["opinions"]:
             said.append(
-                f"{counts['swayed'] / n:.0%} of {n:,} comparisons changed with the order of the answers."
+                f"{counts['swayed'] / n:.0%} of {n:,} comparisons changed with the order of the responses."
             )
             if len(self.judge.llms) > 1:
                 said.append(
-                    f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%}."
+                    f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%} of "
+                    f"the comparisons."
                 )
         if self._said_by_labels:
             said.append(

@@ -26,6 +26,7 @@ from asktell.extend import (
     OnTell,
     State,
     events,
+    in_percent,
     in_words,
     one_line,
     short,
@@ -209,23 +210,25 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
         rivals = ranked(result, result.prompts[newest.first :])
         if not rivals:
             return Verdict(
-                False, f"{selected.id} is still selected, and no new prompt has scores"
+                False,
+                f"{_name(selected)} is still selected, and no new prompt has scores",
             )
         return Verdict(
             False,
-            f"{selected.id} is still selected. {_sentence(result, rivals[0], selected)}",
+            f"{_name(selected)} is still selected. {_sentence(result, rivals[0], selected)}",
         )
     # Compare with the best earlier prompt, not with the parents, which may not be the
     # best.
     earlier = ranked(result, result.prompts[: newest.first])
     if not earlier:
         return Verdict(
-            True, f"{selected.id} is selected, and no earlier prompt has scores"
+            True, f"{_name(selected)} is selected, and no earlier prompt has scores"
         )
     rival = earlier[0]
     if rival.feasible is False and selected.feasible is not False:
         return Verdict(
-            True, f"{selected.id} satisfies every constraint, {rival.id} does not"
+            True,
+            f"{_name(selected)} satisfies every constraint, and {_name(rival, 'prompt')} does not",
         )
     p_better = (
         result.compare(selected, rival)
@@ -235,14 +238,27 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     return Verdict(p_better >= certainty, _sentence(result, selected, rival))
 
 
-def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
-    """The comparison of two prompts in words, by the first objective.
+def _name(entry: PromptResult, word: str = "Prompt") -> str:
+    """The prompt's id, quoted, or its number after the word."""
+    return f'"{entry.id}"' if isinstance(entry.id, str) else f"{word} {entry.id}"
 
-    Without the sentence on what is not established, which would not fit into a key.
-    """
+
+def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
+    """Which of two prompts is better in the first objective, and how probable that is, short enough for a key."""
     metric = result.goal.objectives[0].metric
-    said = result.compare(a, b).sentence(metric)
-    return said.partition(". This is not established")[0]
+    found = result.compare(a, b).differences[metric]
+    first, second = _name(a), _name(b, "prompt")
+    if found.p_better == 0.5:
+        return f"{first} and {second} cannot be ranked yet"
+    word, p = "better", found.p_better
+    if p < 0.5:
+        word, p = "worse", 1.0 - p
+    amount = (
+        ""
+        if found.estimate is None
+        else f" (estimated difference {found.estimate:+.3g})"
+    )
+    return f"{first} is {word} than {second} with {in_percent(p)} probability{amount}"
 
 
 def failures_of(

@@ -4,9 +4,9 @@ const SECONDS_BETWEEN_LOOKS = 3;
 const MOST_LOOKS = 200; // without an item, before the page stops looking by itself
 const SIDES = ["A", "B"];
 const STATES = {
-  wait: "Other raters hold the remaining items, or the next one is being prepared. This page looks again by itself.",
-  done: "All labels are given. Thank you.",
-  paused: "The study is paused. This page looks again by itself.",
+  wait: "Other raters hold the remaining items, or the next item is being prepared. This page checks again automatically.",
+  done: "All items are labeled. Thank you.",
+  paused: "The study is paused. This page checks again automatically.",
   failed: "The responses cannot be made at the moment. The log of the service has the reason.",
 };
 
@@ -44,7 +44,7 @@ function drawDoor() {
       : "You will see an input and a response. Choose the label that fits."),
     labelled("Your name ", name),
     element("p", {}, element("button", {}, "Start")),
-    element("p", { class: "soft" }, "Give the same name when you come back. Everything works by keyboard."));
+    element("p", { class: "soft" }, "Give the same name when you come back. You can use the keyboard for everything."));
   replaceContent(content, form);
   replaceContent(asked);
   name.focus();

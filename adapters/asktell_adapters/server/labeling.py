@@ -1,11 +1,11 @@
-"""People as evaluators: what each rater sees next, and how labels survive a killed server.
+"""People as evaluators: the next item of each rater, and labels that survive a killed server.
 
 A label is saved when its line is in the journal, a file beside the study that is synced to
-the disk before the page gets its answer. The score follows: the study is told when the
-rater gives the next label, after a pause, or at the end. Until then the label can be
-undone, which a study cannot do. A server that starts again reads the journal, keeps the
-last label of each rater as it was, and tells all others that the study may lack. Telling
-the same score again is harmless.
+the disk before the page gets a response. The study records the score later: when the rater
+gives the next label, after a pause, or at the end. Until then the label can be undone,
+because a study cannot undo a score. A server that starts again reads the journal, keeps the
+last label of each rater as it was, and records all other labels that the study may lack.
+Recording the same score again has no effect.
 
 Each rater is a worker of the study under the rater's own name. So no two raters hold the
 same trial, and a rater who comes back gets the same trials.
@@ -66,7 +66,7 @@ class Option(NamedTuple):
 
 
 class Responses(NamedTuple):
-    """The responses that a rater sees for a trial.
+    """The responses to show to a rater for a trial.
 
     Attributes:
         texts: the response of the trial's prompt and, in a comparison, of the baseline.
@@ -81,7 +81,7 @@ class Responses(NamedTuple):
 
 
 class GoldRow(NamedTuple):
-    """An item whose right label is known. It measures the rater, and is not told.
+    """An item whose right label is known. It measures the rater, and its label is no score of the study.
 
     Attributes:
         input: the input.
@@ -97,7 +97,7 @@ class GoldRow(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Task:
-    """What people are asked about each response.
+    """The question about each response, and the possible labels.
 
     Attributes:
         question: the question.
@@ -122,7 +122,7 @@ class Task:
 
 
 class Rating(NamedTuple):
-    """What one rater has done.
+    """The work of one rater.
 
     Attributes:
         rater: the rater's name.
@@ -189,7 +189,7 @@ class Journal:
         return [self._parsed(i, line) for i, line in enumerate(lines, start=1)]
 
     def _whole_lines(self) -> list[bytes]:
-        """The lines that were written whole. What a killed server wrote of the last line is cut off."""
+        """The lines that were written whole. An incomplete last line, from a killed server, is cut off."""
         data = self._file.read()
         end = data.rfind(b"\n") + 1
         if end < len(data):
@@ -204,7 +204,7 @@ class Journal:
         if not isinstance(found, dict):
             raise InvalidStateError(
                 f"{self._path}, line {number}: this is not a JSON object. Restore the file from a backup, or move it "
-                "away: the study keeps all scores that it was told."
+                "away. The study keeps all recorded scores."
             )
         return found
 
@@ -235,7 +235,7 @@ class Journal:
 
 @dataclass(eq=False)
 class _Item:
-    """A trial or a gold row, as one rater sees it."""
+    """A trial or a gold row, as shown to one rater."""
 
     id: str  # "t" and the trial's id, or "g" and the number of the gold row
     token: str  # by which the page names it
@@ -248,7 +248,7 @@ class _Item:
 
 @dataclass(eq=False)
 class _Label:
-    """A label that the journal has, and the study has not."""
+    """A label that is in the journal and not yet in the study."""
 
     item: _Item
     choice: int
@@ -326,14 +326,14 @@ class Labeling:
     # What the page asks
 
     def next(self, name: str) -> dict[str, Any]:
-        """What a rater sees now, as JSON data."""
+        """The present screen of a rater, as JSON data."""
         with self._changed:
             return self._screen(self._rater(name))
 
     def label(
         self, name: str, token: str, choice: int, seconds: float
     ) -> dict[str, Any]:
-        """Save a label, and return what the rater sees next.
+        """Save a label, and return the rater's next screen.
 
         Args:
             name: the rater's name.
@@ -366,7 +366,7 @@ class Labeling:
             return self._screen(rater)
 
     def skip(self, name: str, token: str) -> dict[str, Any]:
-        """Hand an item back, and return what the rater sees next."""
+        """Hand an item back, and return the rater's next screen."""
         with self._changed:
             rater = self._rater(name)
             item = self._held(rater, token)
@@ -408,12 +408,12 @@ class Labeling:
             return self._screen(rater)
 
     def ratings(self) -> list[Rating]:
-        """What each rater has done so far, in the order of their names."""
+        """The work of each rater so far, in the order of their names."""
         with self._changed:
             return [self._rating(self._raters[name]) for name in sorted(self._raters)]
 
     def close(self) -> None:
-        """Tell all labels, hand all other items back, and close the study."""
+        """Record all labels, hand all other items back, and close the study."""
         self._stop.set()
         self._ticker.join()
         with self._changed:
@@ -432,7 +432,7 @@ class Labeling:
     # In memory, while the lock is held
 
     def _rater(self, name: str) -> _Rater:
-        """The rater of this name, who is here now."""
+        """The rater of this name, now marked as present."""
         name = " ".join(name.split())
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             raise InvalidArgumentError(
@@ -453,7 +453,7 @@ class Labeling:
         return _Rater(name, bound, time.monotonic())
 
     def _screen(self, rater: _Rater, said: str = "") -> dict[str, Any]:
-        """What the page shows. It has no id of a prompt, an example or a trial."""
+        """The data of the page. It has no id of a prompt, an example or a trial."""
         item = rater.shown or self._pick(rater)
         if item is None and not self._stop.is_set():
             self._start(rater)
@@ -482,7 +482,7 @@ class Labeling:
         return screen
 
     def _n_untold(self) -> int:
-        """Number of labels of all raters that the study will be told."""
+        """Number of labels of all raters that are or will be scores of the study."""
         labels = [
             label
             for rater in self._raters.values()
@@ -491,7 +491,7 @@ class Labeling:
         return sum(label is not None and label.item.gold is None for label in labels)
 
     def _pick(self, rater: _Rater) -> _Item | None:
-        """The next item: a gold row now and then, else one of those at hand, in an order that only the key tells."""
+        """The next item: sometimes a gold row, otherwise an item at hand, in an order that only the key determines."""
         if not rater.queue:
             return None
         gold = self._gold(rater)
@@ -538,7 +538,7 @@ class Labeling:
         )
 
     def _digest(self, purpose: str, rater: _Rater, text: str) -> str:
-        """A number that nobody can guess without the key, in hexadecimal digits."""
+        """A number that cannot be guessed without the key, in hexadecimal digits."""
         message = json.dumps([purpose, rater.name, text]).encode()
         return hmac.new(self._journal.key, message, hashlib.sha256).hexdigest()
 
@@ -551,13 +551,13 @@ class Labeling:
         return item
 
     def _about_unknown(self, rater: _Rater, token: str) -> str:
-        """What to tell a rater who sends an item that is not held. A request that is repeated is no mistake."""
+        """The message to a rater who sends an item that is not held. A request that is repeated is no mistake."""
         if rater.held is not None and rater.held.item.token == token:
             return ""
         return "That item is no longer yours, so nothing was saved for it. Here is the next one."
 
     def _drop(self, rater: _Rater, item: _Item) -> None:
-        """Remove an item from those that a rater holds."""
+        """Remove an item from the rater's items."""
         if rater.shown is item:
             rater.shown = None
         else:
@@ -572,7 +572,7 @@ class Labeling:
             rater.returning.append(item.trial)
 
     def _leave(self, rater: _Rater) -> None:
-        """Tell the last label, and hand all other items back."""
+        """Record the last label, and hand all other items back."""
         if rater.held is not None:
             rater.due.append(rater.held)
             rater.held = None
@@ -583,7 +583,7 @@ class Labeling:
         rater.returning += [item.trial for item in items if item.trial is not None]
 
     def _note(self, do: str, rater: _Rater, item: _Item, **more: Any) -> None:
-        """Put into the journal what a rater did, durably."""
+        """Add an action of a rater to the journal, durably."""
         entry = {"do": do, "rater": rater.name, "item": item.id, **more}
         self._journal.append({"at": round(time.time(), 3), **entry})
 
@@ -611,13 +611,13 @@ class Labeling:
     # In the background
 
     def _start(self, rater: _Rater) -> None:
-        """Let a thread do what is due for a rater, unless one does."""
+        """Let a thread do the work that is due for a rater, unless a thread already does."""
         if not rater.is_working and not self._stop.is_set():
             rater.is_working = True
             Thread(target=self._work, args=(rater,), name="labels", daemon=True).start()
 
     def _work(self, rater: _Rater) -> None:
-        """Tell, release and ask for a rater until nothing is left to do."""
+        """Record, release and ask for a rater until nothing is left to do."""
         try:
             while True:
                 with self._turns:
@@ -640,7 +640,7 @@ class Labeling:
                 self._changed.notify_all()
 
     def _finish(self, rater: _Rater) -> None:
-        """Tell the labels that are due, and release what is handed back.
+        """Record the labels that are due, and release the items that were handed back.
 
         Raises:
             StorageError: the storage cannot be used.
@@ -660,7 +660,7 @@ class Labeling:
             rater.beaten = time.monotonic()
 
     def _tell(self, rater: _Rater, label: _Label) -> bool:
-        """Tell the study one label. A gold row is not told. Returns whether a score was recorded."""
+        """Record one label in the study, unless it is of a gold row. Returns whether a score was recorded."""
         item, taken = label.item, False
         if item.trial is not None:
             option = self.task.options[label.choice]
@@ -681,7 +681,7 @@ class Labeling:
         return taken
 
     def _more(self, rater: _Rater) -> bool:
-        """Ask for trials until the rater holds enough. Returns whether something was found."""
+        """Ask for trials until the rater holds enough. Returns whether a trial was found."""
         with self._changed:
             wanted = _AHEAD - len(rater.queue) - (rater.shown is not None)
             is_idle = time.monotonic() - rater.seen > _IDLE
@@ -743,7 +743,7 @@ class Labeling:
         return self._item(rater, f"t{trial.id}", text, responses, trial=trial)
 
     def _tick(self) -> None:
-        """Tell labels that were held long enough, and hand back the items of raters who are gone."""
+        """Record labels that were held long enough, and hand back the items of raters who are gone."""
         while not self._stop.wait(_TICK):
             now = time.monotonic()
             with self._changed:
@@ -761,7 +761,7 @@ class Labeling:
     # After a restart
 
     def _restore(self) -> None:
-        """Bring back what raters did, and the labels that the study may lack."""
+        """Restore the actions of raters from the journal, and the labels that the study may lack."""
         standing = self.study.standing
         self._left = standing.budget - standing.spent
         pending = {trial.id: trial for trial in self.study.pending}
@@ -787,7 +787,7 @@ class Labeling:
     def _recall(
         self, rater: _Rater, entry: dict[str, Any], untold: dict[str, dict[str, Any]]
     ) -> None:
-        """Repeat in memory what an entry of the journal says. `untold`: labels without a later end, by item."""
+        """Apply an entry of the journal in memory. `untold`: labels without a later end, by item."""
         do, id_ = entry["do"], str(entry.get("item", ""))
         is_gold, number = id_.startswith("g"), int(id_[1:] or 0)
         if do == "label":
@@ -835,7 +835,7 @@ class Labeling:
 
 @contextmanager
 def _but_storage_errors_logged() -> Iterator[None]:
-    """Log an error such as that of a trial which another rater has told. Errors of the storage are worth a retry.
+    """Log an error, such as a trial that another rater has labeled. Errors of the storage are worth a retry.
 
     Raises:
         StorageError: the storage cannot be used.

@@ -68,7 +68,7 @@ function pauseButton(data, told) {
   function fit(state) {
     ({ paused } = state);
     button.textContent = paused ? "Resume" : "Pause";
-    button.title = paused ? "Hand out trials again" : "Hand out no trials until the study is resumed. Scores of pending trials are still accepted.";
+    button.title = paused ? "Hand out trials again" : "Assign no trials until the study is resumed. Scores of pending trials are still recorded.";
     button.hidden = state.done && !paused;
   }
 

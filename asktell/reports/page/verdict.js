@@ -67,7 +67,7 @@ function outlookTile(data) {
     ["evaluations", (row, i) => (i ? "+" : "") + whole(row.evaluations)],
     ["cost", (row, i) => (row.cost === null ? "–" : (i ? "+" : "") + money(data, row.cost))],
     [bestName(data), (row) => chance(row.p_best)],
-    ["expected loss", (row) => (front ? chance(row.loss) : row.loss === null ? "–" : Number(row.loss.toPrecision(2)))],
+    [front ? "as good as the true set" : "expected gap", (row) => (row.loss === null ? "–" : front ? chance(1 - row.loss) : Number(row.loss.toPrecision(2)))],
   ].filter(([name], i) => (name === "cost" ? data.spent_cost : i < 2 || (verdict.action !== "none" && (i > 2 || !front))));
   const now = { evaluations: data.spent, cost: data.spent_cost, p_best: verdict.p_best, loss: verdict.loss };
   const rows = [now, ...outlook].map((row, i) => element("tr", {}, shown.map(([, cell]) => element("td", { class: "number" }, cell(row, i)))));

@@ -21,7 +21,7 @@ function workersView(data) {
   const at = live.workers.filter((worker) => worker.holds);
   const said = at.length
     ? `${whole(at.length)} ${at.length === 1 ? "worker holds" : "workers hold"} ${whole(at.reduce((n, worker) => n + worker.holds, 0))} trials.`
-    : data.done ? "The selection has ended." : data.paused ? "The selection is paused. It hands out no trials." : "No worker holds trials now.";
+    : data.done ? "The selection has ended." : data.paused ? "The selection is paused. No trials are assigned." : "No worker holds trials now.";
   const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} pending without a lease.` : "";
   const late = at.filter((worker) => worker.until < now).length;
   const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} expired. The next worker that asks takes over.` : "";

@@ -110,7 +110,9 @@ def test_a_report_and_a_place_for_it() -> None:
 def test_what_scores_say_of_each_example() -> None:
     wide({f"m{k}": 0.05 + 0.1 * k for k in range(10)}, n=40)
     said = cli("analyze wide.csv --maximize f1 --examples examples.csv").out
-    assert said.splitlines()[-1].startswith("Examples: examples.csv (f1 on 40: ")
+    assert said.splitlines()[-1].startswith(
+        "Examples: examples.csv (f1 on 40 examples: "
+    )
     with Path("examples.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [field.name for field in fields(asktell.ExampleResult)]
@@ -266,7 +268,7 @@ def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> No
         )
         assert done.returncode == expected, done.stderr
     assert (
-        "examples have different scores. It is not known how often two runs of the same candidate would differ."
+        "examples. It is not known how often two runs of the same candidate would differ."
         in done.stdout
     )
 

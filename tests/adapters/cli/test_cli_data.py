@@ -171,7 +171,7 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
         in project.run(code=2).err
     )
     data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
-    assert "The run has all of that by now." in project.run().err
+    assert "The run already has these additions." in project.run().err
 
 
 def test_ids_are_those_of_a_column_or_else_digests(data: Data) -> None:

@@ -23,7 +23,7 @@ def test_a_second_terminal_joins(tmp_path: Path) -> None:
     project.folder.write_setup(setup)
     with project.folder.locked():  # the one that was started lives, and has nothing out
         assert (
-            "To work beside it: asktell run --join"
+            "To add a worker to it: asktell run --join"
             in cli("run", project.config, code=1).err
         )
         assert (

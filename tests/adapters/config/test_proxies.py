@@ -84,17 +84,17 @@ def test_metrics_that_the_goal_lacks_are_scored_with_every_response(
 @pytest.mark.parametrize(
     ("proxies", "message"),
     [
-        ("", "names no proxy"),
+        ("", "has no proxies"),
         ('scores = "judge.csv"', "needs both scores"),
         ('columns = ["judge"]', "needs both scores"),
         (
             'metrics = ["breviti"]',
-            "'breviti', which .metrics. does not have.*'brevity'",
+            "'breviti', which is not in .metrics..*'brevity'",
         ),
         ('metrics = ["exact_match"]', "is a metric of the goal"),
         (
             'scores = "judge.csv"\ncolumns = ["juge"]',
-            "'juge', which judge.csv does not have.*'judge'",
+            "'juge', which is not in judge.csv.*'judge'",
         ),
         ('scores = "none.csv"\ncolumns = ["judge"]', "no file"),
         ('scores = "data.jsonl"\ncolumns = ["id"]', "column"),

@@ -205,7 +205,7 @@ def test_the_key_never_shows() -> None:
     with FaultyLLMServer(api_key="another") as server, client(server.base_url) as llm:
         (failed,) = llm.complete([HELLO])
         assert isinstance(failed, CompletionError)
-        assert "check the environment variables" in str(failed)
+        assert "Check the environment variables" in str(failed)
         assert KEY not in f"{failed!r} {llm!r} {pickle.dumps(llm)!r}"
         assert failed.attempts == 1
     with_key = deployments("http://me:password@there/v1?key=abc")

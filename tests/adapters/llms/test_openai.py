@@ -307,7 +307,7 @@ def test_the_key_never_shows(
             + repr(pickle.dumps(llm))
         )
         assert "AuthenticationError" in shown
-        assert "check OPENAI_API_KEY" in shown
+        assert "Check OPENAI_API_KEY" in shown
         assert KEY not in shown
         assert failed.attempts == 1
     with FaultyLLMServer(api_key=KEY) as server, client(server.base_url) as llm:
@@ -496,7 +496,7 @@ def test_an_address_at_which_nothing_answers_is_tried_once_more() -> None:
         assert failed.attempts == 2
         assert f"at {address} cannot be reached: " in str(failed)
         assert str(failed).endswith(
-            "(2 attempts); check the address, and that the server runs"
+            "(2 attempts). Check the address, and that the server is running"
         )
 
 

@@ -93,7 +93,7 @@ def test_models_against_each_other(scripted: Callable[..., Any]) -> None:
     reasons = {
         log.eval.model: log.results.early_stopping.metadata["stopped"] for log in logs
     }
-    assert reasons["scripted/poor"] == "certainly worse than another prompt"
+    assert reasons["scripted/poor"] == "established to be worse than another prompt"
 
 
 def test_tasks_against_each_other(scripted: Callable[..., Any]) -> None:

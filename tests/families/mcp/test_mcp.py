@@ -165,7 +165,7 @@ def test_an_undecided_study_is_reported_as_such_when_its_budget_is_spent(
         found = await agent.call("verdict")
         assert found["too_early"]
         assert found["sentence"].startswith(
-            "Undecided, and the budget is spent: say so. A person may extend it."
+            "Undecided, and the budget is spent. Say so. A person may extend the budget."
         )
 
     in_memory(session)
@@ -318,7 +318,7 @@ def test_a_failure_after_a_score_records_nothing_and_says_so(
         )
         assert (again["recorded"], again["unchanged"]) == (1, [0])
         assert again["sentence"].startswith(
-            "1 recorded. Nothing was recorded of what had ended, or was given to another worker, before: Trial 0. "
+            "1 recorded. Trials 0 had ended or were given to another worker before, so nothing was recorded for them. "
         )
         assert "1 of 9 evaluations" in again["sentence"]
 
