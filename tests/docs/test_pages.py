@@ -313,7 +313,7 @@ def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     said = capsys.readouterr().out
     assert "final, 70 of 70 evaluations spent" in said
     assert (
-        "Choose among these 6 trade-offs. Together they are expected to reach over 99%"
+        "Choose among these 6 trade-offs. Together, they are expected to be over 99%"
         in said
     )
     assert "60 words" not in [entry.id for entry in names["result"].selected]
