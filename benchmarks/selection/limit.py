@@ -30,9 +30,9 @@ prompts on each of the first examples. The table shows the gain in quality over 
 - "decided, from two examples" and "decided, from one example": the first twelve prompts
   are evaluated on so many examples. Then the variance ratio of prompts and examples
   decides whether the others take one common example, or one per eight prompts.
-- "best start of each table": one first example or one per eight prompts, whichever is
-  better on the seeds of the other parity. No way of deciding can be expected to gain
-  more, unless it sees more of a table than its mean.
+- "best start of each table": one first example or one per eight prompts. The even seeds
+  take the start that is better on the odd seeds of this table and budget, and the odd
+  seeds the other way round. So this start is chosen by hindsight, but not by luck.
 """
 
 import argparse
