@@ -20,11 +20,25 @@ each budget and kind of table:
 
 Every variant has the same budget and the same rule for examples. Lines are appended to
 --output, and runs that are there are skipped.
+
+`--starts` compares first evaluations instead, on tables that methods may be tuned on.
+Every run takes 30 prompts of a table, drawn by the seed. `auto` evaluates about eight
+prompts on each of the first examples. The table shows the gain in quality over `auto`:
+
+- "one first example": all prompts are evaluated on the same first example.
+- "19 prompts per first example".
+- "decided, from two examples" and "decided, from one example": the first twelve prompts
+  are evaluated on so many examples. Then the variance ratio of prompts and examples
+  decides whether the others take one common example, or one per eight prompts.
+- "best start of each table": one first example or one per eight prompts. The even seeds
+  take the start that is better on the odd seeds of this table and budget, and the odd
+  seeds the other way round. So this start is chosen by hindsight, but not by luck.
 """
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
@@ -36,13 +50,14 @@ from jaxtyping import Bool, Float, Int
 from tqdm import tqdm
 
 import asktell
+from asktell.methods import adaptive
 from asktell.methods.adaptive import _Look
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior import membership, two_way
 from asktell.posterior.equations import Variances
 from asktell.simulation.lines import read_lines
 from asktell.simulation.simulate import run_once
-from asktell.state import Problem
+from asktell.state import Problem, State
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem, replay
 from benchmarks.problems.table import Array
@@ -52,7 +67,7 @@ from benchmarks.selection.run import OUTPUT
 Line = dict[str, Any]
 
 _KEYS = ("goal", "problem", "variant", "budget", "seed")
-VARIANTS = (
+VARIANTS: tuple[str, ...] = (
     "auto",
     "uniform",
     "true means",
@@ -62,6 +77,17 @@ VARIANTS = (
     "all of these",
     "best seen",
 )
+# Prompts per first example
+STARTS = {"one first example": math.inf, "19 prompts per first example": 19.0}
+# Prompts per first example among the first twelve, and the ratio of the variances of
+# prompts and examples above which the other prompts take one common example. The model
+# expects a ratio of 0.25 beforehand. Scores on one example leave it there, or make it 0
+# if all scores are equal.
+DECIDED = {
+    "decided, from two examples": (8.0, 0.25),
+    "decided, from one example": (math.inf, 0.1),
+}
+BEST_START = "best start of each table"
 KINDS = {
     "drawn from the model": (
         "synthetic/unstructured-strong",
@@ -72,6 +98,9 @@ KINDS = {
 }
 # Prompts of a run. Larger tables are cut to as many at random, by the seed.
 _MOST_PROMPTS = 60
+# The same of a run of `--starts`, and its prompts that are evaluated before the decision
+_PROMPTS_OF_STARTS = 30
+_DOZEN = 12
 # Least difference between two means, in standard deviations of a score: an arm that is
 # as good as the best would otherwise get all evaluations.
 _LEAST_GAP = 0.02
@@ -211,6 +240,45 @@ def without_examples(scores: Array) -> Array:
     )
 
 
+@contextmanager
+def decided_start(first_share: float, cut: float) -> Iterator[None]:
+    """Let `auto` decide after twelve scores whether the other prompts take one common first example."""
+    new_arms = asktell.Adaptive._new_arms
+
+    def a_dozen(
+        method: Any, look: _Look, uniform: Float[Floats, " open"]
+    ) -> Int[Ints, " new"]:
+        arms = new_arms(method, look, uniform)
+        return arms if len(look.state.history) else arms[:_DOZEN]
+
+    def cells(
+        method: Any, state: State, arms: Int[Ints, " chosen"], n_pulls: int, noise: Any
+    ) -> Any:
+        share = first_share
+        if len(state.history):
+            is_common = _ratio(state) > cut
+            share = math.inf if is_common else adaptive._FIRST_SHARE
+        return adaptive._shared_cells(state, arms, n_pulls, share, noise=noise)
+
+    with (
+        patch.object(asktell.Adaptive, "_new_arms", a_dozen),
+        patch.object(asktell.Adaptive, "_first_cells", cells),
+    ):
+        yield
+
+
+def _ratio(state: State) -> float:
+    """The likeliest ratio of the variances of prompts and examples in the first metric, 0 if all scores are equal."""
+    history, n_examples = state.history, len(state.problem.order)
+    cells = two_way.Cells.of(
+        history.arms(), history.examples(), history.scores(), n_examples
+    )
+    prompts, examples, _ = two_way.posterior(
+        cells, 0, state.problem.n_arms, n_examples, averaged=False
+    ).variances
+    return prompts / examples if examples else 0.0
+
+
 def run(variant: str, problem: BenchmarkProblem, budget: int, seed: int) -> list[int]:
     """The rows that a variant selects."""
     with ExitStack() as knowledge:
@@ -226,6 +294,12 @@ def run(variant: str, problem: BenchmarkProblem, budget: int, seed: int) -> list
             scores = without_examples(scores)
         if variant in ("true variances", "all of these"):
             knowledge.enter_context(known_variances(variances_of(scores)))
+        if variant in STARTS:
+            knowledge.enter_context(
+                patch.object(adaptive, "_FIRST_SHARE", STARTS[variant])
+            )
+        if variant in DECIDED:
+            knowledge.enter_context(decided_start(*DECIDED[variant]))
         outcome = run_once("auto", scores, problem.goal, budget, seed)
     if variant != "best seen":
         return outcome.answer
@@ -235,8 +309,21 @@ def run(variant: str, problem: BenchmarkProblem, budget: int, seed: int) -> list
     return [seen[int(np.argmax(qualities))]]
 
 
+def problem_of(
+    name: str, goal: str, folder: Path | None, seed: int
+) -> BenchmarkProblem:
+    """The problem `name`, with at most 60 prompts, or `name@K` with at most K that the seed draws."""
+    table_name, _, k = name.partition("@")
+    if not k:
+        return problems.load(f"{name}@{_MOST_PROMPTS}", goal, folder, seed)
+    table = problems.load(table_name, goal, folder, seed).table
+    order = np.random.default_rng([seed, 45]).permutation(len(table.prompts))
+    return BenchmarkProblem(table.rows(np.sort(order[: int(k)])), goal)
+
+
 def lines_of(
     names: Sequence[str],
+    variants: Sequence[str],
     budgets: Sequence[float],
     n_seeds: int,
     folder: Path | None,
@@ -249,12 +336,12 @@ def lines_of(
     # Seed by seed, so that an interrupted run has as many seeds of every table.
     wanted = [
         (goal, name, variant, b, seed)
-        for seed, name, variant, b in product(range(n_seeds), names, VARIANTS, budgets)
+        for seed, name, variant, b in product(range(n_seeds), names, variants, budgets)
     ]
     with output.open("a") as file:
         for task in tqdm([task for task in wanted if task not in known], unit="run"):
             _, name, variant, b, seed = task
-            problem = problems.load(f"{name}@{_MOST_PROMPTS}", goal, folder, seed)
+            problem = problem_of(name, goal, folder, seed)
             answer = run(variant, problem, round(b * len(problem.scores)), seed)
             quality = evaluate(problem, answer)["quality"]
             line = dict(zip(_KEYS, task, strict=True)) | {"quality": round(quality, 6)}
@@ -264,45 +351,64 @@ def lines_of(
     return [known[task] for task in wanted]
 
 
-def summary(lines: Sequence[Line]) -> str:
-    """A table: a row for each kind of table and variant, and a column for each budget.
-
-    Each cell is the mean quality, and the standard error of the mean over tables. The
-    errors of variants with `auto` are those of the difference, since all variants share
-    tables and seeds.
-    """
+def summary(
+    lines: Sequence[Line],
+    variants: Sequence[str],
+    cell: Callable[[Sequence[Line], str, float], str],
+) -> str:
+    """A table: a row for each kind of table and variant, and a column for each budget."""
     budgets = sorted({line["budget"] for line in lines})
     rows = [
         "| tables | variant | " + " | ".join(f"b = {b:g}" for b in budgets) + " |",
         "|---|---|" + "---:|" * len(budgets),
     ]
     for kind, starts in KINDS.items():
-        for variant in VARIANTS:
-            cells = []
-            for b in budgets:
-                mine, auto = (
-                    _means_by_table(lines, starts, one, b) for one in (variant, "auto")
-                )
-                if not len(mine):
-                    continue
-                of = mine if variant == "auto" else mine - auto
-                error = of.std(ddof=1) / np.sqrt(len(of)) if len(of) > 1 else np.nan
-                cells.append(f"{mine.mean():.2f} ± {error:.2f}")
-            if cells:
-                rows.append(f"| {kind} | {variant} | " + " | ".join(cells) + " |")
+        mine = [line for line in lines if line["problem"].startswith(starts)]
+        for variant in variants if mine else ():
+            cells = [cell(mine, variant, b) for b in budgets]
+            rows.append(f"| {kind} | {variant} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-def _means_by_table(
-    lines: Sequence[Line], starts: tuple[str, ...], variant: str, budget: float
-) -> Float[Floats, " tables"]:
-    """The mean quality of a variant on each table of a kind, over the seeds."""
+def mean_quality(lines: Sequence[Line], variant: str, budget: float) -> str:
+    """The mean quality, and the standard error of the mean over tables.
+
+    The errors of variants with `auto` are those of the difference, since all variants
+    share tables and seeds.
+    """
+    mine, auto = (
+        np.array([of.mean() for of in _by_table(lines, one, budget)])
+        for one in (variant, "auto")
+    )
+    of = mine if variant == "auto" else mine - auto
+    error = of.std(ddof=1) / np.sqrt(len(of)) if len(of) > 1 else np.nan
+    return f"{mine.mean():.2f} ± {error:.2f}"
+
+
+def mean_gain(lines: Sequence[Line], variant: str, budget: float) -> str:
+    """The mean over tables of the gain in quality over `auto`, and its standard error over seeds."""
+    is_best, gains = variant == BEST_START, []
+    start = next(iter(STARTS)) if is_best else variant
+    pairs = (_by_table(lines, one, budget) for one in (start, "auto"))
+    for of_start, of_auto in zip(*pairs, strict=True):
+        gain = of_start - of_auto
+        if is_best:
+            even, odd = gain[::2], gain[1::2]
+            gain = np.concatenate((even * (odd.mean() > 0), odd * (even.mean() > 0)))
+        gains.append(gain)
+    error = np.sqrt(sum(gain.var(ddof=1) / len(gain) for gain in gains)) / len(gains)
+    return f"{np.mean([gain.mean() for gain in gains]):+.3f} ± {error:.3f}"
+
+
+def _by_table(
+    lines: Sequence[Line], variant: str, budget: float
+) -> list[Float[Floats, " seeds"]]:
+    """The qualities of a variant on each table, by seed."""
     by_table: dict[str, list[float]] = {}
     for line in lines:
-        is_of_kind = line["problem"].startswith(starts)
-        if is_of_kind and (line["variant"], line["budget"]) == (variant, budget):
+        if (line["variant"], line["budget"]) == (variant, budget):
             by_table.setdefault(line["problem"], []).append(line["quality"])
-    return np.array([np.mean(by_table[name]) for name in sorted(by_table)])
+    return [np.array(by_table[name]) for name in sorted(by_table)]
 
 
 def _key(line: Line) -> tuple[Any, ...]:
@@ -319,16 +425,32 @@ def main() -> None:
     parser.add_argument("--goal", default="best@.5", choices=problems.BEST)
     parser.add_argument("--per-prompt", nargs="+", type=float, default=[1, 2, 3, 5])
     parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--starts", action="store_true", help="compare starts")
     parser.add_argument("--output", type=Path, default=OUTPUT / "limit.jsonl")
     args = parser.parse_args()
     starts = tuple(
         args.problems or [start for kind in KINDS.values() for start in kind]
     )
     names = [name for name in problems.names(args.tables) if name.startswith(starts)]
+    variants, rows, cell = VARIANTS, VARIANTS, mean_quality
+    if args.starts:
+        rows, cell = (*STARTS, *DECIDED, BEST_START), mean_gain
+        variants = ("auto", *rows[:-1])
+        names = [
+            f"{name}@{_PROMPTS_OF_STARTS}"
+            for name in names
+            if problems.half(name) != "report"
+        ]
     lines = lines_of(
-        names, args.per_prompt, args.seeds, args.tables, args.output, args.goal
+        names,
+        variants,
+        args.per_prompt,
+        args.seeds,
+        args.tables,
+        args.output,
+        args.goal,
     )
-    print(summary(lines))
+    print(summary(lines, rows, cell))
 
 
 if __name__ == "__main__":
