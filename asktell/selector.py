@@ -734,7 +734,7 @@ class Selector(Selection):
             place = find_example(self._state.problem, example)
             if checked.proxies and place is None:
                 raise InvalidArgumentError(
-                    f"The scores of the proxies {some(self.proxies)} belong to an example. Pass example=..., its "
+                    f"Got scores of the proxies {some(self.proxies)} without their example. Pass example=..., its "
                     "position or its id."
                 )
             self._take(

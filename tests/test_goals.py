@@ -227,8 +227,8 @@ BAD_GOALS = [
         "'b' has two ranges",
     ),
     (lambda: maximize(3), "non-empty str, got 3"),  # type: ignore[arg-type]
-    (lambda: maximize("a", range=(1, 1)), "low < high. Got (1, 1)"),
-    (lambda: maximize("a", range=(2, 1)), "low < high"),
+    (lambda: maximize("a", range=(1, 1)), "is larger by at least 1e-50. Got (1, 1)"),
+    (lambda: maximize("a", range=(2, 1)), "is larger by"),
     (lambda: maximize("a", range=(0, INF)), "finite"),
     (lambda: minimize("a", range=(NAN, 1)), "finite"),
     (lambda: minimize("a", range=(0,)), "two finite numbers"),  # type: ignore[arg-type]
@@ -249,7 +249,7 @@ BAD_GOALS = [
     (lambda: BestFeasible("a", {3: 0.5}), "got 3"),  # type: ignore[dict-item]
     (lambda: BestFeasible("a", {"": 0.5}), "non-empty"),
     (lambda: at_least(-1e101), "at most 1e+100 in size"),
-    (lambda: maximize("a", range=(0, 1e-51)), "low < high"),
+    (lambda: maximize("a", range=(0, 1e-51)), "is larger by at least"),
     (lambda: at_least("x"), "at_least() needs a number, got 'x'"),  # type: ignore[arg-type]
     (
         lambda: at_most(INF),

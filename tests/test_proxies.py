@@ -151,7 +151,7 @@ def test_bad_scores_of_a_proxy_are_refused_and_nothing_is_lost() -> None:
     ):
         with pytest.raises(InvalidScoresError):
             selector.tell(trial, scores)
-    with pytest.raises(InvalidArgumentError, match="belong to an example"):
+    with pytest.raises(InvalidArgumentError, match="without their example"):
         selector.observe("p0", {"judge": 1.0})
     with pytest.raises(InvalidScoresError):
         selector.observe("p0", {"other": 1.0}, 0)

@@ -371,7 +371,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (
         lambda s: s.observe("delta", [1, 1]),
         InvalidArgumentError,
-        "no prompt 'delta'. Give its text or its id. The ids are 'x'",
+        "no prompt 'delta'. Pass the text or the id of one of the prompts. The ids are 'x'",
     ),
     # The ids are x, y, z
     (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),
@@ -451,9 +451,9 @@ def test_messages_stay_short_whatever_came() -> None:
         (None, "must be JSON text, got NoneType"),
         ({}, "its format is None"),
         ("", "not complete JSON"),
-        ("{", "truncated"),
+        ("{", "complete and unchanged"),
         (b"\xff\xfe{}", "not complete JSON"),
-        ("[]", "must be an object, got list"),
+        ("[]", "must be a JSON object, got list"),
         ("null", "got NoneType"),
         ("{}", "its format is None"),
         (
@@ -468,7 +468,7 @@ def test_messages_stay_short_whatever_came() -> None:
             "was written by asktell 9.1, in version 3 of the format. This is asktell ",
         ),
         ('{"format": "asktell.selector", "version": "1"}', "version '1'"),
-        ('{"format": "asktell.selector", "version": 1}', "prompts must be an object"),
+        ('{"format": "asktell.selector", "version": 1}', "prompts must be a JSON object"),
         (
             '{"format": "asktell.selector", "version": 1, "prompts": NaN}',
             "NaN is not a JSON number",

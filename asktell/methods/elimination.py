@@ -103,7 +103,8 @@ class Elimination(AbstractMethod):
         for name, kind in PART_KINDS.items():
             if not isinstance(getattr(self, name), kind):
                 raise IncompatibleMethodError(
-                    f"The {name} of an Elimination must be an {kind.__name__}, got {getattr(self, name)!r}."
+                    f"The {name} of an Elimination must be an object of a subclass of {kind.__name__}, got "
+                    f"{getattr(self, name)!r}."
                 )
         if self.data not in DATA:
             raise InvalidArgumentError(

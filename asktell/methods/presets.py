@@ -98,8 +98,7 @@ def preset(
         )
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
-            f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, a composed asktell.Elimination, or a "
-            f"subclass of asktell.extend.AbstractMethod. "
+            f"method must be one of the names {list(METHODS)}, or a method such as asktell.Adaptive(). "
             f"Got {short(name)}{nearest(name, METHODS)}."
         )
     if name in _WHOLE:
@@ -112,8 +111,8 @@ def preset(
             if p.goal is None or isinstance(goal, p.goal)
         ]
         raise IncompatibleMethodError(
-            f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}: "
-            f"use one of {fitting}."
+            f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}. "
+            f"Use one of {[*_WHOLE, *fitting]}."
         )
     check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
     parts = (

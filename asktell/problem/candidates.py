@@ -66,7 +66,8 @@ def from_json(trial: object) -> Trial | int | str:
             )
     else:
         raise InvalidArgumentError(
-            f"A trial must be a Trial, its id, or the prompt as str, got {short(trial)} ({type(trial).__name__})."
+            f"Pass the Trial from ask(), its id, or the text of its prompt. Got {short(trial)} "
+            f"({type(trial).__name__}). (ask() returns None once nothing is left to evaluate.)"
         )
     if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
         raise InvalidArgumentError(
@@ -537,4 +538,5 @@ class Prompts:
 
     def unknown(self, prompt: object) -> str:
         """The error message for an unknown prompt."""
-        return f"There is no prompt {short(prompt)}. Give its text or its id. The ids are {some(list(self.ids))}."
+        ids = some(list(self.ids))
+        return f"There is no prompt {short(prompt)}. Pass the text or the id of one of the prompts. The ids are {ids}."

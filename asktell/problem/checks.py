@@ -148,9 +148,12 @@ def check_features(
         raise InvalidArgumentError(
             f"features must have one row per prompt, shape ({n_arms}, d), got shape {matrix.shape}."
         )
-    if not (np.abs(matrix) <= LARGEST).all():
+    bad = np.argwhere(~(np.abs(matrix) <= LARGEST))
+    if len(bad):
+        row, column = bad[0].tolist()
         raise InvalidArgumentError(
-            f"features must be finite, and at most {LARGEST} in size. Replace NaN and infinite numbers."
+            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} at position {row}, "
+            f"{column}. Replace this number."
         )
     matrix.flags.writeable = False
     return matrix
@@ -178,7 +181,7 @@ def finite(what: str, number: object) -> float:
         value = float(number)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
-            f"{what} needs a single finite number: {error}."
+            f"{what} needs a single finite number, got {short(number)}."
         ) from error
     if not -LARGEST <= value <= LARGEST:
         raise InvalidArgumentError(
@@ -240,7 +243,7 @@ def check_reason(reason: object) -> str:
         return in_words(reason)
     if not isinstance(reason, str):
         raise InvalidArgumentError(
-            f"The reason must be text or an exception, got {short(reason)}."
+            f"The reason must be text or an instance of an exception, got {short(reason)}."
         )
     return reason
 

@@ -25,8 +25,8 @@ class Examples:
         for position, id_ in enumerate(self.ids):
             if not isinstance(id_, str) or not id_:
                 raise InvalidArgumentError(
-                    f"examples must be a number, or a list of ids, texts that are not empty, got {short(id_)} at "
-                    f"position {position}. Give len(dataset), or [str(id), ...]."
+                    f"examples must be a number or a list of ids, which are texts that are not empty. The id at "
+                    f"position {position} is {short(id_)}. Pass len(dataset), or [str(id), ...]."
                 )
         if not 1 <= len(self.ids) <= MOST_EXAMPLES:
             raise InvalidArgumentError(

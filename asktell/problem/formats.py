@@ -45,7 +45,7 @@ def _parsed(text: str | bytes | bytearray, what: str) -> Any:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidStateError(
-            f"{what} is not complete JSON: {error}. Is the file truncated?"
+            f"{what} is not JSON: {error}. Check that the file is complete and unchanged."
         ) from error
 
 
@@ -115,7 +115,7 @@ def typed(what: str, data: object, kind: type[_T]) -> _T:
         InvalidStateError: the data are of another type.
     """
     if not isinstance(data, kind):
-        name = {dict: "an object", str: "text", bool: "true or false"}[kind]
+        name = {dict: "a JSON object", str: "text", bool: "true or false"}[kind]
         raise InvalidStateError(f"{what} must be {name}, got {type(data).__name__}.")
     return data
 

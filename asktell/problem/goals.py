@@ -91,7 +91,8 @@ class Objective:
                 low = high = math.nan
             if not (-LARGEST <= low < high <= LARGEST and high - low >= SMALLEST_RANGE):
                 raise InvalidArgumentError(
-                    f"The range of {self.metric!r} must be two finite numbers, low < high. Got {short(self.range)}."
+                    f"The range of {self.metric!r} must be two finite numbers, of which the second is larger by at "
+                    f"least {SMALLEST_RANGE}. Got {short(self.range)}."
                 )
             object.__setattr__(self, "range", (low, high))
 
@@ -767,7 +768,7 @@ class ParetoSet(Goal):
     ) -> None:
         if not objectives:
             raise InvalidArgumentError(
-                'ParetoSet needs at least one metric: ParetoSet("rouge", "brevity").'
+                'ParetoSet needs at least one metric, got none. Pass names, such as ParetoSet("rouge", "brevity").'
             )
         if isinstance(objectives[-1], Mapping):
             raise InvalidArgumentError(

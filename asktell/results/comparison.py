@@ -305,7 +305,9 @@ class Comparison:
             return "they have no common examples"
         if difference.low is None or difference.high is None:
             return "they have too few common examples"
-        return f"the {self._percent} interval of the difference includes 0"
+        return (
+            f"the {self._percent} interval, which makes fewer assumptions, includes 0"
+        )
 
     def _claim(self, difference: Difference) -> str:
         """Which prompt is better, without the numbers. A claim in doubt ends with a period."""
@@ -344,10 +346,11 @@ class Comparison:
         # Not "5 of 20 common examples": 20 is the number of all examples
         of = "" if self.examples is None else f" of {self.examples}"
         plural = "" if difference.pairs == 1 else "s"
-        on = f"on {difference.pairs} common example{plural}{of}"
+        common = f"{difference.pairs} common example{plural}{of}"
         if difference.pairs == self.examples:
-            on = f"on all {self.examples} examples" if plural else "on the only example"
-        return ", ".join([*parts, on])
+            common = f"all {self.examples} examples" if plural else "the only example"
+        # In parentheses, because the estimate also uses other examples
+        return f"{', '.join(parts)} ({common})"
 
 
 def _signed(number: float | None) -> str:

@@ -248,7 +248,7 @@ class Result:
             >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
             >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
             >>> print(result.compare("a", "c").sentence("accuracy"))
-            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on all 40 examples.
+            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732 (all 40 examples).
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.
@@ -367,7 +367,7 @@ class Result:
         if not self.finished_early:
             return ""
         times = f" {self.repeats} times" if self.repeats > 1 else ""
-        return f"finished early: the remaining prompts were evaluated on every example{times}"
+        return f"finished early: every prompt that was not eliminated was evaluated on every example{times}"
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data, with the same names."""
@@ -606,7 +606,7 @@ class Result:
 
     @property
     def _cost(self) -> str:
-        return f"Cost: {self.spent_cost:.4g}." if self.spent_cost else ""
+        return f"Total cost: {self.spent_cost:.4g}." if self.spent_cost else ""
 
 
 def _as_lists(

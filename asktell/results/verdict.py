@@ -497,26 +497,22 @@ class _Judge(ABC):
 
     @property
     def best_prompt(self) -> str:
-        """The prompt that losses are relative to."""
-        return (
-            "the best feasible prompt"
-            if self.goal.is_constrained
-            else "the best prompt"
-        )
+        """The prompt that losses are relative to, without an article."""
+        return "best feasible prompt" if self.goal.is_constrained else "best prompt"
 
-    def satisfies(self, who: str = "It") -> str:
+    def satisfies(self) -> str:
         """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
         if self.p_feasible is None:
             return ""
         probability = in_percent(self.p_feasible)
         if len(self.answer) > 1:
             return f" With {probability} probability, all of them satisfy {self.constraints}."
-        return f" {capitalized(who)} satisfies {self.constraints} with {probability} probability."
+        return f" It satisfies {self.constraints} with {probability} probability."
 
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
-            f"No prompt is likely to satisfy {self.constraints} (the probability that any prompt does is "
+            f"No prompt is likely to satisfy {self.constraints} (the probability that at least one prompt does is "
             f"{in_percent(self.p_some)}). Relax {self.a_constraint} or add prompts. "
             f"{capitalized(self.name(self.first))} comes closest."
         )
@@ -544,7 +540,7 @@ class _Judge(ABC):
             )
         if not self.n_left.any():
             return (
-                f"{capitalized(what)}. No evaluations of these examples are left. Add examples, or relax "
+                f"{capitalized(what)}. Every remaining prompt was evaluated on every example. Add examples, or relax "
                 f"{self.a_constraint}."
             )
         gain = "" if self.worthwhile is None else self.gain(self.worthwhile)
@@ -559,14 +555,15 @@ class _Judge(ABC):
         now, gains = "", []
         if self.number(then.loss) != self.number(self.loss) and not self.is_unlikely:
             now = f" {self.standing}"
-            gains.append(f"{self.improvement('should')} to {self.number(then.loss)}")
+            gains.append(self.improvement("should", then.loss))
         if (
             then.p_best is not None
             and self.p_hit is not None
             and then.p_best - self.p_hit >= _NOTABLE
         ):
             gains.append(
-                f"the probability of selecting {self.best_prompt} should rise to {in_percent(then.p_best)}"
+                f"the probability of selecting the {self.best_prompt} should rise from {in_percent(self.p_hit)} to "
+                f"{in_percent(then.p_best)}"
             )
         plural = "" if then.evaluations == 1 else "s"
         more = f"With {then.evaluations:,} more evaluation{plural}{price}"
@@ -582,13 +579,12 @@ class _Judge(ABC):
             np.zeros(len(self.alive)),
         )
         of_arms[list(arms)] = 1.0
-        # A smaller loss is not shown, so nothing can be said to improve.
-        shown = self.loss > _LEAST_SHOWN * self.tolerance
-        for n in (max(1, round(part * given)) for part in _LARGER if shown):
+        has_loss = self.loss > self.least_shown
+        for n in (max(1, round(part * given)) for part in _LARGER if has_loss):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
             loss = float(self.losses(held).mean())
             if loss <= 0.5 * self.loss:
-                change = f"{self.improvement('could')} to {self.number(loss)}"
+                change = self.improvement("could", loss)
                 return f"{said} With about {n:,} new examples, {change}."
         return said
 
@@ -598,8 +594,13 @@ class _Judge(ABC):
         """The expected quality of the selected prompts, as a sentence."""
 
     @abstractmethod
-    def improvement(self, verb: str) -> str:
-        """The words for an improvement of the quality in `standing`, with the verb "should" or "could"."""
+    def improvement(self, verb: str, loss: float) -> str:
+        """The clause that the quality in `standing` improves to that of a loss. The verb is "should" or "could"."""
+
+    @property
+    @abstractmethod
+    def least_shown(self) -> float:
+        """The smallest loss that a sentence gives as a number, or that may be said to improve."""
 
     @abstractmethod
     def number(self, loss: float) -> str:
@@ -674,20 +675,19 @@ class _OfBest(_Judge):
 
     @property
     def standing(self) -> str:
-        return self._below("it", self.loss)
-
-    def _below(self, who: str, loss: float, most: str = "") -> str:
-        """The sentence about an expected loss. `most`: "at most ", if the loss is an upper bound."""
         # Losses far below the tolerance are rounded up: 3e-06 helps no reader
-        least = _LEAST_SHOWN * self.tolerance
-        amount = (
-            f"{most if loss > least else 'at most '}{self.number(max(loss, least))}"
+        most = "" if self.loss > self.least_shown else "at most "
+        return (
+            f"The truly {self.best_prompt}, which may be another one, is expected to be "
+            f"{most}{self.number(max(self.loss, self.least_shown))} better in {self.metric}."
         )
-        side = "above" if self.goal.objectives[0].minimize else "below"
-        return f"On average, {who} is expected to be {amount} {side} {self.best_prompt} in {self.metric}."
 
-    def improvement(self, verb: str) -> str:
-        return f"this gap {verb} shrink"
+    def improvement(self, verb: str, loss: float) -> str:
+        return f"this gap {verb} shrink to {self.number(loss)}"
+
+    @property
+    def least_shown(self) -> float:
+        return _LEAST_SHOWN * self.tolerance
 
     def number(self, loss: float) -> str:
         return in_digits(loss, 2)
@@ -763,6 +763,14 @@ class _OfBest(_Judge):
             return TAKE
         return TAKE if self.worthwhile is None else GO_ON
 
+    def _all_satisfy(self, arms: Sequence[int]) -> str:
+        """The least probability that one of the prompts satisfies the constraints, as a sentence after a space."""
+        if self.chances.p_feasible is None:
+            return ""
+        probability = in_percent(float(self.chances.p_feasible[list(arms)].min()))
+        least = probability if "over" in probability else f"at least {probability}"
+        return f" Each satisfies {self.constraints} with {least} probability."
+
     def _is_settled(self) -> bool:
         needed = (
             _COVERED
@@ -775,7 +783,8 @@ class _OfBest(_Judge):
 
     def _sentence(self, action: str) -> str:
         name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
-        take = "Keep" if self.first == self.state.problem.baseline else "Take"
+        is_baseline = self.first == self.state.problem.baseline
+        take = "Keep the baseline," if is_baseline else "Take"
         best = f"the best with {in_percent(p_best)} probability"
         if action == NONE:
             return self.none()
@@ -784,21 +793,21 @@ class _OfBest(_Judge):
         if action == EITHER:
             equals, most = self._equals
             names = _joined([self.name(arm) for arm in equals])
-            loss = self._below("each", most, "at most ")
-            return f"Take {names}: they are about equally good so far. {loss}{self.satisfies(self.name(self.first))}"
+            gap = self.number(max(most, self.least_shown))
+            return (
+                f"Take {names}: they are about equally good so far. The truly {self.best_prompt} is expected to be at "
+                f"most {gap} better in {self.metric} than each of them.{self._all_satisfy(equals)}"
+            )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
                 return f"{take} {name}: it is the only prompt.{self.satisfies()}"
-            within = f"within {self.number(self.tolerance)} of {self.best_prompt}"
+            within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
             near = f"with 95% probability, it is {within} in {self.metric}"
             why = f"it is {best}" if p_best >= _COVERED else near
             return f"{take} {name}: {why}.{self.satisfies()}"
         then = self.worthwhile
         if action == GO_ON and then is not None:
-            leads = (
-                "leads" if p_best >= self.chances.p_best.max() else "is selected so far"
-            )
-            return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies()}{self.gain(then)}"
+            return f"Keep evaluating: {name} is selected so far. It is {best}.{self.satisfies()}{self.gain(then)}"
         return f"{take} {name}: it is {best}.{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
 
 
@@ -848,10 +857,18 @@ class _OfSet(_Judge):
     @property
     def standing(self) -> str:
         who = "Together, they are" if len(self.answer) > 1 else "It is"
-        return f"{who} expected to be {self.number(self.loss)} as good as the true Pareto set, measured by hypervolume."
+        return (
+            f"{who} expected to be {self.number(self.loss)} as good as the true Pareto set (by hypervolume, a measure "
+            "of how good a set is)."
+        )
 
-    def improvement(self, verb: str) -> str:
-        return f"this share {verb} rise"
+    def improvement(self, verb: str, loss: float) -> str:
+        return f"the selected set {verb} become {self.number(loss)} as good"
+
+    @property
+    def least_shown(self) -> float:
+        # A set that is 99% as good hardly improves.
+        return 2.0 * self.tolerance
 
     def number(self, loss: float) -> str:
         return in_percent(1.0 - loss)

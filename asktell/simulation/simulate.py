@@ -436,7 +436,8 @@ def _checked_proxies(
             found[name] = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"The scores of proxy {short(name)} must be numbers of shape (K, N): {error}."
+                f"The scores of proxy {short(name)} must be numbers, with a row for each prompt and a column for each "
+                f"example: {error}."
             ) from error
         if found[name].shape != scores.shape[:2]:
             raise InvalidArgumentError(

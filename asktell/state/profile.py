@@ -274,7 +274,7 @@ class ExampleProfile:
             if isinstance(error, InvalidStateError):
                 raise
             raise InvalidStateError(
-                f"The profile is not complete JSON: {error}. Is the file truncated?"
+                f"The profile is not JSON: {error}. Check that the file is complete and unchanged."
             ) from error
 
     @classmethod

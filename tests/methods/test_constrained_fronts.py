@@ -93,9 +93,9 @@ def test_with_exact_means_every_method_returns_the_true_front(
         assert result.feasible is False
         assert result.verdict.action == "none"
         assert (
-            "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%)."
-            in str(result)
-        )
+            "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
+            "does is under 1%)."
+        ) in str(result)
 
 
 def noisy(seed: int, k: int = 14, n: int = 30) -> Array:

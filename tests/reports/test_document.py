@@ -341,7 +341,7 @@ def play(
     ("new", "said"),
     [
         (lambda e: 0.9, 'Take "new": '),
-        (lambda e: 0.1, 'Keep "now": '),
+        (lambda e: 0.1, ('Keep the baseline, "now": ')),
         (lambda e: 0.5 + (0.4 if e % 5 else -0.9), 'Keep evaluating: "new" leads'),
     ],
     ids=["better", "worse", "undecided"],

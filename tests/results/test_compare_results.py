@@ -210,7 +210,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
     [
         (
             ("nobody",),
-            "There is no prompt 'nobody'. Give its text or its id. The ids are 'mine', 'b', 'c'.",
+            "There is no prompt 'nobody'. Pass the text or the id of one of the prompts. The ids are 'mine', 'b', 'c'.",
         ),
         ((True,), "There is no prompt True"),
         (

@@ -129,7 +129,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {"baseline": 0},
         "take",
-        "Keep prompt 0: it is the best with over 99% probability.",
+        ("Keep the baseline, prompt 0: it is the best with over 99% probability."),
     ),
     "only prompt": (
         wins(10, 9, 41)[:1],
@@ -145,8 +145,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         16,
         {"method": Race(tolerance=0.05)},
         "either",
-        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
-        'most 0.052 below the best prompt in "a".',
+        (
+            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best prompt is "
+            'expected to be at most 0.052 better in "a" than each of them.'
+        ),
     ),
     "more of these change little": (
         wins(10, 9, 41),
@@ -154,9 +156,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {},
         "take",
-        "Take prompt 1: it is the best with 60% probability. On average, it is expected to be 0.017 below the "
-        'best prompt in "right". More evaluations of these 59 examples would change little. With about 118 '
-        "new examples, this gap could shrink to 0.0071.",
+        (
+            "Take prompt 1: it is the best with 60% probability. The truly best prompt, which may be "
+            'another one, is expected to be 0.017 better in "right". More evaluations of these 59 '
+            "examples would change little. With about 118 new examples, this gap could shrink to "
+            "0.0071."
+        ),
     ),
     "less is better": (
         1.0 - wins(10, 9, 41),
@@ -164,8 +169,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {},
         "either",
-        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
-        'most 0.027 above the best prompt in "errors".',
+        (
+            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best prompt is "
+            'expected to be at most 0.027 better in "errors" than each of them.'
+        ),
     ),
     "endless examples, more change little": (
         near(0.04, 2, 0.2),
@@ -173,8 +180,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {"examples": None},
         "take",
-        "Take prompt 1: it is the best with 90% probability. On average, it is expected to be 0.0019 below "
-        'the best prompt in "a". More evaluations would change little.',
+        (
+            "Take prompt 1: it is the best with 90% probability. The truly best prompt, which may be "
+            'another one, is expected to be 0.0019 better in "a". More evaluations would change '
+            "little."
+        ),
     ),
     "within the tolerance": (
         near(0.03, 2, 0.4),
@@ -190,8 +200,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
-        'most 0.001 below the best prompt in "a".',
+        (
+            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best prompt is "
+            'expected to be at most 0.001 better in "a" than each of them.'
+        ),
     ),
     "any of many": (
         near(0.0, 5, 0.0),
@@ -199,8 +211,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         250,
         {},
         "either",
-        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are about equally good so far. On "
-        'average, each is expected to be at most 0.001 below the best prompt in "a".',
+        (
+            "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are about equally good "
+            'so far. The truly best prompt is expected to be at most 0.001 better in "a" than each of'
+            " them."
+        ),
     ),
     "either under a constraint": (
         np.repeat(near(0.0, 2, 0.0), 2, axis=2),
@@ -208,9 +223,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        "Take prompt 1 or prompt 0: they are about equally good so far. On average, each is expected to be at "
-        'most 0.000091 below the best feasible prompt in "a". Prompt 1 satisfies the constraint with over 99% '
-        "probability.",
+        (
+            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best feasible "
+            'prompt is expected to be at most 0.000091 better in "a" than each of them. Each '
+            "satisfies the constraint with over 99% probability."
+        ),
     ),
     "ahead": (
         shares(),
@@ -218,9 +235,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {},
         "go on",
-        "Keep evaluating: prompt 6 is selected so far and is the best with 24% probability. On average, it is "
-        'expected to be 0.096 below the best prompt in "right". With 12 more evaluations (cost about 6), this '
-        "gap should shrink to 0.066, and the probability of selecting the best prompt should rise to 35%.",
+        (
+            "Keep evaluating: prompt 6 is selected so far. It is the best with 24% probability. The "
+            'truly best prompt, which may be another one, is expected to be 0.096 better in "right". '
+            "With 12 more evaluations (cost about 6), this gap should shrink to 0.066, and the "
+            "probability of selecting the best prompt should rise from 24% to 35%."
+        ),
     ),
     "leads": (
         shares(),
@@ -228,9 +248,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         24,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 4 leads and is the best with 23% probability. On average, it is expected to "
-        'be 0.075 below the best prompt in "right". With 24 more evaluations (cost about 12), this gap should '
-        "shrink to 0.061, and the probability of selecting the best prompt should rise to 28%.",
+        (
+            "Keep evaluating: prompt 4 is selected so far. It is the best with 23% probability. The "
+            'truly best prompt, which may be another one, is expected to be 0.075 better in "right". '
+            "With 24 more evaluations (cost about 12), this gap should shrink to 0.061, and the "
+            "probability of selecting the best prompt should rise from 23% to 28%."
+        ),
     ),
     "leads under a constraint": (
         shares(2),
@@ -238,10 +261,13 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         48,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 4 leads and is the best with 42% probability. It satisfies the constraint "
-        "with over 99% probability. On average, it is expected to be 0.051 below the best feasible prompt in "
-        '"right". With 96 more evaluations (cost about 48), this gap should shrink to 0.038, and the '
-        "probability of selecting the best feasible prompt should rise to 46%.",
+        (
+            "Keep evaluating: prompt 4 is selected so far. It is the best with 42% probability. It "
+            "satisfies the constraint with over 99% probability. The truly best feasible prompt, "
+            'which may be another one, is expected to be 0.051 better in "right". With 96 more '
+            "evaluations (cost about 48), this gap should shrink to 0.038, and the probability of "
+            "selecting the best feasible prompt should rise from 42% to 46%."
+        ),
     ),
     "leads under constraints": (
         np.concatenate([shares(2), shares(2)[:, :, 1:]], axis=2),
@@ -249,10 +275,13 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         48,
         {"method": "auto"},
         "go on",
-        "Keep evaluating: prompt 1 is selected so far and is the best with 21% probability. It satisfies "
-        "every constraint with 99% probability. On average, it is expected to be 0.083 below the best "
-        'feasible prompt in "right". With 24 more evaluations (cost about 12), this gap should shrink to '
-        "0.056, and the probability of selecting the best feasible prompt should rise to 33%.",
+        (
+            "Keep evaluating: prompt 1 is selected so far. It is the best with 21% probability. It "
+            "satisfies every constraint with 99% probability. The truly best feasible prompt, which "
+            'may be another one, is expected to be 0.083 better in "right". With 24 more evaluations '
+            "(cost about 12), this gap should shrink to 0.056, and the probability of selecting the "
+            "best feasible prompt should rise from 21% to 33%."
+        ),
     ),
     "unlikely": (
         evenly(1, (3, 6, 2)),
@@ -269,9 +298,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 1 has the "
-        "highest probability, only 38%. With 4 more evaluations (cost about 2), the probability of selecting "
-        "the best feasible prompt should rise to 33%.",
+        (
+            "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 1 "
+            "has the highest probability, only 38%. With 4 more evaluations (cost about 2), the "
+            "probability of selecting the best feasible prompt should rise from 12% to 33%."
+        ),
     ),
     "unlikely without room": (
         evenly(0, (3, 6, 2)),
@@ -279,8 +310,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest probability, only "
-        "49%. No evaluations of these examples are left. Add examples, or relax the constraint.",
+        (
+            "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
+            "probability, only 49%. Every remaining prompt was evaluated on every example. Add "
+            "examples, or relax the constraint."
+        ),
     ),
     "none": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -288,8 +322,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%). "
-        "Relax the constraint or add prompts. Prompt 2 comes closest.",
+        (
+            "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
+            "does is under 1%). Relax the constraint or add prompts. Prompt 2 comes closest."
+        ),
     ),
     "no front": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -297,8 +333,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%). "
-        "Relax the constraint or add prompts. Prompt 2 comes closest.",
+        (
+            "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
+            "does is under 1%). Relax the constraint or add prompts. Prompt 2 comes closest."
+        ),
     ),
     "front": (
         trade_offs(0.05),
@@ -306,8 +344,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         200,
         {},
         "take",
-        "Choose among these 3 trade-offs. Together, they are expected to be over 99% as good as the true "
-        "Pareto set, measured by hypervolume.",
+        (
+            "Choose among these 3 trade-offs. Together, they are expected to be over 99% as good as "
+            "the true Pareto set (by hypervolume, a measure of how good a set is)."
+        ),
     ),
     "front of one": (
         trade_offs(0.05, ((0.9, 0.9), (0.1, 0.1))),
@@ -315,8 +355,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "take",
-        "Take prompt 0. It is expected to be over 99% as good as the true Pareto set, measured by "
-        "hypervolume.",
+        (
+            "Take prompt 0. It is expected to be over 99% as good as the true Pareto set (by "
+            "hypervolume, a measure of how good a set is)."
+        ),
     ),
     "front, keep evaluating": (
         trade_offs(0.8),
@@ -324,9 +366,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         20,
         {},
         "go on",
-        "Keep evaluating: these 2 prompts are selected so far. Together, they are expected to be 94% as good "
-        "as the true Pareto set, measured by hypervolume. With 20 more evaluations (cost about 10), this "
-        "share should rise to 95%.",
+        (
+            "Keep evaluating: these 2 prompts are selected so far. Together, they are expected to be "
+            "94% as good as the true Pareto set (by hypervolume, a measure of how good a set is). "
+            "With 20 more evaluations (cost about 10), the selected set should become 95% as good."
+        ),
     ),
     "front of one, keep evaluating": (
         evenly(1, (5, 30, 3)),
@@ -334,9 +378,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         30,
         {},
         "go on",
-        "Keep evaluating: prompt 4 is selected so far. It satisfies the constraint with 64% probability. It "
-        "is expected to be 42% as good as the true Pareto set, measured by hypervolume. With 15 more "
-        "evaluations (cost about 7.5), this share should rise to 76%.",
+        (
+            "Keep evaluating: prompt 4 is selected so far. It satisfies the constraint with 64% "
+            "probability. It is expected to be 42% as good as the true Pareto set (by hypervolume, a "
+            "measure of how good a set is). With 15 more evaluations (cost about 7.5), the selected "
+            "set should become 76% as good."
+        ),
     ),
     "front under a constraint": (
         trade_offs(0.5),
@@ -344,8 +391,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "take",
-        "Choose among these 2 trade-offs. With over 99% probability, all of them satisfy the constraint. "
-        "Together, they are expected to be over 99% as good as the true Pareto set, measured by hypervolume.",
+        (
+            "Choose among these 2 trade-offs. With over 99% probability, all of them satisfy the "
+            "constraint. Together, they are expected to be over 99% as good as the true Pareto set "
+            "(by hypervolume, a measure of how good a set is)."
+        ),
     ),
     "front, more change little": (
         evenly(2, (4, 8, 2)),
@@ -353,9 +403,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         32,
         {},
         "take",
-        "Choose among these 2 trade-offs. Together, they are expected to be 87% as good as the true Pareto "
-        "set, measured by hypervolume. More evaluations of these 8 examples would change little. With about "
-        "64 new examples, this share could rise to 94%.",
+        (
+            "Choose among these 2 trade-offs. Together, they are expected to be 87% as good as the "
+            "true Pareto set (by hypervolume, a measure of how good a set is). More evaluations of "
+            "these 8 examples would change little. With about 64 new examples, the selected set could"
+            " become 94% as good."
+        ),
     ),
     "front of one, unlikely": (
         evenly(0, (3, 6, 2)),
@@ -363,8 +416,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest probability, only "
-        "49%. No evaluations of these examples are left. Add examples, or relax the constraint.",
+        (
+            "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
+            "probability, only 49%. Every remaining prompt was evaluated on every example. Add "
+            "examples, or relax the constraint."
+        ),
     ),
 }
 
@@ -444,7 +500,7 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         scores = means + of_examples + 0.6 * rng.normal(size=(8, 60, 2))
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
-            lowered = r"to be ((?:over )?\d+%) as good as .* this share should rise to ((?:over )?\d+%)"
+            lowered = r"to be ((?:over )?\d+%) as good as .* become ((?:over )?\d+%) as good"
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
     assert all(now != then for now, then in found)
@@ -487,8 +543,8 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     verdict = played(scores, BestFeasible("a", {"b": 0.9}), 80).result().verdict
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
-        "No prompt is likely to satisfy the constraint (the probability that any prompt does is under 1%). Relax the "
-        "constraint or add prompts. Prompt 2 comes closest."
+        "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
+        "does is under 1%). Relax the constraint or add prompts. Prompt 2 comes closest."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest

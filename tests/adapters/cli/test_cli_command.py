@@ -97,7 +97,7 @@ def test_a_run_gives_every_version_every_row_and_keeps_what_came(
     said = cli("run ../a.toml").out
     assert "12 of 12 evaluations spent" in said
     assert 'Take "LONG.md"' in said
-    assert "Cost: 6" in said
+    assert ("Total cost: 6") in said
     by_trial = {each["trial"]: each for each in asked(home)}
     assert sorted(by_trial) == list(range(12))
     texts = {

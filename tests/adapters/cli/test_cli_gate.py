@@ -796,12 +796,12 @@ def test_compare_studies(tmp_path: Path) -> None:
                 progress=False,
             )
     assert (
-        'a: "x" and "y" are equal: difference 0, on all 4 examples.'
+        'a: "x" and "y" are equal: difference 0 (all 4 examples).'
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.
     assert (
-        'a: "x" and "y" are equal so far: difference 0, on all 4 examples'
+        'a: "x" and "y" are equal so far: difference 0 (all 4 examples)'
         in cli("compare", url, "new", "x", "y").out
     )
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)[
