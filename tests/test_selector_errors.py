@@ -468,7 +468,10 @@ def test_messages_stay_short_whatever_came() -> None:
             "was written by asktell 9.1, in version 3 of the format. This is asktell ",
         ),
         ('{"format": "asktell.selector", "version": "1"}', "version '1'"),
-        ('{"format": "asktell.selector", "version": 1}', "prompts must be a JSON object"),
+        (
+            '{"format": "asktell.selector", "version": 1}',
+            "prompts must be a JSON object",
+        ),
         (
             '{"format": "asktell.selector", "version": 1, "prompts": NaN}',
             "NaN is not a JSON number",

@@ -500,7 +500,9 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         scores = means + of_examples + 0.6 * rng.normal(size=(8, 60, 2))
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
-            lowered = r"to be ((?:over )?\d+%) as good as .* become ((?:over )?\d+%) as good"
+            lowered = (
+                r"to be ((?:over )?\d+%) as good as .* become ((?:over )?\d+%) as good"
+            )
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
     assert all(now != then for now, then in found)
