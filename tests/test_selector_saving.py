@@ -70,7 +70,7 @@ def test_reloading_before_every_step_changes_nothing(
     seed = CASES.index((method, schedule, sampling))
     table = random_table(6, 9, 1 + seed % 3, seed=seed)
     options = {
-        "budget": 24,
+        "budget": 18,
         "schedule": schedule,
         "sampling": sampling,
         "seed": seed,

@@ -94,11 +94,19 @@ def _prose(text: str) -> str:
     return text
 
 
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    """What has a docstring, or raises an error."""
+    kinds = (
+        ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Raise
+    )
+    found = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return tuple(node for node in found if isinstance(node, kinds))
+
+
 def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(
-            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        ):
+    for node in _nodes(path):
+        if not isinstance(node, ast.Raise):
             text = ast.get_docstring(node)
             if text:
                 # Code, and the name of an argument in front of its text, are no prose.
@@ -111,7 +119,7 @@ def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _errors(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             for text in map(_string, node.exc.args):
                 if len(text) > 15:
@@ -138,6 +146,8 @@ def _string(node: ast.expr) -> str:
 
 def _comments(path: Path) -> Iterator[tuple[str, str]]:
     source = path.read_text(encoding="utf-8")
+    if "#" not in source:
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith(
             ("# noqa", "# type:", "# fmt")

@@ -121,7 +121,7 @@ def test_the_truth_is_excluded_at_no_look_more_often_than_stated(
     name: str, replaced: bool
 ) -> None:
     low, high, population = POPULATIONS[name]
-    runs = 500
+    runs = 250
     x = shuffled(population, runs)
     if replaced:
         x = np.random.default_rng(5).choice(population, x.shape)

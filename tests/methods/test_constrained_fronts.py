@@ -32,7 +32,12 @@ STRUCTURED = ["mlp-ege", "gege"]
 
 
 def play(
-    scores: Array, goal: Any, method: Any, budget: int | None = None, **options: Any
+    scores: Array,
+    goal: Any,
+    method: Any,
+    budget: int | None = None,
+    together: int = 1,
+    **options: Any,
 ) -> Selector:
     k, n, _ = scores.shape
     selector = Selector(
@@ -43,8 +48,9 @@ def play(
         examples=n,
         **options,
     )
-    while trial := selector.ask():
-        selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
+    while batch := selector.ask(together):
+        for trial in batch:
+            selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
     return selector
 
 
@@ -222,7 +228,7 @@ LEVELS = [
 )
 def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
     scores = zero_one(LEVELS, 150)
-    selector = play(scores, ZERO_ONE, method)
+    selector = play(scores, ZERO_ONE, method, together=5)
     result = selector.result()
     assert selected(selector) == [1, 2]
     assert result.stopped_early
@@ -242,12 +248,12 @@ def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
 def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(
     method: Any,
 ) -> None:
-    scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 60)
+    scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 40)
     selector = play(scores, ZERO_ONE, method, inputs="given", repeats=1)
     # It keeps the bound exactly, which only all examples tell
     assert scores[0, :, 2].mean() == 0.5
     assert selected(selector) == [0]
-    assert selector.result().prompts[0].evaluations == 60
+    assert selector.result().prompts[0].evaluations == 40
 
 
 def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints() -> (
@@ -260,7 +266,7 @@ def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints()
 
 
 def test_an_infeasible_front_is_never_settled_early_by_the_posterior() -> None:
-    scores = zero_one([[0.9, 0.9, 0.9], [0.5, 0.5, 0.7]], 40)
+    scores = zero_one([[0.9, 0.9, 0.9], [0.5, 0.5, 0.7]], 24)
     assert not play(scores, ZERO_ONE, Adaptive(confidence=0.95)).result().stopped_early
 
 
@@ -274,7 +280,7 @@ def test_an_infeasible_front_is_never_settled_early_by_the_posterior() -> None:
 )
 def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
     wrong = stopped = 0
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         scores = zero_one(rng.uniform(0.1, 0.9, (4, 3)).tolist(), 150, seed)
         selector = play(scores, ZERO_ONE, method, seed=seed, inputs="given", repeats=1)
@@ -286,8 +292,8 @@ def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
                 values[None], answer, False, method.tolerance + 1e-9, 2
             )
             wrong += not right[0]
-    assert stopped >= 4
-    assert wrong <= 2
+    assert stopped >= 3
+    assert wrong <= 1
 
 
 def test_constraints_share_the_error() -> None:

@@ -87,7 +87,7 @@ def test_an_agent_is_rarely_told_from_itself_at_any_look(
 
 
 @pytest.mark.parametrize(("method", "n_agents"), [(Race, 2), (Race, 5), (Adaptive, 2)])
-@pytest.mark.parametrize("runs", [4, SLOW])
+@pytest.mark.parametrize("runs", [3, SLOW])
 def test_early_stops_are_rarely_wrong_where_nobody_declared_the_noise(
     method: Any, n_agents: int, runs: int
 ) -> None:

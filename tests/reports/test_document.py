@@ -341,8 +341,8 @@ def play(
     ("new", "said"),
     [
         (lambda e: 0.9, 'Take "new": '),
-        (lambda e: 0.1, ('Keep the baseline, "now": ')),
-        (lambda e: 0.5 + (0.4 if e % 5 else -0.9), 'Keep evaluating: "new" leads'),
+        (lambda e: 0.1, 'Keep the baseline, "now": '),
+        (lambda e: 0.5 + (0.4 if e % 5 else -0.9), 'Keep evaluating: "new" is selected so far'),
     ],
     ids=["better", "worse", "undecided"],
 )

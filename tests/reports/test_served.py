@@ -15,7 +15,7 @@ from asktell.studies.study import Study
 from asktell_adapters.server.app import make_app
 from asktell_adapters.server.auth import Tokens
 from asktell_adapters.server.open_studies import OpenStudies
-from tests.reports.conftest import HOSTILE, unfold
+from tests.reports.conftest import HOSTILE, HURRY, unfold
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
@@ -51,6 +51,7 @@ def test_a_browser_follows_and_changes_a_study(
             page = browser.new_context(
                 http_credentials={"username": "me", "password": token}
             ).new_page()
+            page.add_init_script(HURRY)
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on(

@@ -319,7 +319,7 @@ def test_the_last_line_is_what_a_person_would_say() -> None:
         ).result()
     )
     assert text.splitlines()[-1].startswith('"b" is probably better than "mine" (')
-    assert text.splitlines()[-1].endswith("on 120 common examples of 300.")
+    assert text.splitlines()[-1].endswith("(120 common examples of 300).")
     own = played(
         Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="b"), scores
     ).result()

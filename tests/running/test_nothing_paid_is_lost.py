@@ -238,8 +238,8 @@ def play(seed: int, where: str) -> Played:
 
 @pytest.mark.parametrize("where", ["selector", "study"])
 def test_every_score_is_known_once_and_all_money_is_booked(where: str) -> None:
-    played = [play(seed, where) for seed in range(40, 60)]
-    assert sum(p.ledger.scores.total() for p in played) > 100
+    played = [play(seed, where) for seed in range(40, 52)]
+    assert sum(p.ledger.scores.total() for p in played) > 60
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_a_study_goes_on_after_a_kill_and_books_nothing_twice() -> None:
 
 @pytest.mark.parametrize("way", ["here", "batches", "async", "async batches"])
 def test_the_same_seed_plays_the_same(way: str) -> None:
-    for seed in range(12):
+    for seed in range(6):
         plays = [Played(seed, "selector", [way]) for _ in range(2)]
         for each in plays:
             each.run(3)

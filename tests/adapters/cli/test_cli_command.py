@@ -154,7 +154,7 @@ def test_one_that_hangs_and_one_that_crashes_cost_their_evaluations_only(
     (home / "tasks.csv").write_text(
         "nr,task,wanted,level\nA,one,1,9\nB,hang,2,8\nC,crash,3,7\nD,four,4,6\n"
     )
-    write(home, timeout="timeout = 8\nworkers = 4")
+    write(home, timeout="timeout = 3\nworkers = 4")
     start = time.monotonic()
     # A row on which every version crashes is no failure of the run
     found = cli("run a.toml --keep-going")

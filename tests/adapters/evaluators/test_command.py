@@ -119,7 +119,7 @@ class TestCommands(EvaluatorContract):
             return CommandEvaluator(
                 [sys.executable, "-S", "agent.py"],
                 rows,
-                timeout=5.0,
+                timeout=2.0,
                 folder=tmp_path,
                 grace=0.3,
                 repeatable=True,
@@ -500,7 +500,7 @@ def test_one_that_hangs_holds_up_no_other() -> None:
     )
     rows = [{"n": n} for n in range(6)]
     command = CommandEvaluator(
-        [sys.executable, "-c", code], rows, timeout=4.0, grace=0.3, repeatable=True
+        [sys.executable, "-c", code], rows, timeout=2.0, grace=0.3, repeatable=True
     )
     selector = Selector(["p", "q"], BestFeasible("score"), 12, "uniform", examples=6)
     start = time.monotonic()

@@ -19,6 +19,8 @@ __all__ = ["browser"]
 _MAIN = """
 import signal, sys
 from asktell_adapters.cli.main import main
+from asktell_adapters.server.labeling import Labeling
+Labeling.__init__.__kwdefaults__["hold_at_end"] = 2.0  # for 15 s
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(sys.argv[1:]))
 """
