@@ -365,7 +365,11 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     # Releases and failures
     (lambda s: s.release(99), UnknownTrialError, "Trial 99 is not pending"),
     (lambda s: s.release(None), InvalidArgumentError, "Got None"),
-    (lambda s: s.fail(1, None), InvalidArgumentError, "instance of an exception, got None"),
+    (
+        lambda s: s.fail(1, None),
+        InvalidArgumentError,
+        "instance of an exception, got None",
+    ),
     (lambda s: s.fail(1, ValueError), InvalidArgumentError, "instance of an exception"),
     # Observations
     (

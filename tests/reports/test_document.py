@@ -342,7 +342,10 @@ def play(
     [
         (lambda e: 0.9, 'Take "new": '),
         (lambda e: 0.1, 'Keep the baseline, "now": '),
-        (lambda e: 0.5 + (0.4 if e % 5 else -0.9), 'Keep evaluating: "new" is selected so far'),
+        (
+            lambda e: 0.5 + (0.4 if e % 5 else -0.9),
+            'Keep evaluating: "new" is selected so far',
+        ),
     ],
     ids=["better", "worse", "undecided"],
 )
