@@ -305,9 +305,7 @@ class Comparison:
             return "they have no common examples"
         if difference.low is None or difference.high is None:
             return "they have too few common examples"
-        return (
-            f"the {self._percent} interval, which makes fewer assumptions, includes 0"
-        )
+        return f"the {self._percent} interval includes 0. The interval makes fewer assumptions than the probability"
 
     def _claim(self, difference: Difference) -> str:
         """Which prompt is better, without the numbers. A claim in doubt ends with a period."""
@@ -318,7 +316,7 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
-            return f"{a} and {b} are equal so far"
+            return f"{a} and {b} have the same mean so far"
         # A probability is a share of draws, and seldom exactly one half
         if difference.p_better == 0.5:
             return f"{a} and {b} cannot be ranked yet"
@@ -349,6 +347,8 @@ class Comparison:
         common = f"{difference.pairs} common example{plural}{of}"
         if difference.pairs == self.examples:
             common = f"all {self.examples} examples" if plural else "the only example"
+            if has_interval and difference.low == difference.high:
+                common = f"exact for {common}"
         # In parentheses, because the estimate also uses other examples
         return f"{', '.join(parts)} ({common})"
 

@@ -540,8 +540,8 @@ class _Judge(ABC):
             )
         if not self.n_left.any():
             return (
-                f"{capitalized(what)}. Every remaining prompt was evaluated on every example. Add examples, or relax "
-                f"{self.a_constraint}."
+                f"{capitalized(what)}. Every prompt that was not eliminated was evaluated on every example. "
+                f"Add examples, or relax {self.a_constraint}."
             )
         gain = "" if self.worthwhile is None else self.gain(self.worthwhile)
         return f"Keep evaluating: so far, {what}.{gain}"
@@ -562,8 +562,8 @@ class _Judge(ABC):
             and then.p_best - self.p_hit >= _NOTABLE
         ):
             gains.append(
-                f"the probability of selecting the {self.best_prompt} should rise from {in_percent(self.p_hit)} to "
-                f"{in_percent(then.p_best)}"
+                f"the probability that the selected prompt is the {self.best_prompt} should rise from "
+                f"{in_percent(self.p_hit)} to {in_percent(then.p_best)}"
             )
         plural = "" if then.evaluations == 1 else "s"
         more = f"With {then.evaluations:,} more evaluation{plural}{price}"
@@ -856,7 +856,11 @@ class _OfSet(_Judge):
 
     @property
     def standing(self) -> str:
-        who = "Together, they are" if len(self.answer) > 1 else "It is"
+        who = (
+            "Together, they are"
+            if len(self.answer) > 1
+            else "As a set of one prompt, it is"
+        )
         return (
             f"{who} expected to be {self.number(self.loss)} as good as the true Pareto set (by hypervolume, a measure "
             "of how good a set is)."

@@ -424,11 +424,16 @@ def _labels(
     if hasattr(segments, "tolist"):
         # A column of a data frame, or an array.
         segments = segments.tolist()
-    is_list = isinstance(segments, Sequence) and not isinstance(segments, str)
-    if not is_list or not all(isinstance(label, str) and label for label in segments):
+    if not isinstance(segments, Sequence) or isinstance(segments, str):
         raise InvalidArgumentError(
             f"segments must be a list with a label for each example, such as ['en', 'de', ...]. Got {short(segments)}."
         )
+    for place, label in enumerate(segments):
+        if not isinstance(label, str) or not label:
+            raise InvalidArgumentError(
+                f"Each label in segments must be a text that is not empty. The label at position {place} is "
+                f"{short(label)}."
+            )
     if len(segments) != n_examples:
         raise InvalidArgumentError(
             f"segments has {len(segments)} labels for {n_examples or 'no'} examples. Pass one label per example."
@@ -458,7 +463,8 @@ def _proxies(
             )
     if names and n_examples is None:
         raise InvalidArgumentError(
-            "proxies=... needs examples=..., because a proxy informs the goal by its scores on the same examples."
+            "proxies=... needs examples=..., their number or ids, because a proxy helps only by its scores on the same "
+            "examples as the goal's."
         )
     if len(names) * n_arms * (n_examples or 0) > _MOST_PROXY_SCORES:
         raise InvalidArgumentError(

@@ -73,9 +73,10 @@ def test_an_undecided_difference_has_its_probability() -> None:
         0.73,
     )
     assert said(difference, 300) == (
-        'accuracy: "b" is probably better than "mine" (estimated probability 73%). This is not established, '
-        "because the 95% interval, which makes fewer assumptions, includes 0. Estimated difference +0.021, 95% "
-        "interval -0.15 to +0.169 (120 common examples of 300)."
+        'accuracy: "b" is probably better than "mine" (estimated probability 73%). This is not '
+        "established, because the 95% interval includes 0. The interval makes fewer assumptions "
+        "than the probability. Estimated difference +0.021, 95% interval -0.15 to +0.169 (120 "
+        "common examples of 300)."
     )
 
 
@@ -96,9 +97,10 @@ def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> N
 def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
-        'accuracy: "b" is probably worse than "mine" (estimated probability over 99%). This is not '
-        "established, because the 95% interval, which makes fewer assumptions, includes 0. Estimated difference -0.05, "
-        "95% interval -0.12 to +0.01 (80 common examples)."
+        'accuracy: "b" is probably worse than "mine" (estimated probability over 99%). This is '
+        "not established, because the 95% interval includes 0. The interval makes fewer "
+        "assumptions than the probability. Estimated difference -0.05, 95% interval -0.12 to "
+        "+0.01 (80 common examples)."
     )
 
 
@@ -108,7 +110,7 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
     assert (
         said(difference, 60)
-        == 'accuracy: "b" is better than "mine": difference +0.05 (all 60 examples).'
+        == 'accuracy: "b" is better than "mine": difference +0.05 (exact for all 60 examples).'
     )
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
@@ -138,7 +140,7 @@ def test_scores_that_all_agree_are_no_proof() -> None:
         assert difference.high is not None
         assert difference.high > 0.1
         assert said(difference).startswith(
-            'accuracy: "b" and "mine" are equal so far: difference 0, 95% interval '
+            'accuracy: "b" and "mine" have the same mean so far: difference 0, 95% interval '
         )
     # Nothing tells how far others may lie
     assert compare(ones * 7, ones * 7, population=300).high is None
@@ -297,7 +299,7 @@ def test_a_lead_that_is_only_rounding_is_no_lead() -> None:
         assert found == (0.0, 0.5)
     comparison = Comparison(0, 1, 0.95, {"a": compare([], [], *found)}, 12)
     assert str(comparison) == (
-        "a: Prompt 0 and prompt 1 are equal so far: difference 0."
+        "a: Prompt 0 and prompt 1 have the same mean so far: difference 0."
     )
 
 
@@ -441,29 +443,36 @@ SENTENCES = {
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
-        '"b" is better than "mine": difference +0.05 (all 100 examples).',
+        '"b" is better than "mine": difference +0.05 (exact for all 100 examples).',
     ),
     "equal": (
         difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
-        '"b" and "mine" are equal within 0.1: difference 0 (all 100 examples).',
+        '"b" and "mine" are equal within 0.1: difference 0 (exact for all 100 examples).',
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
-        '"b" is probably better than "mine" (estimated probability 92%). This is not established, because '
-        "the 95% interval, which makes fewer assumptions, includes 0. Estimated difference +0.02, 95% interval "
-        "-0.03 to +0.07 (14 common examples of 100).",
+        (
+            '"b" is probably better than "mine" (estimated probability 92%). This is not established,'
+            " because the 95% interval includes 0. The interval makes fewer assumptions than the "
+            "probability. Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common examples"
+            " of 100)."
+        ),
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
         (
             '"b" is probably worse than "mine" (estimated probability over 99%). This is not '
-            "established, because the 95% interval, which makes fewer assumptions, includes 0. "
-            "Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common examples of 100)."
+            "established, because the 95% interval includes 0. The interval makes fewer assumptions "
+            "than the probability. Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common"
+            " examples of 100)."
         ),
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
-        '"b" and "mine" are equal so far: difference 0, 95% interval -0.03 to +0.03 (14 common examples of 100).',
+        (
+            '"b" and "mine" have the same mean so far: difference 0, 95% interval -0.03 to +0.03 (14 '
+            "common examples of 100)."
+        ),
     ),
     "not ranked": (
         difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),

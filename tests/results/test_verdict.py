@@ -239,7 +239,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Keep evaluating: prompt 6 is selected so far. It is the best with 24% probability. The "
             'truly best prompt, which may be another one, is expected to be 0.096 better in "right". '
             "With 12 more evaluations (cost about 6), this gap should shrink to 0.066, and the "
-            "probability of selecting the best prompt should rise from 24% to 35%."
+            "probability that the selected prompt is the best prompt should rise from 24% to 35%."
         ),
     ),
     "leads": (
@@ -252,7 +252,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Keep evaluating: prompt 4 is selected so far. It is the best with 23% probability. The "
             'truly best prompt, which may be another one, is expected to be 0.075 better in "right". '
             "With 24 more evaluations (cost about 12), this gap should shrink to 0.061, and the "
-            "probability of selecting the best prompt should rise from 23% to 28%."
+            "probability that the selected prompt is the best prompt should rise from 23% to 28%."
         ),
     ),
     "leads under a constraint": (
@@ -265,8 +265,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Keep evaluating: prompt 4 is selected so far. It is the best with 42% probability. It "
             "satisfies the constraint with over 99% probability. The truly best feasible prompt, "
             'which may be another one, is expected to be 0.051 better in "right". With 96 more '
-            "evaluations (cost about 48), this gap should shrink to 0.038, and the probability of "
-            "selecting the best feasible prompt should rise from 42% to 46%."
+            "evaluations (cost about 48), this gap should shrink to 0.038, and the probability that "
+            "the selected prompt is the best feasible prompt should rise from 42% to 46%."
         ),
     ),
     "leads under constraints": (
@@ -279,8 +279,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Keep evaluating: prompt 1 is selected so far. It is the best with 21% probability. It "
             "satisfies every constraint with 99% probability. The truly best feasible prompt, which "
             'may be another one, is expected to be 0.083 better in "right". With 24 more evaluations '
-            "(cost about 12), this gap should shrink to 0.056, and the probability of selecting the "
-            "best feasible prompt should rise from 21% to 33%."
+            "(cost about 12), this gap should shrink to 0.056, and the probability that the selected "
+            "prompt is the best feasible prompt should rise from 21% to 33%."
         ),
     ),
     "unlikely": (
@@ -301,7 +301,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 1 "
             "has the highest probability, only 38%. With 4 more evaluations (cost about 2), the "
-            "probability of selecting the best feasible prompt should rise from 12% to 33%."
+            "probability that the selected prompt is the best feasible prompt should rise from 12% to"
+            " 33%."
         ),
     ),
     "unlikely without room": (
@@ -312,8 +313,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
-            "probability, only 49%. Every remaining prompt was evaluated on every example. Add "
-            "examples, or relax the constraint."
+            "probability, only 49%. Every prompt that was not eliminated was evaluated on every "
+            "example. Add examples, or relax the constraint."
         ),
     ),
     "none": (
@@ -356,8 +357,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Take prompt 0. It is expected to be over 99% as good as the true Pareto set (by "
-            "hypervolume, a measure of how good a set is)."
+            "Take prompt 0. As a set of one prompt, it is expected to be over 99% as good as the true"
+            " Pareto set (by hypervolume, a measure of how good a set is)."
         ),
     ),
     "front, keep evaluating": (
@@ -380,9 +381,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 4 is selected so far. It satisfies the constraint with 64% "
-            "probability. It is expected to be 42% as good as the true Pareto set (by hypervolume, a "
-            "measure of how good a set is). With 15 more evaluations (cost about 7.5), the selected "
-            "set should become 76% as good."
+            "probability. As a set of one prompt, it is expected to be 42% as good as the true Pareto"
+            " set (by hypervolume, a measure of how good a set is). With 15 more evaluations (cost "
+            "about 7.5), the selected set should become 76% as good."
         ),
     ),
     "front under a constraint": (
@@ -418,8 +419,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
-            "probability, only 49%. Every remaining prompt was evaluated on every example. Add "
-            "examples, or relax the constraint."
+            "probability, only 49%. Every prompt that was not eliminated was evaluated on every "
+            "example. Add examples, or relax the constraint."
         ),
     ),
 }
