@@ -46,7 +46,7 @@ def test_without_one_it_says_so(tmp_path: Path) -> None:
     )
     done = module(tmp_path)
     assert done.returncode == 2
-    assert "brings the command `asktell`. Run: pip install" in done.stderr
+    assert "the command `asktell` is not installed. Run: pip install" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -62,9 +62,9 @@ def test_an_observation_may_name_its_example_by_its_id() -> None:
     ("examples", "said"),
     [
         (["a", "b", "a", "c", "b"], r"distinct.*'a' at 0 and 2; 'b' at 1 and 4"),
-        (["a", ""], "not empty, got '' at position 1"),
-        ([1, 2], "got 1 at position 0"),
-        ([{"input": "x"}], r"Give len\(dataset\)"),
+        (["a", ""], "not empty. The id at position 1 is ''"),
+        ([1, 2], "The id at position 0 is 1"),
+        ([{"input": "x"}], r"Pass len\(dataset\)"),
         ([], "got 0"),
         ("abc", "a number, or a list of distinct ids"),
         ({"a", "b"}, "a list of distinct ids"),

@@ -201,7 +201,7 @@ def test_words_of_a_result() -> None:
     result = selector.result()
     assert result.repeats == result.to_dict()["repeats"] == 3
     assert result.finished_early
-    assert "were evaluated on every example 3 times" in " ".join(str(result).split())
+    assert "was evaluated on every example 3 times" in " ".join(str(result).split())
     assert "Estimates are means over the given 4 examples." in str(result)
 
 
