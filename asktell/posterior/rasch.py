@@ -47,6 +47,8 @@ _BROAD_WEIGHT = 1.0
 # at equal Brier scores on both.
 _LOG_VARIANCES = np.linspace(-5.0, 2.0, 9)
 _LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -1.0, 2.0
+# A variance whose log density is so much lower has less than a thousandth of the weight
+_NEGLIGIBLE = 7.0
 _STEPS, _CONVERGED = 60, 0.01
 _LONGEST_STEP = 1.0  # of an ability: a Newton step may overshoot
 _LEAST_DEVIATION = 0.05  # of abilities, as the unit of convergence
@@ -109,6 +111,7 @@ class Rasch:
             0.0 if centre is None else float(np.log(centre / (1.0 - centre)))
         )
         self._fits = []
+        top = -np.inf
         abilities, distribution = np.zeros(n_arms), self._broad
         for log_variance in _LOG_VARIANCES:  # each fit starts where the last fit ended
             found, distribution = self._fit(
@@ -116,6 +119,10 @@ class Rasch:
             )
             abilities = found.abilities
             self._fits.append(found)
+            top = max(top, found.density)
+            # Beyond the most likely variance, the density only falls.
+            if found.density < top - _NEGLIGIBLE:
+                break
         densities = np.array([found.density for found in self._fits])
         self._weights = np.exp(densities - densities.max())
         self._weights /= self._weights.sum()
