@@ -134,7 +134,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     bar = max(float(signed.mean() - signed.std()), float(signed.min()))
     failed = enough & (best <= bar) & (bar < signed.mean())
     spread = _spread(grid, metric, found)
-    wrong = np.array([each.likely_mislabelled for each in found])
+    wrong = np.array([each.likely_mislabeled for each in found])
     copied = np.array([bool(each.near_duplicates) for each in found])
     # By the last key first
     ranked = np.lexsort((-spread, ~failed, ~copied, ~wrong, ~enough))
@@ -167,7 +167,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
             for each, is_judged in zip(found, enough, strict=True)
             if is_judged
         ),
-        "mislabelled": int(wrong.sum()),
+        "mislabeled": int(wrong.sum()),
         "duplicates": int(copied.sum()),
         "rows": [
             {
@@ -179,7 +179,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
                 "discrimination": found[e].discrimination,
                 "error": found[e].standard_error,
                 "failed": bool(failed[e]),
-                "mislabelled": found[e].likely_mislabelled,
+                "mislabeled": found[e].likely_mislabeled,
                 "duplicates": [place[other] for other in found[e].near_duplicates],
                 "earlier": None if shape is None else float(shape.tells[e]),
             }

@@ -356,9 +356,9 @@ def _examples(data: Mapping[str, Any]) -> str:
     if not telling["judged"]:
         return f"{seen} No example has been evaluated with enough prompts to draw a conclusion."
     metric, said = telling["metric"], [seen]
-    if telling["mislabelled"]:
+    if telling["mislabeled"]:
         said.append(
-            f"On {_count(telling['mislabelled'], 'example')}, better prompts have worse {metric} than other prompts. "
+            f"On {_count(telling['mislabeled'], 'example')}, better prompts have worse {metric} than other prompts. "
             "Check the labels of these examples first."
         )
     if telling["duplicates"]:

@@ -94,7 +94,7 @@ class ExampleResult:
         standard_error: the standard error of `discrimination`.
         separates_nobody: True if all prompts, at least two, have the same score.
         p_value: the p-value of the hypothesis that worse prompts do not score better.
-        likely_mislabelled: True if worse prompts score better, at the chosen false
+        likely_mislabeled: True if worse prompts score better, at the chosen false
             discovery rate. Check the label, the reference and the metric.
         near_duplicates: ids of at most ten examples on which the prompts have the same
             scores more often than chance explains.
@@ -109,7 +109,7 @@ class ExampleResult:
     standard_error: float | None
     separates_nobody: bool
     p_value: float | None
-    likely_mislabelled: bool
+    likely_mislabeled: bool
     near_duplicates: tuple[str | int, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -283,16 +283,16 @@ def _described(
         means = cells.sums(cells.y) / counts
     same = _same(cells) & (counts > 0)
     tested = _tested(cells, same)
-    mislabelled = np.zeros(n_examples, dtype=bool)
+    mislabeled = np.zeros(n_examples, dtype=bool)
     if cells.reliability() >= _RELIABLE:
-        mislabelled = _discovered(tested.p_values, fdr)
+        mislabeled = _discovered(tested.p_values, fdr)
     alike = _near_duplicates(cells, means, ~same & (counts >= _FEWEST))
     average = np.nanmean(cells.ease) if len(cells.y) else np.nan
     ids = range(n_examples) if problem.examples is None else problem.examples.ids
     columns = (
         ids, counts.tolist(), _known(cells.sign * means), _known(best - means), _known(average - cells.ease),
         _known(tested.correlations), _known(tested.errors), (same & (counts > 1)).tolist(), _known(tested.p_values),
-        mislabelled.tolist(), (tuple(ids[other] for other in alike.get(e, ())) for e in range(n_examples)),
+        mislabeled.tolist(), (tuple(ids[other] for other in alike.get(e, ())) for e in range(n_examples)),
     )  # fmt: skip
     return [ExampleResult(*row) for row in zip(*columns, strict=True)]
 

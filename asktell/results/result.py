@@ -214,7 +214,7 @@ class Result:
 
         Args:
             metric: the metric, by default the goal's first objective.
-            fdr: the false discovery rate of `likely_mislabelled`: the share of the
+            fdr: the false discovery rate of `likely_mislabeled`: the share of the
                 flagged examples whose scores are unrelated to the quality of the
                 prompts. A person must check whether the label or the metric is wrong or
                 the question is a trick. Prompts count as independent, so with many

@@ -1,7 +1,7 @@
 """How many wrong labels `result.examples()` finds: `python -m benchmarks.selection.examples --tables FOLDER`.
 
 On 5% of a table's examples, drawn at random, scores of 0 and 1 are swapped, as a wrong
-label does. A row tells which part of these is called mislabelled at a false discovery
+label does. A row tells which part of these is called mislabeled at a false discovery
 rate of 10%, and which part of those called is not among them. "As recorded" is how many
 of the untouched table are called so: of real data, some may well be wrong, and these
 count as false. "At best" is the part that any bar on the discrimination finds if at
@@ -94,7 +94,7 @@ def plant(scores: Array, seed: int) -> Found:
     ] = True
     planted = np.where(wrong[None, :, None, None], 1.0 - scores, scores)
     results = results_of(planted)
-    called = np.array([each.likely_mislabelled for each in results])
+    called = np.array([each.likely_mislabeled for each in results])
     told = np.array(
         [
             np.inf if each.discrimination is None else each.discrimination
@@ -114,7 +114,7 @@ def row(name: str, tables: Sequence[Array]) -> list[str]:
     """A row of the result: of one table for each seed."""
     shape = tables[0].shape
     as_recorded = [
-        sum(each.likely_mislabelled for each in results_of(scores))
+        sum(each.likely_mislabeled for each in results_of(scores))
         # A recorded one is the same each time
         for scores in {id(scores): scores for scores in tables}.values()
     ]

@@ -226,13 +226,13 @@ def test_examples_that_look_wrong_are_listed_and_named() -> None:
         selector.observe(f"p{arm}", [scores[arm, example]], example)
     data = document(selector)
     telling = data["telling"]
-    assert [row["example"] for row in telling["rows"] if row["mislabelled"]] == [5]
+    assert [row["example"] for row in telling["rows"] if row["mislabeled"]] == [5]
     assert {
         row["example"]: row["duplicates"]
         for row in telling["rows"]
         if row["duplicates"]
     } == {11: [40], 40: [11]}
-    assert (telling["mislabelled"], telling["duplicates"]) == (1, 2)
+    assert (telling["mislabeled"], telling["duplicates"]) == (1, 2)
     said = data["words"]["examples"]
     assert (
         "On 1 example, better prompts have worse s than other prompts. Check the labels of these examples first."

@@ -125,7 +125,7 @@ def test_it_is_a_table_for_pandas_and_for_json() -> None:
     assert found[0].to_dict()["near_duplicates"] == []
 
 
-# Mislabelled examples
+# Mislabeled examples
 
 
 @pytest.mark.parametrize("skew", [-1.5, -0.2, 0.0, 0.7, 3.0])
@@ -163,29 +163,29 @@ def test_p_values_are_no_smaller_than_they_may_be() -> None:
 def test_wrong_labels_are_found_and_others_are_not() -> None:
     wrong = np.arange(0, 200, 20)
     found = np.array(
-        [each.likely_mislabelled for each in analyzed(flipped(world(60, 200), wrong))]
+        [each.likely_mislabeled for each in analyzed(flipped(world(60, 200), wrong))]
     )
     assert found[wrong].mean() >= 0.8
     assert found.sum() - found[wrong].sum() <= 1
-    assert not any(each.likely_mislabelled for each in analyzed(world(60, 200)))
+    assert not any(each.likely_mislabeled for each in analyzed(world(60, 200)))
 
 
 def test_a_lower_rate_finds_a_part() -> None:
     result = asktell.analyze(flipped(world(30, 200), np.arange(0, 200, 20)), GOAL)
     few, many = (
-        {each.id for each in result.examples(fdr=rate) if each.likely_mislabelled}
+        {each.id for each in result.examples(fdr=rate) if each.likely_mislabeled}
         for rate in (0.01, 0.3)
     )
     assert few < many
 
 
-def test_nothing_is_called_mislabelled_where_no_prompt_is_better() -> None:
+def test_nothing_is_called_mislabeled_where_no_prompt_is_better() -> None:
     """Scores that follow from two opposed abilities have negative correlations, but no prompt is good in both."""
     rng = np.random.default_rng(3)
     side = rng.normal(0.0, 1.5, (60, 1)) * np.where(np.arange(200) % 2, 1.0, -1.0)
     found = analyzed((rng.random((60, 200)) < 1 / (1 + np.exp(side))).astype(float))
     assert min(each.discrimination or 0.0 for each in found) < -0.3
-    assert not any(each.likely_mislabelled for each in found)
+    assert not any(each.likely_mislabeled for each in found)
 
 
 # Near duplicates

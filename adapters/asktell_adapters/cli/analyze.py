@@ -80,7 +80,7 @@ def _write_examples(result: Result, path: Path) -> str:
             sum(each.separates_nobody for each in found),
             "without a difference between prompts",
         ),
-        (sum(each.likely_mislabelled for each in found), "probably mislabelled"),
+        (sum(each.likely_mislabeled for each in found), "probably mislabeled"),
         (sum(bool(each.near_duplicates) for each in found), "near duplicates"),
     )
     said = ", ".join(f"{count:,} {what}" for count, what in counts)

@@ -85,7 +85,7 @@ function tellingExamples(data, telling, keep) {
   ];
   const kinds = {
     divide: ["discriminating examples", () => true],
-    mislabelled: ["examples that may be mislabeled", (row) => row.mislabelled],
+    mislabeled: ["examples that may be mislabeled", (row) => row.mislabeled],
     duplicates: ["near duplicates", (row) => row.duplicates.length],
     failed: ["examples on which all prompts fail", (row) => row.failed],
   };
@@ -106,7 +106,7 @@ function tellingExamples(data, telling, keep) {
 
 function exampleBadges(data, row) {
   const badges = [];
-  if (row.mislabelled) badges.push(["bad", "mislabeled?"]);
+  if (row.mislabeled) badges.push(["bad", "mislabeled?"]);
   if (row.failed) badges.push(["bad", "all prompts fail"]);
   if (row.duplicates.length) badges.push(["other", `like ${row.duplicates.slice(0, 2).map((example) => exampleName(data, example)).join(", ")}${row.duplicates.length > 2 ? ", ..." : ""}`]);
   return badges.map(([kind, text]) => [element("span", { class: `badge ${kind}` }, isolated(text)), " "]);
