@@ -239,7 +239,10 @@ def read_text(path: Path, encoding: str | None = None) -> str:
             .split("\n")
         )
         seen = next((part for part in near if not part.isascii()), near[0]).strip()
-        cure = f"Pass its encoding. In cp1252, which Excel on Windows writes, this place reads {seen!r}."
+        cure = (
+            "Save it as UTF-8, or pass its encoding. If it is cp1252, which Excel on Windows writes, this place "
+            f"reads {seen!r}."
+        )
         what = "UTF-8" if encoding is None else encoding
         raise InvalidArgumentError(
             f"{path}, line {line}: The text is not {what} ({error.reason}). {cure}"

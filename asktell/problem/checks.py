@@ -176,7 +176,9 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
 def finite(what: str, number: object) -> float:
     """Return a number, such as an item of an array, as a finite float."""
     if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
-        raise InvalidArgumentError(f"{what} needs a number, got {short(number)}.")
+        raise InvalidArgumentError(
+            f"{what} needs a number, got {short(number)} ({type(number).__name__})."
+        )
     try:
         value = float(number)
     except (TypeError, ValueError, OverflowError) as error:

@@ -198,7 +198,7 @@ class Decoder(Generic[_T]):
             else ""
         )
         return InvalidStateError(
-            f"{self._what} is malformed: {said}. It is {short(came)}.{newer}"
+            f"{self._what} is malformed: {said}. The data are {short(came)}.{newer}"
         )
 
 

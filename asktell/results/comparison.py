@@ -305,7 +305,10 @@ class Comparison:
             return "they have no common examples"
         if difference.low is None or difference.high is None:
             return "they have too few common examples"
-        return f"the {self._percent} interval includes 0. The interval makes fewer assumptions than the probability"
+        return (
+            f"the {self._percent} interval includes 0. Unlike the probability, it does not depend on a statistical "
+            "model"
+        )
 
     def _claim(self, difference: Difference) -> str:
         """Which prompt is better, without the numbers. A claim in doubt ends with a period."""

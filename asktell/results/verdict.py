@@ -540,11 +540,10 @@ class _Judge(ABC):
             )
         if not self.n_left.any():
             return (
-                f"{capitalized(what)}. Every prompt that was not eliminated was evaluated on every example. "
-                f"Add examples, or relax {self.a_constraint}."
+                f"{capitalized(what)}. No evaluations are left, because all remaining prompts were evaluated on all "
+                f"examples. Add examples, or relax {self.a_constraint}."
             )
-        gain = "" if self.worthwhile is None else self.gain(self.worthwhile)
-        return f"Keep evaluating: so far, {what}.{gain}"
+        return f"Keep evaluating: so far, {what}."
 
     def gain(self, then: Outlook) -> str:
         """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain.
@@ -553,7 +552,7 @@ class _Judge(ABC):
         """
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         now, gains = "", []
-        if self.number(then.loss) != self.number(self.loss) and not self.is_unlikely:
+        if self.number(then.loss) != self.number(self.loss):
             now = f" {self.standing}"
             gains.append(self.improvement("should", then.loss))
         if (
@@ -795,8 +794,8 @@ class _OfBest(_Judge):
             names = _joined([self.name(arm) for arm in equals])
             gap = self.number(max(most, self.least_shown))
             return (
-                f"Take {names}: they are about equally good so far. The truly {self.best_prompt} is expected to be at "
-                f"most {gap} better in {self.metric} than each of them.{self._all_satisfy(equals)}"
+                f"Take {names}: they are about equally good so far. Whichever you take, the truly {self.best_prompt} "
+                f"is expected to be at most {gap} better in {self.metric}.{self._all_satisfy(equals)}"
             )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
@@ -856,18 +855,14 @@ class _OfSet(_Judge):
 
     @property
     def standing(self) -> str:
-        who = (
-            "Together, they are"
-            if len(self.answer) > 1
-            else "As a set of one prompt, it is"
-        )
+        who = "Together, they are" if len(self.answer) > 1 else "Alone, it is"
         return (
             f"{who} expected to be {self.number(self.loss)} as good as the true Pareto set (by hypervolume, a measure "
             "of how good a set is)."
         )
 
     def improvement(self, verb: str, loss: float) -> str:
-        return f"the selected set {verb} become {self.number(loss)} as good"
+        return f"the selected set {verb} become {self.number(loss)} as good as the true one"
 
     @property
     def least_shown(self) -> float:

@@ -468,8 +468,8 @@ def _proxies(
         )
     if len(names) * n_arms * (n_examples or 0) > _MOST_PROXY_SCORES:
         raise InvalidArgumentError(
-            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got "
-            f"{len(names)} x {n_arms:,} prompts x {n_examples:,} examples. Use fewer prompts, examples or proxies."
+            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got {len(names)} "
+            f"proxies x {n_arms:,} prompts x {n_examples:,} examples. Use fewer prompts, examples or proxies."
         )
     return names
 

@@ -74,9 +74,9 @@ def test_an_undecided_difference_has_its_probability() -> None:
     )
     assert said(difference, 300) == (
         'accuracy: "b" is probably better than "mine" (estimated probability 73%). This is not '
-        "established, because the 95% interval includes 0. The interval makes fewer assumptions "
-        "than the probability. Estimated difference +0.021, 95% interval -0.15 to +0.169 (120 "
-        "common examples of 300)."
+        "established, because the 95% interval includes 0. Unlike the probability, it does not "
+        "depend on a statistical model. Estimated difference +0.021, 95% interval -0.15 to +0.169"
+        " (120 common examples of 300)."
     )
 
 
@@ -98,8 +98,8 @@ def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
         'accuracy: "b" is probably worse than "mine" (estimated probability over 99%). This is '
-        "not established, because the 95% interval includes 0. The interval makes fewer "
-        "assumptions than the probability. Estimated difference -0.05, 95% interval -0.12 to "
+        "not established, because the 95% interval includes 0. Unlike the probability, it does "
+        "not depend on a statistical model. Estimated difference -0.05, 95% interval -0.12 to "
         "+0.01 (80 common examples)."
     )
 
@@ -453,18 +453,18 @@ SENTENCES = {
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
         (
             '"b" is probably better than "mine" (estimated probability 92%). This is not established,'
-            " because the 95% interval includes 0. The interval makes fewer assumptions than the "
-            "probability. Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common examples"
-            " of 100)."
+            " because the 95% interval includes 0. Unlike the probability, it does not depend on a "
+            "statistical model. Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common "
+            "examples of 100)."
         ),
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
         (
             '"b" is probably worse than "mine" (estimated probability over 99%). This is not '
-            "established, because the 95% interval includes 0. The interval makes fewer assumptions "
-            "than the probability. Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common"
-            " examples of 100)."
+            "established, because the 95% interval includes 0. Unlike the probability, it does not "
+            "depend on a statistical model. Estimated difference +0.02, 95% interval -0.03 to +0.07 "
+            "(14 common examples of 100)."
         ),
     ),
     "level": (

@@ -146,8 +146,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": Race(tolerance=0.05)},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best prompt is "
-            'expected to be at most 0.052 better in "a" than each of them.'
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
+            'truly best prompt is expected to be at most 0.052 better in "a".'
         ),
     ),
     "more of these change little": (
@@ -170,8 +170,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best prompt is "
-            'expected to be at most 0.027 better in "errors" than each of them.'
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
+            'truly best prompt is expected to be at most 0.027 better in "errors".'
         ),
     ),
     "endless examples, more change little": (
@@ -201,8 +201,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best prompt is "
-            'expected to be at most 0.001 better in "a" than each of them.'
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
+            'truly best prompt is expected to be at most 0.001 better in "a".'
         ),
     ),
     "any of many": (
@@ -213,8 +213,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "either",
         (
             "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are about equally good "
-            'so far. The truly best prompt is expected to be at most 0.001 better in "a" than each of'
-            " them."
+            "so far. Whichever you take, the truly best prompt is expected to be at most 0.001 better"
+            ' in "a".'
         ),
     ),
     "either under a constraint": (
@@ -224,8 +224,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. The truly best feasible "
-            'prompt is expected to be at most 0.000091 better in "a" than each of them. Each '
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
+            'truly best feasible prompt is expected to be at most 0.000091 better in "a". Each '
             "satisfies the constraint with over 99% probability."
         ),
     ),
@@ -300,9 +300,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 1 "
-            "has the highest probability, only 38%. With 4 more evaluations (cost about 2), the "
-            "probability that the selected prompt is the best feasible prompt should rise from 12% to"
-            " 33%."
+            "has the highest probability, only 38%."
         ),
     ),
     "unlikely without room": (
@@ -313,8 +311,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
-            "probability, only 49%. Every prompt that was not eliminated was evaluated on every "
-            "example. Add examples, or relax the constraint."
+            "probability, only 49%. No evaluations are left, because all remaining prompts were "
+            "evaluated on all examples. Add examples, or relax the constraint."
         ),
     ),
     "none": (
@@ -357,8 +355,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Take prompt 0. As a set of one prompt, it is expected to be over 99% as good as the true"
-            " Pareto set (by hypervolume, a measure of how good a set is)."
+            "Take prompt 0. Alone, it is expected to be over 99% as good as the true Pareto set (by "
+            "hypervolume, a measure of how good a set is)."
         ),
     ),
     "front, keep evaluating": (
@@ -370,7 +368,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Keep evaluating: these 2 prompts are selected so far. Together, they are expected to be "
             "94% as good as the true Pareto set (by hypervolume, a measure of how good a set is). "
-            "With 20 more evaluations (cost about 10), the selected set should become 95% as good."
+            "With 20 more evaluations (cost about 10), the selected set should become 95% as good as "
+            "the true one."
         ),
     ),
     "front of one, keep evaluating": (
@@ -381,9 +380,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 4 is selected so far. It satisfies the constraint with 64% "
-            "probability. As a set of one prompt, it is expected to be 42% as good as the true Pareto"
-            " set (by hypervolume, a measure of how good a set is). With 15 more evaluations (cost "
-            "about 7.5), the selected set should become 76% as good."
+            "probability. Alone, it is expected to be 42% as good as the true Pareto set (by "
+            "hypervolume, a measure of how good a set is). With 15 more evaluations (cost about 7.5),"
+            " the selected set should become 76% as good as the true one."
         ),
     ),
     "front under a constraint": (
@@ -408,7 +407,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Choose among these 2 trade-offs. Together, they are expected to be 87% as good as the "
             "true Pareto set (by hypervolume, a measure of how good a set is). More evaluations of "
             "these 8 examples would change little. With about 64 new examples, the selected set could"
-            " become 94% as good."
+            " become 94% as good as the true one."
         ),
     ),
     "front of one, unlikely": (
@@ -419,8 +418,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
-            "probability, only 49%. Every prompt that was not eliminated was evaluated on every "
-            "example. Add examples, or relax the constraint."
+            "probability, only 49%. No evaluations are left, because all remaining prompts were "
+            "evaluated on all examples. Add examples, or relax the constraint."
         ),
     ),
 }

@@ -767,9 +767,7 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
 
 def _needs_price(place: str) -> str:
     """The advice to add a price."""
-    return (
-        f"needs the cost of an evaluation. Give {place} a price, {EXAMPLE_OF_A_PRICE}"
-    )
+    return f"is a limit on costs, which are not known. Give {place} a price, {EXAMPLE_OF_A_PRICE}"
 
 
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -845,6 +843,6 @@ def _output(top: TopTable) -> Path:
         )
     if folder.exists() and not folder.is_dir():
         raise top.error(
-            "output", "must be a folder, and there is a file of that name", given
+            "output", "must be a folder, but this is a file. Choose another name", given
         )
     return folder

@@ -7,7 +7,7 @@ from asktell import ConfigError
 
 _CURES = {
     True: "Put it into the environment variable OPENAI_API_KEY, or into the one that api_key_env names.",
-    False: "Put it into an environment variable, and let what needs it read that.",
+    False: "Put the address into an environment variable, and read it from there in your code.",
 }
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ALWAYS = {

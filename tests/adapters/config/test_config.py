@@ -153,7 +153,9 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "{ cost = 1 }",
             {},
-            "'cost' in [budget] needs the cost of an evaluation. Give [model] a price",
+            (
+                "'cost' in [budget] is a limit on costs, which are not known. Give [model] a price"
+            ),
         ),
         ("{ cost = 0 }", PRICED, "cost of Budget must be a number above 0"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),

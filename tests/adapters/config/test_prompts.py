@@ -86,7 +86,7 @@ def test_prompts_may_be_in_another_encoding(
     (tmp_path / name).write_bytes(content.encode("cp1252"))
     path = write(f"[prompts]\nfile = '{name}'\nencoding = 'cp1252'")
     assert list(load_config(path).selector.prompts.texts) == ["Höflich.", "Kürzer."]
-    with pytest.raises(ConfigError, match=r"not UTF-8 .*Pass its encoding"):
+    with pytest.raises(ConfigError, match=r"not UTF-8 .*pass its encoding"):
         load_config(write(f"[prompts]\nfile = '{name}'"))
 
 

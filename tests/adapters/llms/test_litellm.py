@@ -340,7 +340,7 @@ def test_a_configuration_names_it(tmp_path: Path) -> None:
         (
             'model = "openai/our-own"',
             {"budget": "{ cost = 1.0 }"},
-            "needs the cost of an evaluation",
+            ("is a limit on costs"),
         ),
         ('model = "openai/our-own"', {"metrics": "cost = true"}, "'cost' needs prices"),
         (
