@@ -96,7 +96,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.csv",
             "input,reference\na,caf\xe9 au lait".encode("cp1252"),
-            "line 2: The text is not UTF-8.*In cp1252.*'a,café au lait'",
+            "line 2: The text is not UTF-8.*cp1252.*'a,café au lait'",
         ),
         ("d.parquet", "x", "is not a Parquet file"),
         ("d.xls", "x", r"cannot read rows from .* Save it as \.xlsx"),

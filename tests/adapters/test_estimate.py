@@ -480,5 +480,6 @@ def test_the_command_line_says_and_asks(
             assert "evaluations    4" in cli(f"run run.toml --estimate {elsewhere}").out
     Path("run.toml").write_text(CONFIG.replace("price =", "extra_body ="))
     assert (
-        "'confirm_above' at the top needs the cost" in cli("run run.toml", code=2).err
+        "'confirm_above' at the top is a limit on costs"
+        in cli("run run.toml", code=2).err
     )

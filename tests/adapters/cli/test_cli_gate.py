@@ -796,7 +796,7 @@ def test_compare_studies(tmp_path: Path) -> None:
                 progress=False,
             )
     assert (
-        'a: "x" and "y" are equal: difference 0 (all 4 examples).'
+        'a: "x" and "y" are equal: difference 0 (exact for all 4 examples).'
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.

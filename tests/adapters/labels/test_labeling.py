@@ -134,7 +134,8 @@ def test_the_last_label_can_be_undone_and_only_it(
     assert not again["undo"]
     assert "no label" in labeling.undo("ann")["said"]
     after = labeling.label("ann", again["item"], 0, 1.0)
-    assert after["item"] == second["item"]
+    # The next item need not be the second one: others have come meanwhile.
+    assert first["item"] not in (second["item"], after["item"])
     labeling.close()
     (told,) = made.told()
     assert told.scores == {"human": 0.0}
