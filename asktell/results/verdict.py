@@ -546,10 +546,7 @@ class _Judge(ABC):
         return f"Keep evaluating: so far, {what}."
 
     def gain(self, then: Outlook) -> str:
-        """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain.
-
-        The quality of prompts that probably violate a constraint is left out.
-        """
+        """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain."""
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         now, gains = "", []
         if self.number(then.loss) != self.number(self.loss):

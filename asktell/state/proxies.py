@@ -80,6 +80,12 @@ class ProxyScores:
         A score may be recorded twice: alone, and once more with the scores of the goal.
         It counts once.
         """
+        return self.memo.get(("cells", proxy), lambda: self._cells(proxy))
+
+    def _cells(
+        self, proxy: int
+    ) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, " cells"]]:
+        """The same, not cached."""
         rows = self.proxies() == proxy
         arms, examples, scores = (
             self.arms()[rows],
@@ -91,9 +97,9 @@ class ProxyScores:
             cells[::-1], return_index=True, return_inverse=True, return_counts=True
         )
         means = np.bincount(place, scores[::-1], len(counts)) / counts
-        last = len(cells) - 1 - first_of_reversed
-        order = np.argsort(last)
-        return arms[last[order]], examples[last[order]], means[order]
+        order = np.argsort(-first_of_reversed)
+        last = len(cells) - 1 - first_of_reversed[order]
+        return arms[last], examples[last], means[order]
 
     def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
         """For each arm, proxy -> the mean of its scores over the cells, without proxies that have none."""

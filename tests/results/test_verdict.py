@@ -292,7 +292,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 0 has the "
         "highest probability, only 49%.",
     ),
-    "unlikely with gain": (
+    "unlikely with evaluations left": (
         evenly(5, (3, 6, 2)),
         LIMITED,
         9,
