@@ -104,8 +104,6 @@ class ProxyScores:
     def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
         """For each arm, proxy -> the mean of its scores over the cells, without proxies that have none."""
         found: list[dict[str, float]] = [{} for _ in range(n_arms)]
-        if not len(self):
-            return found
         for proxy, name in enumerate(names):
             arms, _, scores = self.of_cells(proxy)
             counts = np.bincount(arms, minlength=n_arms)
