@@ -256,7 +256,7 @@ METRICS: dict[str, MetricType] = {
     ),
     "output_tokens": MetricType(PlainTable, "Number of tokens of the response.", lambda: metrics.output_tokens),
     "latency": MetricType(PlainTable, "Seconds that the response took.", lambda: metrics.latency),
-    "cost": MetricType(PlainTable, "Cost of an evaluation. Needs a `price`.", lambda: metrics.cost),
+    "cost": MetricType(PlainTable, "Cost of the response, without judges. Needs a `price`.", lambda: metrics.cost),
     "tool_call": MetricType(
         PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools).",
         lambda: metrics.tool_call, needs_references=True,
