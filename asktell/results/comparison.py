@@ -22,6 +22,10 @@ from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
 from asktell.state import Failures, History, Problem, Pull
 
+# From this probability, a sentence calls the difference probable. A judgement: few
+# people call 51% probable.
+_PROBABLY = 0.6
+
 
 @dataclass(frozen=True)
 class ChangedExample:
@@ -306,8 +310,8 @@ class Comparison:
         if difference.low is None or difference.high is None:
             return "they have too few common examples"
         return (
-            f"the {self._percent} interval includes 0. Unlike the probability, it does not depend on a statistical "
-            "model"
+            f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
+            "interval does not"
         )
 
     def _claim(self, difference: Difference) -> str:
@@ -320,12 +324,13 @@ class Comparison:
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
             return f"{a} and {b} have the same mean so far"
-        # A probability is a share of draws, and seldom exactly one half
-        if difference.p_better == 0.5:
-            return f"{a} and {b} cannot be ranked yet"
         word, probability = BETTER, difference.p_better
         if probability < 0.5:
             word, probability = WORSE, 1.0 - probability
+        if probability < _PROBABLY:
+            # In terms of a, as the difference is
+            p_better = in_percent(difference.p_better)
+            return f"{a} and {b} cannot be ranked yet (estimated probability that {a} is better: {p_better})."
         # The probability rests on the model of all scores, the interval on the common
         # examples alone. So a probability over 99% does not contradict the interval.
         return (

@@ -558,7 +558,7 @@ class _Judge(ABC):
             and then.p_best - self.p_hit >= _NOTABLE
         ):
             gains.append(
-                f"the probability that the selected prompt is the {self.best_prompt} should rise from "
+                f"the probability of selecting the {self.best_prompt} should rise from "
                 f"{in_percent(self.p_hit)} to {in_percent(then.p_best)}"
             )
         plural = "" if then.evaluations == 1 else "s"
@@ -673,10 +673,8 @@ class _OfBest(_Judge):
     def standing(self) -> str:
         # Losses far below the tolerance are rounded up: 3e-06 helps no reader
         most = "" if self.loss > self.least_shown else "at most "
-        return (
-            f"The truly {self.best_prompt}, which may be another one, is expected to be "
-            f"{most}{self.number(max(self.loss, self.least_shown))} better in {self.metric}."
-        )
+        gap = self.number(max(self.loss, self.least_shown))
+        return f"The expected gap to the {self.best_prompt} is {most}{gap} in {self.metric}."
 
     def improvement(self, verb: str, loss: float) -> str:
         return f"this gap {verb} shrink to {self.number(loss)}"
@@ -791,8 +789,8 @@ class _OfBest(_Judge):
             names = _joined([self.name(arm) for arm in equals])
             gap = self.number(max(most, self.least_shown))
             return (
-                f"Take {names}: they are about equally good so far. Whichever you take, the truly {self.best_prompt} "
-                f"is expected to be at most {gap} better in {self.metric}.{self._all_satisfy(equals)}"
+                f"Take {names}: they are about equally good so far. Whichever you take, the expected gap to the "
+                f"{self.best_prompt} is at most {gap} in {self.metric}.{self._all_satisfy(equals)}"
             )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
