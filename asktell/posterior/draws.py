@@ -36,6 +36,7 @@ from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
+from asktell.posterior.trade_offs import with_trade_offs
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
 from asktell.problem.goals import Goal
 
@@ -126,6 +127,10 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
+        means[:, j] = draws[j].mean(axis=0)
+    # A metric that has not varied so far gives no information on its prompts' effects.
+    varies = [not is_unvarying(cells.of_column(j), j) for j in range(len(draws))]
+    with_trade_offs(draws, means, errors, goal.directions * varies)
     _hold_prices(goal, cells, draws, means, errors)
     draws = np.concatenate((draws, *_draws_of_subsets(model, n_draws, averaged)))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.

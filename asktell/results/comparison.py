@@ -246,7 +246,8 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{safe(name)}: {self.sentence(name)}" for name in self.differences
+            f"{safe(name)}{' (lower is better)' * (name in self._minimized)}: {self.sentence(name)}"
+            for name in self.differences
         )
 
     def _repr_html_(self) -> str:
@@ -308,7 +309,9 @@ class Comparison:
         if not difference.pairs:
             return "they have no common examples"
         if difference.low is None or difference.high is None:
-            return "they have too few common examples"
+            n = difference.pairs
+            few = "1 common example is" if n == 1 else f"{n:,} common examples are"
+            return f"{few} too few for an interval"
         return (
             f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
             "interval does not"
@@ -318,12 +321,16 @@ class Comparison:
         """Which prompt is better, without the numbers. A claim in doubt ends with a period."""
         a, b = quoted(self.a), quoted(self.b)
         if difference.verdict == EQUAL:
-            within = f" within {self.tolerance:g}" if self.tolerance else ""
+            is_exact = difference.low == difference.high == 0.0
+            within = f" within {self.tolerance:g}" * (
+                self.tolerance > 0.0 and not is_exact
+            )
             return f"{a} and {b} are equal{within}"
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
-            return f"{a} and {b} have the same mean so far"
+            so_far = "" if difference.pairs == self.examples else " so far"
+            return f"{a} and {b} have the same mean{so_far}"
         word, probability = BETTER, difference.p_better
         if probability < 0.5:
             word, probability = WORSE, 1.0 - probability
@@ -356,7 +363,7 @@ class Comparison:
         if difference.pairs == self.examples:
             common = f"all {self.examples} examples" if plural else "the only example"
             if has_interval and difference.low == difference.high:
-                common = f"exact for {common}"
+                common = f"exact, because both were evaluated on {common}"
         # In parentheses, because the estimate also uses other examples
         return f"{', '.join(parts)} ({common})"
 

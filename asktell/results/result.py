@@ -367,7 +367,7 @@ class Result:
         if not self.finished_early:
             return ""
         times = f" {self.repeats} times" if self.repeats > 1 else ""
-        return f"finished early: every prompt that was not eliminated was evaluated on every example{times}"
+        return f"finished early: every prompt still in the selection was evaluated on every example{times}"
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data, with the same names."""

@@ -505,8 +505,13 @@ class _Judge(ABC):
         if self.p_feasible is None:
             return ""
         probability = in_percent(self.p_feasible)
+        if len(self.answer) > 1 and self.p_feasible < _LIKELY:
+            return (
+                f" Some of them probably violate {self.a_constraint}: the probability that all of them satisfy "
+                f"{self.constraints} is only {probability}."
+            )
         if len(self.answer) > 1:
-            return f" With {probability} probability, all of them satisfy {self.constraints}."
+            return f" All of them satisfy {self.constraints} with {probability} probability."
         return f" It satisfies {self.constraints} with {probability} probability."
 
     def none(self) -> str:
@@ -527,21 +532,21 @@ class _Judge(ABC):
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         name, p = self.name(likeliest), float(p_feasible[likeliest])
         if self.alive.sum() == 1:
-            what = f"{name} satisfies {self.constraints} with only {in_percent(p)} probability"
+            what = f"the probability that {name} satisfies {self.constraints} is only {in_percent(p)}"
         elif p < _LIKELY:
             what = (
                 f"no single prompt is likely to satisfy {self.constraints}. {capitalized(name)} has the highest "
-                f"probability, only {in_percent(p)}"
+                f"probability: {in_percent(p)}"
             )
         else:
             what = (
-                f"{self.name(self.first)} is selected, but probably violates {self.a_constraint}. "
+                f"{self.name(self.first)} is selected, but it probably violates {self.a_constraint}. "
                 f"{capitalized(name)} satisfies {self.constraints} with {in_percent(p)} probability"
             )
         if not self.n_left.any():
             return (
-                f"{capitalized(what)}. No evaluations are left, because all remaining prompts were evaluated on all "
-                f"examples. Add examples, or relax {self.a_constraint}."
+                f"{capitalized(what)}. Nothing is left to evaluate, because every prompt still in the selection was "
+                f"evaluated on all examples. Add examples, or relax {self.a_constraint}."
             )
         return f"Keep evaluating: so far, {what}."
 
@@ -570,8 +575,9 @@ class _Judge(ABC):
         given = self.state.problem.n_examples
         if given is None:
             return "More evaluations would change little."
+        these = "this example" if given == 1 else f"these {given:,} examples"
         said, of_arms = (
-            f"More evaluations of these {given:,} examples would change little.",
+            f"More evaluations of {these} would change little.",
             np.zeros(len(self.alive)),
         )
         of_arms[list(arms)] = 1.0
@@ -581,7 +587,8 @@ class _Judge(ABC):
             loss = float(self.losses(held).mean())
             if loss <= 0.5 * self.loss:
                 change = self.improvement("could", loss)
-                return f"{said} With about {n:,} new examples, {change}."
+                examples = "1 new example" if n == 1 else f"about {n:,} new examples"
+                return f"{said} With {examples}, {change}."
         return said
 
     @property
@@ -677,7 +684,9 @@ class _OfBest(_Judge):
         return f"The expected gap to the {self.best_prompt} is {most}{gap} in {self.metric}."
 
     def improvement(self, verb: str, loss: float) -> str:
-        return f"this gap {verb} shrink to {self.number(loss)}"
+        # Losses far below the tolerance are 0 for a reader
+        size = self.number(loss) if loss > self.least_shown else "almost 0"
+        return f"this gap {verb} shrink to {size}"
 
     @property
     def least_shown(self) -> float:
@@ -801,7 +810,11 @@ class _OfBest(_Judge):
             return f"{take} {name}: {why}.{self.satisfies()}"
         then = self.worthwhile
         if action == GO_ON and then is not None:
-            return f"Keep evaluating: {name} is selected so far. It is {best}.{self.satisfies()}{self.gain(then)}"
+            only = "" if p_best >= _LIKELY else "only "
+            return (
+                f"Keep evaluating: {name} is selected so far. The probability that it is the best is "
+                f"{only}{in_percent(p_best)}.{self.satisfies()}{self.gain(then)}"
+            )
         return f"{take} {name}: it is {best}.{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
 
 
@@ -850,10 +863,10 @@ class _OfSet(_Judge):
 
     @property
     def standing(self) -> str:
-        who = "Together, they are" if len(self.answer) > 1 else "Alone, it is"
+        who = "Together, they are" if len(self.answer) > 1 else "This one prompt is"
         return (
-            f"{who} expected to be {self.number(self.loss)} as good as the true Pareto set (by hypervolume, a measure "
-            "of how good a set is)."
+            f"{who} expected to be {self.number(self.loss)} as good as the whole true Pareto set (by hypervolume, a "
+            "measure of how good a set is)."
         )
 
     def improvement(self, verb: str, loss: float) -> str:

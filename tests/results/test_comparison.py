@@ -73,10 +73,11 @@ def test_an_undecided_difference_has_its_probability() -> None:
         0.73,
     )
     assert said(difference, 300) == (
-        'accuracy: "b" is probably better than "mine" (estimated probability 73%). This is not '
-        "established, because the 95% interval includes 0. Unlike the probability, it does not "
-        "depend on a statistical model. Estimated difference +0.021, 95% interval -0.15 to +0.169"
-        " (120 common examples of 300)."
+        'accuracy: "b" is probably better than "mine" (estimated probability 73%). '
+        "This is not established, because the 95% interval includes 0. The "
+        "probability depends on a statistical model, but the interval does not. "
+        "Estimated difference +0.021, 95% interval -0.15 to +0.169 (120 common "
+        "examples of 300)."
     )
 
 
@@ -97,10 +98,11 @@ def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> N
 def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
-        'accuracy: "b" is probably worse than "mine" (estimated probability over 99%). This is '
-        "not established, because the 95% interval includes 0. Unlike the probability, it does "
-        "not depend on a statistical model. Estimated difference -0.05, 95% interval -0.12 to "
-        "+0.01 (80 common examples)."
+        'accuracy: "b" is probably worse than "mine" (estimated probability over '
+        "99%). This is not established, because the 95% interval includes 0. The "
+        "probability depends on a statistical model, but the interval does not. "
+        "Estimated difference -0.05, 95% interval -0.12 to +0.01 (80 common "
+        "examples)."
     )
 
 
@@ -110,7 +112,8 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
     assert (
         said(difference, 60)
-        == 'accuracy: "b" is better than "mine": difference +0.05 (exact for all 60 examples).'
+        == 'accuracy: "b" is better than "mine": difference +0.05 (exact, because '
+        "both were evaluated on all 60 examples)."
     )
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
@@ -443,28 +446,32 @@ SENTENCES = {
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
-        '"b" is better than "mine": difference +0.05 (exact for all 100 examples).',
+        '"b" is better than "mine": difference +0.05 (exact, because both were '
+        "evaluated on all 100 examples).",
     ),
     "equal": (
         difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
-        '"b" and "mine" are equal within 0.1: difference 0 (exact for all 100 examples).',
+        '"b" and "mine" are equal: difference 0 (exact, because both were evaluated on all 100 '
+        "examples).",
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
         (
-            '"b" is probably better than "mine" (estimated probability 92%). This is not established,'
-            " because the 95% interval includes 0. Unlike the probability, it does not depend on a "
-            "statistical model. Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common "
-            "examples of 100)."
+            '"b" is probably better than "mine" (estimated probability 92%). This is '
+            "not established, because the 95% interval includes 0. The probability "
+            "depends on a statistical model, but the interval does not. Estimated "
+            "difference +0.02, 95% interval -0.03 to +0.07 (14 common examples of "
+            "100)."
         ),
     ),
     "probably worse": (
         difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
         (
-            '"b" is probably worse than "mine" (estimated probability over 99%). This is not '
-            "established, because the 95% interval includes 0. Unlike the probability, it does not "
-            "depend on a statistical model. Estimated difference +0.02, 95% interval -0.03 to +0.07 "
-            "(14 common examples of 100)."
+            '"b" is probably worse than "mine" (estimated probability over 99%). This'
+            " is not established, because the 95% interval includes 0. The "
+            "probability depends on a statistical model, but the interval does not. "
+            "Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common "
+            "examples of 100)."
         ),
     ),
     "level": (
@@ -477,14 +484,15 @@ SENTENCES = {
     "not ranked": (
         difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),
         (
-            '"b" and "mine" cannot be ranked yet: difference +0.02, 95% interval -0.3 to +0.3 (1 '
-            "common example of 100)."
+            '"b" and "mine" cannot be ranked yet (estimated probability that "b" is better: 50%). '
+            "Estimated difference +0.02, 95% interval -0.3 to +0.3 (1 common example of 100)."
         ),
     ),
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
-        '"b" is probably better than "mine" (estimated probability 99%). This is not established, because '
-        "they have too few common examples. Estimated difference +0.3 (2 common examples of 100).",
+        '"b" is probably better than "mine" (estimated probability 99%). This is not '
+        "established, because 2 common examples are too few for an interval. "
+        "Estimated difference +0.3 (2 common examples of 100).",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),

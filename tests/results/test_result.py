@@ -163,8 +163,8 @@ def test_the_text_says_when_there_was_nothing_left_to_evaluate() -> None:
     result = played(budget=30).result()
     assert (result.done, result.spent, result.finished_early) == (True, 12, True)
     assert (
-        "12 of 30 evaluations spent; finished early: every prompt that was not eliminated was "
-        "evaluated on every example)"
+        "12 of 30 evaluations spent; finished early: every prompt still in the "
+        "selection was evaluated on every example)"
     ) in " ".join(str(result).split())
     # All is seen, and all is spent
     assert not played(budget=12).result().finished_early

@@ -146,8 +146,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": Race(tolerance=0.05)},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
-            'truly best prompt is expected to be at most 0.052 better in "a".'
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
+            ' you take, the expected gap to the best prompt is at most 0.052 in "a".'
         ),
     ),
     "more of these change little": (
@@ -157,10 +157,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Take prompt 1: it is the best with 60% probability. The truly best prompt, which may be "
-            'another one, is expected to be 0.017 better in "right". More evaluations of these 59 '
-            "examples would change little. With about 118 new examples, this gap could shrink to "
-            "0.0071."
+            "Take prompt 1: it is the best with 60% probability. The expected gap to "
+            'the best prompt is 0.017 in "right". More evaluations of these 59 '
+            "examples would change little. With about 118 new examples, this gap "
+            "could shrink to 0.0071."
         ),
     ),
     "less is better": (
@@ -170,8 +170,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
-            'truly best prompt is expected to be at most 0.027 better in "errors".'
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
+            " you take, the expected gap to the best prompt is at most 0.027 in "
+            '"errors".'
         ),
     ),
     "endless examples, more change little": (
@@ -181,9 +182,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"examples": None},
         "take",
         (
-            "Take prompt 1: it is the best with 90% probability. The truly best prompt, which may be "
-            'another one, is expected to be 0.0019 better in "a". More evaluations would change '
-            "little."
+            "Take prompt 1: it is the best with 90% probability. The expected gap to "
+            'the best prompt is 0.0019 in "a". More evaluations would change little.'
         ),
     ),
     "within the tolerance": (
@@ -201,8 +201,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
-            'truly best prompt is expected to be at most 0.001 better in "a".'
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
+            ' you take, the expected gap to the best prompt is at most 0.001 in "a".'
         ),
     ),
     "any of many": (
@@ -212,9 +212,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are about equally good "
-            "so far. Whichever you take, the truly best prompt is expected to be at most 0.001 better"
-            ' in "a".'
+            "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are "
+            "about equally good so far. Whichever you take, the expected gap to the "
+            'best prompt is at most 0.001 in "a".'
         ),
     ),
     "either under a constraint": (
@@ -224,9 +224,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever you take, the "
-            'truly best feasible prompt is expected to be at most 0.000091 better in "a". Each '
-            "satisfies the constraint with over 99% probability."
+            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
+            " you take, the expected gap to the best feasible prompt is at most "
+            '0.000091 in "a". Each satisfies the constraint with over 99% '
+            "probability."
         ),
     ),
     "ahead": (
@@ -236,10 +237,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: prompt 6 is selected so far. It is the best with 24% probability. The "
-            'truly best prompt, which may be another one, is expected to be 0.096 better in "right". '
-            "With 12 more evaluations (cost about 6), this gap should shrink to 0.066, and the "
-            "probability that the selected prompt is the best prompt should rise from 24% to 35%."
+            "Keep evaluating: prompt 6 is selected so far. The probability that it is"
+            " the best is only 24%. The expected gap to the best prompt is 0.096 in "
+            '"right". With 12 more evaluations (cost about 6), this gap should shrink'
+            " to 0.066, and the probability of selecting the best prompt should rise "
+            "from 24% to 35%."
         ),
     ),
     "leads": (
@@ -249,10 +251,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. It is the best with 23% probability. The "
-            'truly best prompt, which may be another one, is expected to be 0.075 better in "right". '
-            "With 24 more evaluations (cost about 12), this gap should shrink to 0.061, and the "
-            "probability that the selected prompt is the best prompt should rise from 23% to 28%."
+            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
+            " the best is only 23%. The expected gap to the best prompt is 0.075 in "
+            '"right". With 24 more evaluations (cost about 12), this gap should '
+            "shrink to 0.061, and the probability of selecting the best prompt should"
+            " rise from 23% to 28%."
         ),
     ),
     "leads under a constraint": (
@@ -262,11 +265,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. It is the best with 42% probability. It "
-            "satisfies the constraint with over 99% probability. The truly best feasible prompt, "
-            'which may be another one, is expected to be 0.051 better in "right". With 96 more '
-            "evaluations (cost about 48), this gap should shrink to 0.038, and the probability that "
-            "the selected prompt is the best feasible prompt should rise from 42% to 46%."
+            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
+            " the best is only 42%. It satisfies the constraint with over 99% "
+            "probability. The expected gap to the best feasible prompt is 0.051 in "
+            '"right". With 96 more evaluations (cost about 48), this gap should '
+            "shrink to 0.038, and the probability of selecting the best feasible "
+            "prompt should rise from 42% to 46%."
         ),
     ),
     "leads under constraints": (
@@ -276,11 +280,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 1 is selected so far. It is the best with 21% probability. It "
-            "satisfies every constraint with 99% probability. The truly best feasible prompt, which "
-            'may be another one, is expected to be 0.083 better in "right". With 24 more evaluations '
-            "(cost about 12), this gap should shrink to 0.056, and the probability that the selected "
-            "prompt is the best feasible prompt should rise from 21% to 33%."
+            "Keep evaluating: prompt 1 is selected so far. The probability that it is"
+            " the best is only 21%. It satisfies every constraint with 99% "
+            "probability. The expected gap to the best feasible prompt is 0.083 in "
+            '"right". With 24 more evaluations (cost about 12), this gap should '
+            "shrink to 0.056, and the probability of selecting the best feasible "
+            "prompt should rise from 21% to 33%."
         ),
     ),
     "unlikely": (
@@ -289,8 +294,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 0 has the "
-        "highest probability, only 49%.",
+        "Keep evaluating: so far, no single prompt is likely to satisfy the "
+        "constraint. Prompt 0 has the highest probability: 49%.",
     ),
     "unlikely with evaluations left": (
         evenly(5, (3, 6, 2)),
@@ -299,8 +304,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: so far, no single prompt is likely to satisfy the constraint. Prompt 1 "
-            "has the highest probability, only 38%."
+            "Keep evaluating: so far, no single prompt is likely to satisfy the "
+            "constraint. Prompt 1 has the highest probability: 38%."
         ),
     ),
     "unlikely without room": (
@@ -310,9 +315,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
-            "probability, only 49%. No evaluations are left, because all remaining prompts were "
-            "evaluated on all examples. Add examples, or relax the constraint."
+            "No single prompt is likely to satisfy the constraint. Prompt 2 has the "
+            "highest probability: 49%. Nothing is left to evaluate, because every "
+            "prompt still in the selection was evaluated on all examples. Add "
+            "examples, or relax the constraint."
         ),
     ),
     "none": (
@@ -344,8 +350,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 3 trade-offs. Together, they are expected to be over 99% as good as "
-            "the true Pareto set (by hypervolume, a measure of how good a set is)."
+            "Choose among these 3 trade-offs. Together, they are expected to be over "
+            "99% as good as the whole true Pareto set (by hypervolume, a measure of "
+            "how good a set is)."
         ),
     ),
     "front of one": (
@@ -355,8 +362,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Take prompt 0. Alone, it is expected to be over 99% as good as the true Pareto set (by "
-            "hypervolume, a measure of how good a set is)."
+            "Take prompt 0. This one prompt is expected to be over 99% as good as the"
+            " whole true Pareto set (by hypervolume, a measure of how good a set is)."
         ),
     ),
     "front, keep evaluating": (
@@ -366,10 +373,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: these 2 prompts are selected so far. Together, they are expected to be "
-            "94% as good as the true Pareto set (by hypervolume, a measure of how good a set is). "
-            "With 20 more evaluations (cost about 10), the selected set should become 95% as good as "
-            "the true one."
+            "Keep evaluating: these 2 prompts are selected so far. Together, they are"
+            " expected to be 94% as good as the whole true Pareto set (by "
+            "hypervolume, a measure of how good a set is). With 20 more evaluations "
+            "(cost about 10), the selected set should become 95% as good as the true "
+            "one."
         ),
     ),
     "front of one, keep evaluating": (
@@ -379,10 +387,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. It satisfies the constraint with 64% "
-            "probability. Alone, it is expected to be 42% as good as the true Pareto set (by "
-            "hypervolume, a measure of how good a set is). With 15 more evaluations (cost about 7.5),"
-            " the selected set should become 76% as good as the true one."
+            "Keep evaluating: prompt 4 is selected so far. It satisfies the "
+            "constraint with 64% probability. This one prompt is expected to be 42% "
+            "as good as the whole true Pareto set (by hypervolume, a measure of how "
+            "good a set is). With 15 more evaluations (cost about 7.5), the selected "
+            "set should become 76% as good as the true one."
         ),
     ),
     "front under a constraint": (
@@ -392,9 +401,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 2 trade-offs. With over 99% probability, all of them satisfy the "
-            "constraint. Together, they are expected to be over 99% as good as the true Pareto set "
-            "(by hypervolume, a measure of how good a set is)."
+            "Choose among these 2 trade-offs. All of them satisfy the constraint with"
+            " over 99% probability. Together, they are expected to be over 99% as "
+            "good as the whole true Pareto set (by hypervolume, a measure of how good"
+            " a set is)."
         ),
     ),
     "front, more change little": (
@@ -404,10 +414,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 2 trade-offs. Together, they are expected to be 87% as good as the "
-            "true Pareto set (by hypervolume, a measure of how good a set is). More evaluations of "
-            "these 8 examples would change little. With about 64 new examples, the selected set could"
-            " become 94% as good as the true one."
+            "Choose among these 2 trade-offs. Together, they are expected to be 87% "
+            "as good as the whole true Pareto set (by hypervolume, a measure of how "
+            "good a set is). More evaluations of these 8 examples would change "
+            "little. With about 64 new examples, the selected set could become 94% as"
+            " good as the true one."
         ),
     ),
     "front of one, unlikely": (
@@ -417,9 +428,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "No single prompt is likely to satisfy the constraint. Prompt 2 has the highest "
-            "probability, only 49%. No evaluations are left, because all remaining prompts were "
-            "evaluated on all examples. Add examples, or relax the constraint."
+            "No single prompt is likely to satisfy the constraint. Prompt 2 has the "
+            "highest probability: 49%. Nothing is left to evaluate, because every "
+            "prompt still in the selection was evaluated on all examples. Add "
+            "examples, or relax the constraint."
         ),
     ),
 }

@@ -207,7 +207,7 @@ class Preference:
             math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
         )
         self._said_by_labels.append(
-            f"{id_} ({by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)"
+            f'"{id_}" (mean preference {by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)'
         )
         alike = {
             verdict: [label for label, score in pairs if score == verdict]
@@ -280,9 +280,10 @@ class Preference:
     def remarks(self) -> tuple[str, bool]:
         """A note about results of this metric, and True if nothing in them is established."""
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
-        against = " against the baseline" if self.against == BASELINE else ""
+        other = "the baseline's" if self.against == BASELINE else "the other response"
         said = [
-            f"{self.name} is the preference of a judge ({llms}){against}, not of people."
+            f'The metric "{self.name}" says how often a judge ({llms}) prefers a response to {other}. It does not say '
+            "what people prefer."
         ]
         counts = self._counts
         if n := counts["opinions"]:
@@ -296,10 +297,12 @@ class Preference:
                 )
         if self._said_by_labels:
             said.append(
-                f"People disagree with it on {', '.join(self._said_by_labels)}, so nothing is established."
+                f"People disagree with the judge on {', '.join(self._said_by_labels)}, so nothing is established."
             )
         elif self.labels:
-            said.append(f"{len(self.labels)} labels by people do not contradict it.")
+            said.append(
+                f"{len(self.labels)} labels by people do not contradict the judge."
+            )
         return " ".join(said), bool(self._said_by_labels)
 
     def _is_own(self, each: Answered) -> bool:

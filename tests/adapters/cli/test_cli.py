@@ -491,7 +491,7 @@ def test_a_run_that_finished_early_says_why(tmp_path: Path) -> None:
     out = project.run().out + "".join(
         cli(command, project.config).out for command in ("status", "result")
     )
-    early = "finished early: every prompt that was not eliminated was evaluated on every example"
+    early = "finished early: every prompt still in the selection was evaluated on every example"
     assert f"evaluations 16 of 24 (67%); {early}" in " ".join(out.split())
     # Run and result
     assert (

@@ -100,7 +100,8 @@ def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_withou
     n_compared = sum("Plain" not in str(request.messages) for request in llm.requests)
     assert len(judge.requests) == metric.spent.requests == 2 * n_compared
     assert (
-        "preference is the preference of a judge (judge) against the baseline, not of people. 0% of"
+        'The metric "preference" says how often a judge (judge) prefers a response to the '
+        "baseline's. It does not say what people prefer. 0% of"
         in result.notes[0]
     )
 
@@ -175,7 +176,7 @@ def test_a_study_that_goes_on_elsewhere_has_the_baselines_answers_from_the_cache
     ]
     assert len(of_baseline) == len(set(of_baseline))
     assert result.selected[0].id == "good"
-    assert "the preference of a judge (judge)" in result.notes[0]
+    assert "how often a judge (judge) prefers a response" in result.notes[0]
 
 
 def test_what_the_baselines_answer_costs_is_charged_once() -> None:
@@ -425,7 +426,8 @@ def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end
     corrected = [race(seed, with_labels=True) for seed in range(10)]
     assert not any(claims(result) or result.stopped_early for result in corrected)
     assert all(
-        "People disagree with it on bad (1.00 by the judge, 0." in str(result)
+        'People disagree with the judge on "bad" (mean preference 1.00 by the judge, 0.'
+        in str(result)
         for result in corrected
     )
     assert sum(result.best.id == "good" for result in corrected) >= 9
@@ -437,7 +439,7 @@ def test_labels_that_agree_change_nothing() -> None:
     )
     assert with_labels.best == without.best
     assert claims(with_labels) == claims(without) != []
-    assert "40 labels by people do not contradict it." in with_labels.notes[0]
+    assert "40 labels by people do not contradict the judge." in with_labels.notes[0]
 
 
 @pytest.mark.parametrize(
