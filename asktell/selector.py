@@ -542,7 +542,7 @@ class Selector(Selection):
             expected score on a new input, evaluated once. The examples are a sample of
             such inputs. "given": the mean over exactly these examples, for a fixed
             suite such as a regression suite or a leaderboard.
-        proxies: the names of cheap metrics that are no part of the goal and inform it,
+        proxies: the names of cheap metrics outside of the goal that help to predict it,
             such as a cheap judge of responses that people grade. Record their scores by
             `observe`, on any examples, or together with the scores of a `tell`. They cost no
             budget. The model estimates how much each proxy helps to predict the goal. Needs

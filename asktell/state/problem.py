@@ -71,7 +71,7 @@ class Problem:
       are a sample of such inputs. With "given", it is the mean over exactly the given
       examples.
     - `exact`: True if the user states that repeated evaluations give the same scores.
-    - `proxies`: the names of cheap metrics that are no part of the goal and inform it.
+    - `proxies`: the names of cheap metrics outside of the goal that help to predict its metrics.
     """
 
     n_arms: int

@@ -1,4 +1,4 @@
-"""The scores of proxies: cheap metrics that are no part of the goal and inform it."""
+"""The scores of proxies: cheap metrics outside of the goal that help to predict its metrics."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field

@@ -45,9 +45,9 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                     f"{found[1]} tables of scores recorded from real LLMs.{of_them}"
                 )
     return (
-        f"- **Few evaluations**: suppose that asktell may spend {row['b']} evaluations per prompt. To find an equally "
-        f"good prompt, the published method `csr` needs {worth['best feasible']} evaluations per prompt. To find an "
-        f"equally good Pareto set, the published method `ege-sr` needs {worth['Pareto set']} evaluations per prompt. "
+        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds as good a prompt as the "
+        f"published method `csr` finds with {worth['best feasible']} evaluations per prompt. It finds as good a Pareto "
+        f"set as the published method `ege-sr` finds with {worth['Pareto set']} evaluations per prompt. "
         "The ranges in parentheses are 95% intervals. These numbers were measured with "
         f"{row['seeds']} random seeds on {tables} [Where asktell wins and loses](docs/benchmarks.md) has more."
     )

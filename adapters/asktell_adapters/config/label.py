@@ -52,10 +52,12 @@ class LabelTable(Table, table="label"):
     gold: str | None = key(
         None,
         "Table of items whose right label is known, with the columns `input`, `response` and `label`. They are shown "
-        "now and then, measure the raters, and are not told as scores. With `compare`, they also have the column "
+        "now and then to measure the raters, and do not count as scores. With `compare`, they also have the column "
         "`other`, and `label` is response, other or tie.",
     )
-    gold_every: int = key(10, "One of this number of labels is about a gold row.", ge=2)
+    gold_every: int = key(
+        10, "With 10, one of every ten labels of a rater is about a gold row.", ge=2
+    )
 
 
 @final

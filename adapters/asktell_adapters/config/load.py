@@ -196,8 +196,9 @@ class BudgetTable(Table, table="budget"):
     evaluations: int | None = key(None, "Number of evaluations.", said="unlimited")
     cost: float | None = key(
         None,
-        "Money. With `price` in `[model]`, or the metric `cost`, the cost of an evaluation is known. For each "
-        "evaluation in progress, the highest cost so far of its prompt is reserved.",
+        "Maximum total cost, in the currency of the prices. The cost of an evaluation comes from `price` in `[model]` "
+        "or from the metric `cost`. For each evaluation in progress, the highest cost so far of its prompt is "
+        "reserved.",
         said="unlimited",
     )
     max_cost_per_evaluation: float | None = key(
@@ -260,14 +261,17 @@ class TopTable(Table, table=""):
     confirm_above: float | None = key(None, "Asks before a run that may cost more. Needs a `price`.")
     prompts: PromptsTable | None = key(None, "The prompts to choose among: [prompts](#prompts).",
         said="needed, unless there are `[candidates]`")
-    data: DataTable | None = key(None, "The examples: [data](#data).", said="needed")
+    data: DataTable | None = key(None, "The examples: [data](#data).",
+        said="needed, unless `[evaluator]` has its own")
     candidates: CandidatesTable | None = key(None,
         "Combinations of models, prompts and settings to choose among: [candidates](#candidates).")
     # Read by the table of its kind, once [models] and [candidates] are merged into it
-    model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
+    model: dict[str, Any] | None = key(None, "The LLM: [model](#model).",
+        said="needed, unless `[evaluator]` or `[label]` replaces it")
     models: dict[str, Any] | None = key(None, "Keys that differ between several models: [models](#models).")
     # Each metric is read by the table of its name
-    metrics: dict[str, Any] | None = key(None, "The scores of every response: [metrics](#metrics).", said="needed")
+    metrics: dict[str, Any] | None = key(None, "The scores of every response: [metrics](#metrics).",
+        said="needed, unless `[evaluator]` or `[label]` replaces them")
     evaluator: EvaluatorTable | None = key(None,
         "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
     goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
@@ -278,7 +282,7 @@ class TopTable(Table, table=""):
     profile: ProfileTable | None = key(None,
         "Learns from earlier runs which examples discriminate best: [profile](#profile).")
     proxies: ProxiesTable | None = key(None,
-        "Cheap metrics that are no part of the goal and inform it: [proxies](#proxies).")
+        "Cheap metrics outside of the goal that help to predict its metrics: [proxies](#proxies).")
     # fmt: on
 
 

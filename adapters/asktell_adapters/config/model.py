@@ -388,7 +388,7 @@ def concurrency_in_words() -> str:
         elif kind.concurrency > 1:
             by_number.setdefault(str(kind.concurrency), []).append(f"`{name}`")
     parts = [f"{' and '.join(names)}: {number}" for number, names in by_number.items()]
-    return ", ".join([*parts, "others: 1"])
+    return ", ".join([*parts, "a program: 4", "others: 1"])
 
 
 def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:

@@ -1,4 +1,4 @@
-"""The table `[proxies]`: cheap metrics that are no part of the goal and inform it."""
+"""The table `[proxies]`: cheap metrics outside of the goal that help to predict its metrics."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from asktell_adapters.rows import check_column, number_in
 
 
 class ProxiesTable(Table, table="proxies"):
-    """Cheap metrics that are no part of the goal and inform it."""
+    """Cheap metrics outside of the goal that help to predict its metrics."""
 
     metrics: list[str] = key(
         [],

@@ -54,8 +54,7 @@ class HuggingFace:
         attn_implementation: "sdpa", "flash_attention_2", "eager", ... (default: the
             choice of transformers).
         batch_size: largest number of requests in a batch.
-        template_options: variables for the chat template, such as {"enable_thinking":
-            False}.
+        template_options: variables for the chat template, such as `enable_thinking`.
 
     Raises:
         InvalidArgumentError: arguments contradict each other, or a loaded model comes

@@ -36,16 +36,17 @@ class LiteLLM(RemoteChat):
     Args:
         model: the name of the provider and of the model. With a router, the name of a
             group (`model_name`).
-        router: a `litellm.Router`, or a `model_list` to make one: deployments with
-            `model_name` and `litellm_params`. Write a key as the place of the key,
-            "os.environ/NAME". A ready router keeps its own retries.
-        router_options: further arguments of the `litellm.Router` that is made from a
-            list, such as {"routing_strategy": "least-busy"}.
+        router: deployments with `model_name` and `litellm_params`, from which a
+            `litellm.Router` is made. Write a key as the place of the key,
+            "os.environ/NAME". In Python, it may also be a ready `litellm.Router`, which
+            keeps its own retries.
+        router_options: further arguments of the `litellm.Router` that is made from the
+            deployments, such as `routing_strategy`.
         base_url: the API's root, for providers such as `openai/NAME` and
             `ollama_chat/NAME`.
         price: price per million tokens (default: from LiteLLM's data).
         extra_body: further arguments of `litellm.acompletion`, such as
-            {"reasoning_effort": "low"}.
+            `reasoning_effort`.
 
     Raises:
         InvalidArgumentError: the router has no such model, or an argument is invalid.

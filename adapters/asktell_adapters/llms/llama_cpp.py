@@ -62,13 +62,14 @@ class LlamaCpp:
             trained with.
         n_slots: number of simultaneous requests. Rounding depends on the other requests
             in a batch, so a greedy response can, rarely, depend on them. With one slot
-            and `reuse_prefix=False`, it depends on the request alone.
+            and without `reuse_prefix`, it depends on the request alone.
         n_threads: number of threads (default: the physical cores that this process may
             use). Pass 1 if several such processes run at once or the machine is busy,
             because threads that wait for each other gain nothing there.
         n_gpu_layers: number of layers on a GPU, if xllamacpp was built for one. -1
             stands for all layers.
-        reuse_prefix: False to read each request from its beginning.
+        reuse_prefix: whether the beginning of a request is not read again if an earlier
+            request began in the same way.
         timeout: seconds that loading, or a request, may take.
         verbose: True to let llama.cpp write its log to stderr.
 

@@ -42,7 +42,8 @@ class OpenAIChat(RemoteChat):
         api_key_env: the environment variable with the key. The key is read from there
             when it is needed, and never appears in a message, repr or pickle. A server
             with a `base_url` may need no key.
-        price: price per million tokens, or model -> price. With None, every cost is 0.
+        price: price per million tokens. Without a price, every cost is 0. In Python, it may
+            also be a mapping model -> price.
         concurrency: largest number of simultaneous requests.
         timeout: seconds for one attempt, from sending to the last byte.
         max_retries: number of attempts after the first. As long as no request has
@@ -52,7 +53,7 @@ class OpenAIChat(RemoteChat):
         max_wait: largest number of seconds to wait after a failure, even if Retry-After
             is longer.
         requests_per_minute: largest number of requests per minute, retries included,
-            evenly spread. None for no limit.
+            evenly spread. By default, there is no limit.
         tokens_per_minute: largest number of tokens per minute, read and written,
             also evenly spread. Before a request they are estimated as one token per four
             characters plus `max_new_tokens`, and corrected after the response. Both
@@ -62,7 +63,8 @@ class OpenAIChat(RemoteChat):
         limit_field: the request's field for the limit of tokens (default: `max_tokens`
             with a base_url, else `max_completion_tokens`, which OpenAI's newer models
             require).
-        send_sampling: False leaves out temperature and seed, which some models refuse.
+        send_sampling: whether requests have a temperature and a seed, which some models
+            refuse.
         extra_body: further fields of the request's body.
 
     Raises:

@@ -52,11 +52,10 @@ class VLLM:
 
     Args:
         model: a hub id, a local folder, or a ready `vllm.LLM`.
-        engine_options: arguments of `vllm.LLM`, such as {"tensor_parallel_size": 2,
-            "max_model_len": 4096}.
+        engine_options: arguments of `vllm.LLM`, such as `tensor_parallel_size` and
+            `max_model_len`.
         chat_template: a Jinja template that replaces the model's own.
-        template_options: variables for the chat template, such as {"enable_thinking":
-            False}.
+        template_options: variables for the chat template, such as `enable_thinking`.
 
     Raises:
         InvalidArgumentError: engine_options were passed with a ready `vllm.LLM`.

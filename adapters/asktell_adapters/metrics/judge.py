@@ -110,13 +110,14 @@ class Judge:
 
     Args:
         llm: an LLM with `complete` or `acomplete`, or a sequence of several LLMs.
-        criteria: name -> description of a good response (a text, or a Criterion with a
-            weight).
+        criteria: name -> description of a good response: a text, or a text with a weight
+            (`Criterion`, in a configuration file a table `{ text = "...", weight = 2 }`).
         scale: the worst and the best grade, whole numbers.
-        reference: True to show the judge the example's references, False to hide them,
-            None to show them if there are any.
+        reference: whether to show the judge the example's references. By default, they
+            are shown if there are any.
         against: compare with this response instead of grading. It is a column of the
-            example's `fields`, or a function of the example.
+            data (a key of the example's `fields`) or, only in Python, a function of the
+            example.
         shots: judged responses, as examples for the judge.
         n: number of opinions of each LLM on each response. More than 1 needs a
             temperature.
@@ -126,8 +127,9 @@ class Judge:
         max_new_tokens: a reply is cut after so many tokens. A reply that was cut is a
             failure.
         cache: replies on disk, which are not requested again.
-        instructions: the system turn (default: POINTWISE, or PAIRWISE with `against`).
-            The text may use the same names in braces.
+        instructions: the judge's system message, instead of the default (`POINTWISE`, or
+            `PAIRWISE` with `against`). `{criteria}` and `{format}` are filled in, and
+            without `against` also `{low}` and `{high}`.
         name: the metric's name in a sequence of metrics.
 
     Raises:

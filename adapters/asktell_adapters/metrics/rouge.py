@@ -24,7 +24,7 @@ class Rouge:
         use_stemmer: strip English suffixes before comparing.
         split: put each sentence of response and reference on its own line first. This
             changes rougeLsum only, and texts that have line breaks already do not need
-            it. The hub's metric leaves it to the caller.
+            it.
         name: the metric's name in a sequence of metrics.
 
     Raises:

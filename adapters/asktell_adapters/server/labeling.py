@@ -108,7 +108,7 @@ class Task:
         inputs: the text of each example.
         respond: returns the responses of a trial.
         gold: items with known labels.
-        gold_every: one of this number of labels is about a gold row.
+        gold_every: with 10, one of every ten labels of a rater is about a gold row.
     """
 
     question: str

@@ -248,7 +248,7 @@ class NewStudy(StrictRequest):
     segments: list[Text] | None = None
     """Label of each example's segment, such as its language."""
     proxies: list[Text] = []
-    """Names of cheap metrics that are no part of the goal and inform it. Their scores come by `observe` or `tell`."""
+    """Names of cheap metrics outside of the goal that help to predict it. Their scores come by `observe` or `tell`."""
     max_attempts: StrictInt = 3
     """A trial fails when its lease has expired this many times."""
     exist_ok: StrictBool = False
