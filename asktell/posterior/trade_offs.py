@@ -10,7 +10,7 @@ Let u be the c effects of one prompt, each in units of the deviation of its metr
 effects. The separate posteriors are N(m, V) under the prior N(0, I). Under the prior
 N(0, R), the posterior is
 
-    N(W V^-1 m, W), where W = (V^-1 + R^-1 - I)^-1
+    N(W V^-1 m, W), where W = (V^-1 + R^-1 - I)^-1 = (I + V (R^-1 - I))^-1 V
 
 R is fixed. A correlation that is learned from the scores of the same study predicted
 worse, since a few noisy means hardly show one (`python -m benchmarks.selection.worlds`).
@@ -25,7 +25,7 @@ from asktell.numerics.arrays import Floats
 # Brier score of P(feasible) on recorded tables of the development half and in simulated
 # worlds whose metrics are independent. The tables alone prefer -0.4.
 _CORRELATION = -0.3
-# Of a variance: keeps the inverse of a mean that is known exactly
+# Of a variance, where a mean is known exactly. Its draws do not vary, so it changes none.
 _LEAST = 1e-9
 
 
@@ -61,16 +61,18 @@ def with_trade_offs(
     prior = np.outer(towards, towards) * (_CORRELATION / (n - 1))
     np.fill_diagonal(prior, 1.0)
     unit = np.sqrt(np.where(square > 0.0, square, 1.0))
-    before = covariance / np.outer(unit, unit) + _LEAST * identity  # V
-    precision = np.linalg.inv(before)
-    after = np.linalg.inv(precision + np.linalg.inv(prior) - identity)  # W
-    moved = (after @ precision - identity) @ (effects / unit)[:, :, None]
-    shift = moved[:, :, 0] * unit  # (K, c)
-    # A linear map turns draws of N(0, V) into draws of N(0, W).
-    roots = np.linalg.cholesky(np.stack((after, before)))
-    change = roots[0] @ np.linalg.inv(roots[1]) - identity
+    before = covariance / np.outer(unit, unit)  # V
+    added = np.linalg.inv(prior) - identity  # R^-1 - I
+    part = np.linalg.inv(identity + before @ added)  # W V^-1, without an inverse of V
+    shift = ((part - identity) @ (effects / unit)[:, :, None])[:, :, 0] * unit
+    # With V = L L' and I + L' (R^-1 - I) L = C C', the map L C'^-1 L^-1 turns draws of
+    # N(0, V) into draws of N(0, W).
+    root = np.linalg.cholesky(before + _LEAST * identity)
+    inner = np.linalg.cholesky(identity + root.transpose(0, 2, 1) @ added @ root)
+    change = root @ np.linalg.inv(root @ inner.transpose(0, 2, 1)) - identity
     change *= unit[:, None] / unit
     draws += (change @ off.transpose(2, 0, 1)).transpose(1, 2, 0) + shift.T[:, None]
     means += shift
+    after = part @ before  # W
     change_of_variance = np.diagonal(after - before, axis1=1, axis2=2) * unit**2
     errors[:] = np.sqrt(np.maximum(errors**2 + change_of_variance, 0.0))

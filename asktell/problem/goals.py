@@ -426,7 +426,8 @@ class Goal(ABC):
         bounds: the constraints in the form that the engine uses, on means of columns.
         by_segment: the columns whose worst segment counts.
         directions: (c,) 1 for a metric where more is better, -1 where less is better, 0
-            where neither is: shares, and metrics bounded from both sides.
+            where neither is. That is a metric bounded from both sides, and each column
+            after the metrics.
         subsets: further columns, the means of `by_segment` in each segment. Arrays of
             means (K, C) have the c columns first, then these.
         worst_of: for each objective, then for each constraint, the columns of which the
@@ -489,7 +490,10 @@ class Goal(ABC):
             bounds=bounds,
             offsets=np.array([bound.bound for bound in bounds], dtype=np.float64),
             by_segment=tuple(dict.fromkeys(by_segment)),
-            directions=_directions(objectives, constraints, columns),
+            directions=np.pad(
+                _directions(objectives, constraints, metrics),
+                (0, len(columns) - len(metrics)),
+            ),
             subsets=(),
             worst_of=tuple((column,) for column in judged),
             baseline=None,
@@ -909,9 +913,9 @@ def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
 def _directions(
     objectives: Sequence[Objective],
     constraints: Sequence[Constraint],
-    columns: Sequence[str],
-) -> Float[Floats, " columns"]:
-    """The direction of each column, see `Goal.directions`. An objective counts more than a constraint."""
+    metrics: Sequence[str],
+) -> Float[Floats, " metrics"]:
+    """The direction of each metric, see `Goal.directions`. An objective counts more than a constraint."""
     wanted: dict[str, set[float]] = {}
     for constraint in constraints:
         if constraint.quantile is None:
@@ -919,7 +923,7 @@ def _directions(
             signs.add(-1.0 if constraint.at_most else 1.0)
     for objective in objectives:
         wanted[objective.metric] = {-1.0 if objective.minimize else 1.0}
-    return np.array([sum(wanted.get(column, ())) for column in columns], np.float64)
+    return np.array([sum(wanted.get(metric, ())) for metric in metrics], np.float64)
 
 
 def _names(
