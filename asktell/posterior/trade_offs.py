@@ -25,7 +25,7 @@ from asktell.numerics.arrays import Floats
 # Brier score of P(feasible) on recorded tables of the development half and in simulated
 # worlds whose metrics are independent. The tables alone prefer -0.4.
 _CORRELATION = -0.3
-# Of a variance, where a mean is known exactly. Its draws do not vary, so it changes none.
+# Added to every variance, since the factor of a mean that is known exactly has no inverse
 _LEAST = 1e-9
 
 
@@ -70,7 +70,7 @@ def with_trade_offs(
     root = np.linalg.cholesky(before + _LEAST * identity)
     inner = np.linalg.cholesky(identity + root.transpose(0, 2, 1) @ added @ root)
     change = root @ np.linalg.inv(root @ inner.transpose(0, 2, 1)) - identity
-    change *= unit[:, None] / unit
+    change *= (unit[:, None] / unit) * (variance > 0.0)[:, :, None]
     draws += (change @ off.transpose(2, 0, 1)).transpose(1, 2, 0) + shift.T[:, None]
     means += shift
     after = part @ before  # W
