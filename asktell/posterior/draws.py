@@ -132,7 +132,9 @@ def joint(
     varies = [not is_unvarying(cells.of_column(j), j) for j in range(len(draws))]
     with_trade_offs(draws, means, errors, goal.directions * varies)
     _hold_prices(goal, cells, draws, means, errors)
-    draws = np.concatenate((draws, *_draws_of_subsets(model, n_draws, averaged)))
+    of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
+    _hold_shares(model, of_subsets, draws, means, errors)
+    draws = np.concatenate((draws, *of_subsets))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
     values = _values(goal, draws, model.rivals)
     n_given = None if is_new else model.n_examples
@@ -195,6 +197,30 @@ def _draws_of_subsets(
             model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number
         )
         yield np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, -1), 2, 0)
+
+
+def _hold_shares(
+    model: Model,
+    of_subsets: Sequence[Float[Floats, "segments draws arms"]],
+    draws: Float[Floats, "columns draws arms"],
+    means: Float[Floats, "arms columns"],
+    errors: Float[Floats, "arms columns"],
+) -> None:
+    """Give each segment its share of the examples in the means of columns that are judged by segment.
+
+    A goal in the worst segment has most evaluations there. So the evaluated examples do
+    not have the segments' shares, and their mean is that of no input.
+
+    Changes `draws`, `means` and `errors`.
+    """
+    if model.segments is None:
+        return
+    shares = model.segments.sizes / model.segments.sizes.sum()
+    for j, in_segments in zip(model.goal.by_segment, of_subsets, strict=False):
+        draws[j] = np.tensordot(shares, in_segments, 1)
+        means[:, j] = draws[j].mean(axis=0)
+        known = np.isfinite(errors[:, j])
+        errors[known, j] = draws[j].std(axis=0)[known]
 
 
 def _widen_levels(
