@@ -455,7 +455,7 @@ def test_messages_stay_short_whatever_came() -> None:
         (None, "must be JSON text, got NoneType"),
         ({}, "its format is None"),
         ("", "is not JSON"),
-        ("{", "complete and unchanged"),
+        ("{", "damaged or incomplete"),
         (b"\xff\xfe{}", "is not JSON"),
         ("[]", "must be a JSON object, got list"),
         ("null", "got NoneType"),

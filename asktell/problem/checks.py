@@ -43,6 +43,14 @@ def short(item: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+class MalformedError(InvalidStateError):
+    """Saved data are malformed. `asktell.problem.formats.checked` adds the name of the data and the remedy."""
+
+
+DAMAGED = "If a newer asktell wrote it, upgrade asktell. Otherwise it is damaged or incomplete, so use a backup or another copy."
+"""The remedy for saved data that cannot be read."""
+
+
 def check_format(
     what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None
 ) -> None:
@@ -57,7 +65,8 @@ def check_format(
     """
     if data.get("format") != name:
         raise InvalidStateError(
-            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}."
+            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}. Check that you load "
+            "the right one."
         )
     came, writer = (
         data.get("version"),
@@ -71,7 +80,7 @@ def check_format(
         )
     if type(came) is not int or came != version:
         raise InvalidStateError(
-            f"{what} has version {short(came)}, but this asktell reads version {version}."
+            f"{what} has version {short(came)}, but this asktell reads version {version}. {DAMAGED}"
         )
 
 

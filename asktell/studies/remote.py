@@ -27,7 +27,7 @@ from asktell.problem.candidates import (
 )
 from asktell.problem.checks import short, some, whole
 from asktell.problem.examples import Examples, check_examples, numbered
-from asktell.problem.formats import dump_goal, load_goal
+from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparison, Place
@@ -93,9 +93,10 @@ class RemoteStudy(AbstractStudy):
         self._connection = connection
         self._name = name
         self._path = path_of(name)
-        self._goal = load_goal(info["definition"]["goal"])
-        self._proxies = tuple(info["definition"].get("proxies", ()))
-        self._method: AbstractMethod = load_part(info["definition"]["method"])
+        with checked("The study from the service"):
+            self._goal = load_goal(info["definition"]["goal"])
+            self._proxies = tuple(info["definition"].get("proxies", ()))
+            self._method: AbstractMethod = load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
         self._repeats: dict[int, int] = {}
