@@ -115,7 +115,7 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     (
         {"on_failure": "ignore"},
         InvalidArgumentError,
-        'on_failure must be "skip", or a mapping with a score for each',
+        'on_failure must be "skip", or a mapping with a score in its range for each',
     ),
     ({"on_failure": 0.0}, InvalidArgumentError, "Got 0.0"),
     ({"on_failure": None}, InvalidArgumentError, "Got None"),
@@ -166,7 +166,11 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
         InvalidArgumentError,
         "features must be numbers",
     ),
-    ({"features": [[NAN], [1], [2]]}, InvalidArgumentError, "Got nan at position 0, 0"),
+    (
+        {"features": [[NAN], [1], [2]]},
+        InvalidArgumentError,
+        "Got nan in row 0, column 0",
+    ),
     ({"features": [[None], [1], [2]]}, InvalidArgumentError, "features must be"),
     ({"features": "abc"}, InvalidArgumentError, "features must be"),
     ({"method": "best"}, InvalidArgumentError, "Got 'best'"),

@@ -133,10 +133,9 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     shown = "; ".join(
         f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3]
     )
-    more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     raise TellManyError(
-        f"{len(refused)} of {len(outcomes)} scores were refused (positions from 0): {shown}{more}. The others were "
-        "recorded. Do not send them again. `outcomes` of this error has the outcome of each.",
+        f"{len(refused)} of {len(outcomes)} scores were refused. The others were recorded. Do not send them again. "
+        f"`outcomes` of this error has the outcome of each. Counted from 0, the first refused are {shown}",
         outcomes,
     ) from refused[0][1]
 
@@ -365,7 +364,7 @@ def _check_factor(factor: object, levels: Mapping[str, Value]) -> None:
     """Check the name of a factor and all its levels."""
     if not isinstance(factor, str) or not factor:
         raise InvalidArgumentError(
-            f"The name of a factor must be text, got {short(factor)}."
+            f"The name of a factor must be text that is not empty, got {short(factor)}."
         )
     for level, value in levels.items():
         _check_level(factor, level, value)
@@ -375,7 +374,7 @@ def _check_level(factor: str, level: object, value: object) -> None:
     """Check the name and the value of a level."""
     if not isinstance(level, str) or not level:
         raise InvalidArgumentError(
-            f"The name of a level of {factor!r} must be text, got {short(level)}."
+            f"The name of a level of {factor!r} must be text that is not empty, got {short(level)}."
         )
     if factor == "prompt" and not isinstance(value, str):
         raise InvalidArgumentError(
@@ -384,7 +383,8 @@ def _check_level(factor: str, level: object, value: object) -> None:
     is_number = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
     if not (value is None or isinstance(value, str) or is_number):
         raise InvalidArgumentError(
-            f"The value of a factor must be text, a finite number, true, false or None. {factor!r} has {short(value)}."
+            f"The value of a factor must be text, a finite number of at most {LARGEST} in size, True, False or None. "
+            f"{factor!r} has {short(value)}."
         )
 
 

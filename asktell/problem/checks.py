@@ -47,7 +47,10 @@ class MalformedError(InvalidStateError):
     """Saved data are malformed. `asktell.problem.formats.checked` adds the name of the data and the remedy."""
 
 
-DAMAGED = "If a newer asktell wrote it, upgrade asktell. Otherwise it is damaged or incomplete, so use a backup or another copy."
+DAMAGED = (
+    "If a newer asktell wrote it, upgrade asktell. Otherwise it is damaged or incomplete, so use a backup or another "
+    "copy."
+)
 """The remedy for saved data that cannot be read."""
 
 
@@ -151,7 +154,7 @@ def check_features(
         matrix = np.array(features, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
-            f"features must be numbers, one row per prompt: {error}."
+            f"features must be numbers, in one row per prompt, all of the same length. Got {short(features)}."
         ) from error
     if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
         raise InvalidArgumentError(
@@ -161,8 +164,8 @@ def check_features(
     if len(bad):
         row, column = bad[0].tolist()
         raise InvalidArgumentError(
-            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} at position {row}, "
-            f"{column}. Replace this number."
+            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} in row {row}, "
+            f"column {column}. Rows and columns count from 0."
         )
     matrix.flags.writeable = False
     return matrix
@@ -223,8 +226,9 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
     """Return the cost of a trial with scores. A budget of cost requires one."""
     if cost is None and max_cost is not None:
         raise InvalidArgumentError(
-            f"tell() needs the trial's cost, since the budget is a cost of {max_cost:g}: "
-            "tell(trial, scores, cost=...), with a cost of 0 if it was free. The trial is still pending."
+            f"The scores have no cost, but the budget is a cost of {max_cost:g}. Use tell(trial, scores, cost=...), or "
+            "return 'cost' among the scores of an evaluator. A free evaluation has the cost 0. The scores were not "
+            "recorded."
         )
     return None if cost is None else check_cost(cost)
 

@@ -108,8 +108,13 @@ def checked(what: str) -> Iterator[None]:
             error, MalformedError
         ):
             raise
+        found = (
+            error
+            if isinstance(error, AsktellError)
+            else f"A value is missing, or does not have the expected form ({error})."
+        )
         raise InvalidStateError(
-            f"{what} cannot be read. {DAMAGED} The check found: {error}"
+            f"{what} cannot be read. {DAMAGED} The check found: {found}"
         ) from error
 
 
@@ -279,7 +284,7 @@ def load_goal(data: object) -> Goal:
     if record.get("type") == "ParetoSet":
         return ParetoSet(*objectives, subject_to=constraints)
     raise MalformedError(
-        f"The goal is unknown, or has too many objectives: {short(record)}."
+        f"The goal must be a BestFeasible with one objective, or a ParetoSet, got {short(record)}."
     )
 
 

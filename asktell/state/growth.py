@@ -190,7 +190,7 @@ def _check_new_examples(
     if examples and problem.n_examples is None:
         raise InvalidArgumentError(
             f"extend() got examples={examples}, but this selection was made without `examples`. Its evaluator draws "
-            "its own examples."
+            "its own examples. Leave examples out."
         )
     if examples and (ids is None) != (problem.examples is None):
         raise InvalidArgumentError(

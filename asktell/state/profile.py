@@ -373,7 +373,7 @@ def _load(data: Any, n_examples: int) -> OfMetric:
     columns = [np.array(data["sums"][name], dtype=np.float64) for name in Sums._fields]
     for column in columns:
         if column.shape != (n_examples,) or not (np.abs(column) <= LARGEST).all():
-            raise ValueError(
+            raise MalformedError(
                 f"Each column of sums must have {n_examples} finite numbers."
             )
     sums = Sums(*columns)
@@ -386,7 +386,7 @@ def _load(data: Any, n_examples: int) -> OfMetric:
         or (sums.yy < 0).any()
         or type(data["binary"]) is not bool
     ):
-        raise ValueError(
+        raise MalformedError(
             "n, aa and yy must be at least 0, and binary must be true or false."
         )
     # The Cauchy-Schwarz inequality, for each example.
@@ -395,7 +395,7 @@ def _load(data: Any, n_examples: int) -> OfMetric:
         sums.ya**2 <= _SLACK * sums.aa * sums.yy
     )
     if not possible.all():
-        raise ValueError("The sums contradict each other.")
+        raise MalformedError("The sums contradict each other.")
     if n_examples > MOST_EXAMPLES or not sums.n.sum() > 0:
-        raise ValueError("It has no scores.")
+        raise MalformedError("It has no scores.")
     return OfMetric(data["binary"], sums, prompts, ability)

@@ -182,5 +182,5 @@ def study_gone(where: str) -> StudyNotFoundError:
 def taken(what: str, where: str) -> StorageError:
     """Return the error for a line or details that exist already: a program writes outside of transactions."""
     return StorageError(
-        f"{what} already, in {where}. Stop other programs that write to it."
+        f"{what} already, in {where}. A program other than asktell has written to it. Stop this program, and try again."
     )

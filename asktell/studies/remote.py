@@ -585,7 +585,8 @@ def _record(data: object, *names: str) -> dict[str, Any]:
     """
     if not isinstance(data, dict) or any(name not in data for name in names):
         raise ServiceError(
-            f"Unexpected response: {short(data)}. This does not look like an asktell service. Check the URL."
+            f"The response does not look like one of an asktell service. Got {short(data)}. Check the URL, and the "
+            "version of asktell of the service."
         )
     return data
 
