@@ -441,7 +441,7 @@ class Prompts:
                 else ("prompts", "candidates")
             )
             raise InvalidArgumentError(
-                f"add() got {came}, but the selection has {there}. Nothing was added."
+                f"add() got {came}, but the selection has {there}. Nothing was added. Pass {there}."
             )
         is_named = not isinstance(more.ids, range)
         if is_named == isinstance(self.ids, range):

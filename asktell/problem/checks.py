@@ -116,13 +116,13 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         ids, texts = list(prompts), list(prompts.values())
         if wrong := [id_ for id_ in ids if not isinstance(id_, str)]:
             raise InvalidArgumentError(
-                f"The ids of prompts must be str, got {short(wrong[0])}. Use texts as keys, or pass a list of prompts."
+                f"The ids of prompts must be texts, got {short(wrong[0])}. Use texts as keys, or pass a list."
             )
     elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
         ids, texts = None, list(prompts)
     else:
         raise InvalidArgumentError(
-            f"prompts must be a sequence of str or a mapping from id to str, got {type(prompts).__name__}."
+            f"prompts must be a list of texts, or a mapping from id to text, got {short(prompts)}."
         )
     if not texts:
         raise InvalidArgumentError("prompts is empty. Give at least one prompt.")
@@ -130,7 +130,7 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     for name, text in zip(ids or range(len(texts)), texts, strict=True):
         if not isinstance(text, str):
             raise InvalidArgumentError(
-                f"Prompt {name!r} must be str, got {type(text).__name__}."
+                f"Prompt {name!r} must be text, got {short(text)}."
             )
         places.setdefault(text, []).append(name)
     if len(places) < len(texts):

@@ -80,7 +80,7 @@ class Objective:
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or not self.metric:
             raise InvalidArgumentError(
-                f"A metric's name must be a non-empty str, got {short(self.metric)}."
+                f"A metric's name must be text that is not empty, got {short(self.metric)}."
             )
         _truth("minimize", self.minimize)
         _truth("worst_segment", self.worst_segment)
@@ -1164,9 +1164,13 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
     if "bound" not in bound or (
         unknown := [name for name in bound if name not in known]
     ):
-        wrong = f"got {short(unknown[0])}" if "bound" in bound else "bound is missing"
+        wrong = (
+            f"Got the key {short(unknown[0])}"
+            if "bound" in bound
+            else "The key 'bound' is missing"
+        )
         raise InvalidArgumentError(
-            f"The bound on {metric!r} must be a number or have the keys {list(known)}: {wrong}."
+            f"The bound on {metric!r} must be a number or have the keys {list(known)}. {wrong}."
         )
     return Threshold(
         bound["bound"],

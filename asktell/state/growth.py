@@ -120,7 +120,7 @@ def _check_retired(state: State, event: Retired) -> None:
     gone = state.left.get(event.arm)
     if gone is not None and gone[1].status == RETIRED:
         raise InvalidArgumentError(
-            f"This prompt was retired already: {short(gone[1].reason)}."
+            f"This prompt was retired already. The reason was {short(gone[1].reason)}."
         )
 
 
@@ -194,7 +194,7 @@ def _check_new_examples(
         )
     if examples and (ids is None) != (problem.examples is None):
         raise InvalidArgumentError(
-            "extend() needs the ids of the new examples, because the existing examples have ids: examples=[...]."
+            "extend() needs the ids of the new examples, because the existing examples have ids. Pass examples=[...]."
             if ids is None
             else "extend() got example ids, but the existing examples have no ids. Pass a number: examples=len(new)."
         )

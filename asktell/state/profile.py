@@ -147,7 +147,7 @@ class ExampleProfile:
             isinstance(profile, ExampleProfile) for profile in profiles
         ):
             raise InvalidArgumentError(
-                f"A profile needs at least one study or profile. Got {some(profiles)}."
+                f"Pass at least one study or profile, and nothing else. Got [{some(profiles)}]."
             )
         if half_life is not None:
             check_number("half_life", half_life, 0.0, LARGEST, above=True)
@@ -328,7 +328,9 @@ def _of(study: object) -> ExampleProfile:
     history = state.history
     examples, real = history.examples(), history.examples() >= 0
     if not real.any():
-        raise InvalidArgumentError("The study has no scores on its examples yet.")
+        raise InvalidArgumentError(
+            "The study has no scores on its examples yet. Make its profile after the first scores."
+        )
     cells = Scored.of(
         history.arms()[real], examples[real], history.scores()[real], problem.n_examples
     )

@@ -25,8 +25,13 @@ from weakref import finalize
 
 from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
-from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
-from asktell.storages.base import Line, no_study, study_exists, study_gone, taken
+from asktell.errors import (
+    InvalidArgumentError,
+    StorageBusyError,
+    StorageError,
+    StudyNotFoundError,
+)
+from asktell.storages.base import Line, study_exists, study_gone, taken
 from asktell.storages.sql import APPEND, ATTACH, SQLStorage, SQLTransaction, tables
 
 with needs_extra("postgresql"):
@@ -366,7 +371,9 @@ class PostgreSQLStorage(SQLStorage):
         if self._has_tables(connection):
             return
         if not create:
-            raise no_study("", [], self.where)
+            raise StudyNotFoundError(
+                f"There are no studies in {self.where}. Check the URL. Study.create() makes a study."
+            )
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
             if not self._has_tables(connection):  # another process may have been first

@@ -82,7 +82,9 @@ class Worker:
         ahead: int,
         besides: Collection[int],
     ) -> None:
-        self.name = default_name() if name is None else check_name("A worker", name)
+        self.name = (
+            default_name() if name is None else check_name("The name of a worker", name)
+        )
         self._lease = None if lease is None else check_seconds("lease", lease)
         self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
         self.ahead = whole("ahead", ahead, 0)
