@@ -122,7 +122,7 @@ def test_nothing_is_told_by_nothing(study: Study) -> None:
     assert study.tell_many([]) == []
     assert study.tell_many(iter(())) == []
     assert len(lines(study)) == n_lines
-    with pytest.raises(InvalidArgumentError, match="A worker"):
+    with pytest.raises(InvalidArgumentError, match="The name of a worker"):
         study.worker("").tell_many([])
 
 
