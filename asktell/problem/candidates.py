@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 import numpy as np
 
 from asktell.errors import InvalidArgumentError, TellManyError
-from asktell.problem.checks import LARGEST, check_prompts, short, some
+from asktell.problem.checks import LARGEST, check_prompts, in_words, short, some
 
 _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
@@ -130,12 +130,10 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     ]
     if not refused:
         return [bool(outcome) for outcome in outcomes]
-    shown = "; ".join(
-        f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3]
-    )
+    shown = " ".join(f"Number {i} has {in_words(error)}" for i, error in refused[:3])
     raise TellManyError(
-        f"{len(refused)} of {len(outcomes)} scores were refused. The others were recorded. Do not send them again. "
-        f"`outcomes` of this error has the outcome of each. Counted from 0, the first refused are {shown}",
+        f"{len(refused)} of {len(outcomes)} scores were refused. All others were recorded. Do not send these again. "
+        f"`outcomes` of this error has the outcome of each, from number 0. {shown}",
         outcomes,
     ) from refused[0][1]
 

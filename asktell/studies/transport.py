@@ -70,14 +70,15 @@ class Connection:
             options = {"headers": headers, "redirect": False, **self._patience()}
             response = pool.urlopen(method, self._root + path, body=body, **options)
         except HTTPError as error:
-            reason = getattr(error, "reason", None) or error
+            # Without the name of the connection
+            reason = str(getattr(error, "reason", None) or error).rpartition("): ")[2]
             cure = (
                 "Try again."
                 if self._answered
                 else "Check the address, and whether `asktell serve` is running there."
             )
             raise ServiceError(
-                f"The service at {self.url} cannot be reached. {cure} The reason was {reason}"
+                f'The service at {self.url} cannot be reached. {cure} The reason was "{reason}".'
             ) from error
         self._answered = True
         try:
