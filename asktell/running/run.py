@@ -318,8 +318,8 @@ class _Crew:
         """Return the error that ends the run. Its evaluations are not waited for."""
         self._is_broken = True
         return EvaluatorError(
-            f"The executor broke down ({error!r}). Its trials were released, and the recorded scores are kept. Start "
-            "the run again to evaluate the rest."
+            "The executor broke down. Its trials were released, and the recorded scores are kept. Start the run again to "
+            f"evaluate the rest. The error was {error!r}."
         )
 
 
