@@ -7,7 +7,7 @@ or foreign input is refused. Loading never executes code from a file.
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -91,8 +91,11 @@ def _no_constant(name: str) -> Any:
 
 
 @contextmanager
-def checked(what: str) -> Iterator[None]:
-    """Turn any error in a block, or a function, that loads data into an InvalidStateError."""
+def checked(what: str | Callable[[], str]) -> Iterator[None]:
+    """Turn any error in a block, or a function, that loads data into an InvalidStateError.
+
+    `what` is the name of the data, or a function that returns it after an error.
+    """
     try:
         yield
     except (
@@ -113,8 +116,9 @@ def checked(what: str) -> Iterator[None]:
             if isinstance(error, AsktellError)
             else f"A value is missing, or does not have the expected form ({error})."
         )
+        name = what() if callable(what) else what
         raise InvalidStateError(
-            f"{what} cannot be read. {DAMAGED} The check found: {found}"
+            f"{name} cannot be read. {DAMAGED} The check found: {found}"
         ) from error
 
 

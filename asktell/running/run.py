@@ -318,7 +318,7 @@ class _Crew:
         """Return the error that ends the run. Its evaluations are not waited for."""
         self._is_broken = True
         return EvaluatorError(
-            "The executor broke down. Its trials were released, and the recorded scores are kept. Start the run again to "
+            "The executor broke down. Its trials were released. Recorded scores are kept. Start the run again to "
             f"evaluate the rest. The error was {error!r}."
         )
 

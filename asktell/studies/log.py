@@ -131,16 +131,17 @@ class LoggedSelector:
             InvalidStateError: a line is malformed, or has an impossible entry.
         """
         told: Counter[str] = Counter()
-        numbered = (
-            (f"Line {i} of {where}", line) for i, line in enumerate(lines, first)
-        )
-        state, leases, n_entries = self._folded(numbered, told)
+        state, leases, n_entries = self._folded(lines, told, first, where)
         self.told.update(told)
         self.go_back((state, leases))
         return n_entries
 
     def _folded(
-        self, lines: Iterable[tuple[str, str | bytes]], told: "Counter[str]"
+        self,
+        lines: Iterable[str | bytes],
+        told: "Counter[str]",
+        first: int,
+        where: str,
     ) -> tuple[State, Leases, int]:
         """Return the state, the leases and the number of entries after the lines. Counts in `told` scores by worker."""
         state, leases, prompts, n_entries = (
@@ -149,8 +150,9 @@ class LoggedSelector:
             self.selector.prompts,
             0,
         )
-        for what, line in lines:
-            with formats.checked(what):
+        number = first
+        with formats.checked(lambda: f"Line {number} of {where}"):
+            for number, line in enumerate(lines, first):
                 entries = decode(line)
                 leased: list[Leased] = []
                 for entry in entries:
