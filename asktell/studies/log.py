@@ -152,7 +152,7 @@ class LoggedSelector:
         )
         number = first
         with formats.checked(lambda: f"Line {number} of {where}"):
-            for number, line in enumerate(lines, first):
+            for number, line in enumerate(lines, first):  # noqa: B007 - the error names it
                 entries = decode(line)
                 leased: list[Leased] = []
                 for entry in entries:
