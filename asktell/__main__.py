@@ -9,8 +9,8 @@ def main() -> int:
     found = entry_points(group="console_scripts", name="asktell")
     if not found:
         print(
-            "asktell: the command `asktell` is not installed. Run: pip install asktell (in a checkout, whose "
-            "sources alone bring no command: pip install --editable .)",
+            "asktell: the command `asktell` is not installed. Run: pip install asktell (in a checkout: pip "
+            "install --editable .)",
             file=sys.stderr,
         )
         return 2

@@ -50,6 +50,7 @@ from asktell.problem.candidates import (
     all_taken,
 )
 from asktell.problem.checks import (
+    MalformedError,
     check_cost,
     check_format,
     check_name,
@@ -1104,7 +1105,7 @@ def _load(
         and not (state.finished or state.reopened)
         and len(state.decisions) > len(rounds)
     ):
-        raise InvalidStateError(
+        raise MalformedError(
             f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
         )
     later = prompts

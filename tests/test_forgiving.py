@@ -56,7 +56,7 @@ def test_a_bare_number_that_is_no_score_is_refused() -> None:
     two = new(ParetoSet("q", "r"))
     with pytest.raises(
         InvalidScoresError,
-        match=r"Got the scores 0.5 \(float\)\. Pass .* in the order \['q', 'r'\]",
+        match=r"Scores must be .* in the order \['q', 'r'\]\. Got 0.5 \(float\)",
     ):
         two.tell(two.ask(1)[0], 0.5)
     assert [t.id for t in selector.pending] == [trial.id]

@@ -195,7 +195,7 @@ BAD_GOALS = [
     (lambda: ParetoSet("a", minimize("a")), "twice"),
     (lambda: ParetoSet(1), "got 1"),  # type: ignore[arg-type]
     (lambda: ParetoSet(["a", "b"]), "['a', 'b']"),  # type: ignore[arg-type]
-    (lambda: ParetoSet(""), "non-empty str, got ''"),
+    (lambda: ParetoSet(""), "text that is not empty, got ''"),
     (lambda: ParetoSet("a", {"b": 1}), "by name: ParetoSet(..., subject_to={'b': 1})"),  # type: ignore[arg-type]
     (
         lambda: ParetoSet("a", subject_to=at_most(1)),
@@ -212,7 +212,7 @@ BAD_GOALS = [
     ),  # type: ignore[dict-item]
     (lambda: ParetoSet("a", subject_to={"b": float("nan")}), "needs a finite number"),
     (lambda: ParetoSet("a", subject_to={1: 1}), "must be a metric's name"),  # type: ignore[dict-item]
-    (lambda: ParetoSet("a", subject_to={"": 1}), "non-empty str, got ''"),
+    (lambda: ParetoSet("a", subject_to={"": 1}), "text that is not empty, got ''"),
     (
         lambda: ParetoSet(
             maximize("a", range=(0, 1)), subject_to={minimize("a", range=(0, 2)): 1}
@@ -226,7 +226,7 @@ BAD_GOALS = [
         ),
         "'b' has two ranges",
     ),
-    (lambda: maximize(3), "non-empty str, got 3"),  # type: ignore[arg-type]
+    (lambda: maximize(3), "text that is not empty, got 3"),  # type: ignore[arg-type]
     (lambda: maximize("a", range=(1, 1)), "is larger by at least 1e-50. Got (1, 1)"),
     (lambda: maximize("a", range=(2, 1)), "is larger by"),
     (lambda: maximize("a", range=(0, INF)), "finite"),
@@ -247,7 +247,7 @@ BAD_GOALS = [
     (lambda: BestFeasible("a", {"b": 10**400}), "finite"),
     (lambda: BestFeasible("a", {"b": np.array([1.0, 2.0])}), "number"),  # type: ignore[dict-item]
     (lambda: BestFeasible("a", {3: 0.5}), "got 3"),  # type: ignore[dict-item]
-    (lambda: BestFeasible("a", {"": 0.5}), "non-empty"),
+    (lambda: BestFeasible("a", {"": 0.5}), "not empty"),
     (lambda: at_least(-1e101), "at most 1e+100 in size"),
     (lambda: maximize("a", range=(0, 1e-51)), "is larger by at least"),
     (lambda: at_least("x"), "at_least() needs a number, got 'x'"),  # type: ignore[arg-type]

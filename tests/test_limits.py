@@ -262,7 +262,7 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         "examples, failure_rate <= 0.02"
     )
     with pytest.raises(
-        asktell.InvalidArgumentError, match=r"have the keys .*: got 'quantil'"
+        asktell.InvalidArgumentError, match=r"have the keys .*Got the key 'quantil'"
     ):
         parse_goal(
             "best-feasible",

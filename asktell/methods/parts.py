@@ -8,7 +8,7 @@ from asktell.errors import InvalidStateError, MissingMethodError
 from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import PART_KINDS
 from asktell.methods.presets import PARTS
-from asktell.problem.checks import short, some
+from asktell.problem.checks import MalformedError, short, some
 from asktell.problem.formats import typed
 
 
@@ -90,14 +90,14 @@ def load_method(saved: object, given: AbstractMethod | None) -> AbstractMethod:
     if given is None:
         if own:
             raise MissingMethodError(
-                f"This selection was made with {some(own)}, which is code of your own and not in the file. "
+                f"This selection was made with {some(own)}. This is your own code, which is not saved. "
                 "Pass the method again: asktell.Study.open(location, name, method=...) for a study, "
                 "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be sent to a service."
             )
         given = load_part(saved)
     if not isinstance(given, AbstractMethod):
         raise InvalidStateError(
-            f"The method must be a method of a Selector, got {short(given)}."
+            f"method must be the method of a Selector, such as asktell.Adaptive(), got {short(given)}."
         )
     if not _same(saved, dump_part(given)):
         raise InvalidStateError(
@@ -147,9 +147,7 @@ def load_part(data: object) -> Any:
     name = record.pop("type", None)
     kind: Any = PARTS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidStateError(
-            f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?"
-        )
+        raise MalformedError(f"The method has the unknown part {short(name)}.")
     values = {
         key: load_part(value) if isinstance(value, dict) else value
         for key, value in record.items()
@@ -158,10 +156,7 @@ def load_part(data: object) -> Any:
         not isinstance(v, str | int | float | None) and not dataclasses.is_dataclass(v)
         for v in values.values()
     ):
-        raise InvalidStateError(
+        raise MalformedError(
             f"The fields of {name} must be plain values, got {short(values)}."
         )
-    try:
-        return kind(**values)
-    except (TypeError, ValueError) as error:
-        raise InvalidStateError(f"The saved {name} is malformed: {error}") from error
+    return kind(**values)

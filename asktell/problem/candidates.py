@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 import numpy as np
 
 from asktell.errors import InvalidArgumentError, TellManyError
-from asktell.problem.checks import LARGEST, check_prompts, short, some
+from asktell.problem.checks import LARGEST, check_prompts, in_words, short, some
 
 _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
@@ -130,13 +130,10 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     ]
     if not refused:
         return [bool(outcome) for outcome in outcomes]
-    shown = "; ".join(
-        f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3]
-    )
-    more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
+    shown = " ".join(f"Number {i} has {in_words(error)}" for i, error in refused[:3])
     raise TellManyError(
-        f"{len(refused)} of {len(outcomes)} scores were refused (positions from 0): {shown}{more}. The others were "
-        "recorded. Do not send them again. `outcomes` of this error has the outcome of each.",
+        f"{len(refused)} of {len(outcomes)} scores were refused. All others were recorded. Do not send these again. "
+        f"`outcomes` of this error has the outcome of each, from number 0. {shown}",
         outcomes,
     ) from refused[0][1]
 
@@ -365,7 +362,7 @@ def _check_factor(factor: object, levels: Mapping[str, Value]) -> None:
     """Check the name of a factor and all its levels."""
     if not isinstance(factor, str) or not factor:
         raise InvalidArgumentError(
-            f"The name of a factor must be text, got {short(factor)}."
+            f"The name of a factor must be text that is not empty, got {short(factor)}."
         )
     for level, value in levels.items():
         _check_level(factor, level, value)
@@ -375,7 +372,7 @@ def _check_level(factor: str, level: object, value: object) -> None:
     """Check the name and the value of a level."""
     if not isinstance(level, str) or not level:
         raise InvalidArgumentError(
-            f"The name of a level of {factor!r} must be text, got {short(level)}."
+            f"The name of a level of {factor!r} must be text that is not empty, got {short(level)}."
         )
     if factor == "prompt" and not isinstance(value, str):
         raise InvalidArgumentError(
@@ -384,7 +381,8 @@ def _check_level(factor: str, level: object, value: object) -> None:
     is_number = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
     if not (value is None or isinstance(value, str) or is_number):
         raise InvalidArgumentError(
-            f"The value of a factor must be text, a finite number, true, false or None. {factor!r} has {short(value)}."
+            f"The value of a factor must be text, a finite number of at most {LARGEST} in size, True, False or None. "
+            f"{factor!r} has {short(value)}."
         )
 
 
@@ -441,7 +439,7 @@ class Prompts:
                 else ("prompts", "candidates")
             )
             raise InvalidArgumentError(
-                f"add() got {came}, but the selection has {there}. Nothing was added."
+                f"add() got {came}, but the selection has {there}. Nothing was added. Pass {there}."
             )
         is_named = not isinstance(more.ids, range)
         if is_named == isinstance(self.ids, range):

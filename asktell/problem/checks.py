@@ -43,6 +43,17 @@ def short(item: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+class MalformedError(InvalidStateError):
+    """Saved data are malformed. `asktell.problem.formats.checked` adds the name of the data and the remedy."""
+
+
+DAMAGED = (
+    "If a newer asktell wrote it, upgrade asktell. Otherwise it is damaged or incomplete, so use a backup or another "
+    "copy."
+)
+"""The remedy for saved data that cannot be read."""
+
+
 def check_format(
     what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None
 ) -> None:
@@ -57,7 +68,8 @@ def check_format(
     """
     if data.get("format") != name:
         raise InvalidStateError(
-            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}."
+            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}. Check that you load "
+            "the right one."
         )
     came, writer = (
         data.get("version"),
@@ -71,7 +83,7 @@ def check_format(
         )
     if type(came) is not int or came != version:
         raise InvalidStateError(
-            f"{what} has version {short(came)}, but this asktell reads version {version}."
+            f"{what} has version {short(came)}, but this asktell reads version {version}. {DAMAGED}"
         )
 
 
@@ -104,13 +116,13 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         ids, texts = list(prompts), list(prompts.values())
         if wrong := [id_ for id_ in ids if not isinstance(id_, str)]:
             raise InvalidArgumentError(
-                f"The ids of prompts must be str, got {short(wrong[0])}. Use texts as keys, or pass a list of prompts."
+                f"The ids of prompts must be texts, got {short(wrong[0])}. Use texts as keys, or pass a list."
             )
     elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
         ids, texts = None, list(prompts)
     else:
         raise InvalidArgumentError(
-            f"prompts must be a sequence of str or a mapping from id to str, got {type(prompts).__name__}."
+            f"prompts must be a list of texts, or a mapping from id to text, got {short(prompts)}."
         )
     if not texts:
         raise InvalidArgumentError("prompts is empty. Give at least one prompt.")
@@ -118,7 +130,7 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     for name, text in zip(ids or range(len(texts)), texts, strict=True):
         if not isinstance(text, str):
             raise InvalidArgumentError(
-                f"Prompt {name!r} must be str, got {type(text).__name__}."
+                f"Prompt {name!r} must be text, got {short(text)}."
             )
         places.setdefault(text, []).append(name)
     if len(places) < len(texts):
@@ -142,7 +154,7 @@ def check_features(
         matrix = np.array(features, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
-            f"features must be numbers, one row per prompt: {error}."
+            f"features must be numbers, in one row per prompt, all of the same length. Got {short(features)}."
         ) from error
     if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
         raise InvalidArgumentError(
@@ -152,8 +164,8 @@ def check_features(
     if len(bad):
         row, column = bad[0].tolist()
         raise InvalidArgumentError(
-            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} at position {row}, "
-            f"{column}. Replace this number."
+            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} in row {row}, "
+            f"column {column}. Rows and columns count from 0."
         )
     matrix.flags.writeable = False
     return matrix
@@ -214,8 +226,9 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
     """Return the cost of a trial with scores. A budget of cost requires one."""
     if cost is None and max_cost is not None:
         raise InvalidArgumentError(
-            f"tell() needs the trial's cost, since the budget is a cost of {max_cost:g}: "
-            "tell(trial, scores, cost=...), with a cost of 0 if it was free. The trial is still pending."
+            f"The scores have no cost, but the budget is a cost of {max_cost:g}. Use tell(trial, scores, cost=...), or "
+            "return 'cost' among the scores of an evaluator. A free evaluation has the cost 0. The scores were not "
+            "recorded."
         )
     return None if cost is None else check_cost(cost)
 

@@ -1,13 +1,13 @@
 """Readers and writers of JSON that check what they read, and the format of goals.
 
-Loaded data are checked field by field before any object is built. Malformed, truncated
+Loaded data are checked field by field before any object is built. MalformedError, truncated
 or foreign input is refused. Loading never executes code from a file.
 """
 
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.problem.candidates import Candidates
-from asktell.problem.checks import LARGEST, short
+from asktell.problem.checks import DAMAGED, LARGEST, MalformedError, short
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 
 # Most bytes after decompression: so many for free, and so many per compressed byte. The
@@ -37,16 +37,17 @@ def parse(text: object, what: str) -> dict[str, Any]:
     """
     if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidStateError(f"{what} must be JSON text, got {type(text).__name__}.")
-    return typed(what, _parsed(text, what), dict)
+    with checked(what):
+        return typed("It", _parsed(text), dict)
 
 
-def _parsed(text: str | bytes | bytearray, what: str) -> Any:
+def _parsed(text: str | bytes | bytearray) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidStateError(
-            f"{what} is not JSON: {error}. Check that the file is complete and unchanged."
-        ) from error
+        # Without Python's advice on its limit of digits
+        reason = str(error).partition(";")[0]
+        raise MalformedError(f"It is not JSON ({reason}).") from error
 
 
 def most_bytes(size: int) -> int:
@@ -76,7 +77,7 @@ def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
         if len(found) <= most and not stream.eof:
             raise zlib.error("it was cut off")
     except zlib.error as error:
-        raise InvalidStateError(f"{what} cannot be decompressed: {error}.") from error
+        raise MalformedError(f"It cannot be decompressed ({error}).") from error
     if len(found) > most:
         raise InvalidStateError(
             f"{what} has {len(data)} bytes that decompress to more than {most}. asktell never writes such data, so "
@@ -90,12 +91,13 @@ def _no_constant(name: str) -> Any:
 
 
 @contextmanager
-def checked(what: str) -> Iterator[None]:
-    """Turn any error in a block, or a function, that loads data into an InvalidStateError."""
+def checked(what: str | Callable[[], str]) -> Iterator[None]:
+    """Turn any error in a block, or a function, that loads data into an InvalidStateError.
+
+    `what` is the name of the data, or a function that returns it after an error.
+    """
     try:
         yield
-    except InvalidStateError:
-        raise
     except (
         AsktellError,
         TypeError,
@@ -105,7 +107,19 @@ def checked(what: str) -> Iterator[None]:
         AttributeError,
         RecursionError,
     ) as error:
-        raise InvalidStateError(f"{what} is malformed: {error}") from error
+        if isinstance(error, InvalidStateError) and not isinstance(
+            error, MalformedError
+        ):
+            raise
+        found = (
+            error
+            if isinstance(error, AsktellError)
+            else f"A value is missing, or does not have the expected form ({error})."
+        )
+        name = what() if callable(what) else what
+        raise InvalidStateError(
+            f"{name} cannot be read. {DAMAGED} The check found: {found}"
+        ) from error
 
 
 def typed(what: str, data: object, kind: type[_T]) -> _T:
@@ -116,7 +130,7 @@ def typed(what: str, data: object, kind: type[_T]) -> _T:
     """
     if not isinstance(data, kind):
         name = {dict: "a JSON object", str: "text", bool: "true or false"}[kind]
-        raise InvalidStateError(f"{what} must be {name}, got {type(data).__name__}.")
+        raise MalformedError(f"{what} must be {name}, got {type(data).__name__}.")
     return data
 
 
@@ -128,7 +142,7 @@ def items(what: str, data: object, length: int | None = None) -> list[Any]:
     """
     if not isinstance(data, list) or (length is not None and len(data) != length):
         size = "" if length is None else f" of {length}"
-        raise InvalidStateError(f"{what} must be a list{size}, got {short(data)}.")
+        raise MalformedError(f"{what} must be a list{size}, got {short(data)}.")
     return data
 
 
@@ -151,10 +165,9 @@ def encode(data: object) -> str:
 
 
 class Decoder(Generic[_T]):
-    """A reader of one type of data. The type describes the format, and `what` is the name of the data in errors."""
+    """A reader of one type of data. The type describes the format."""
 
-    def __init__(self, what: str, kind: Any) -> None:
-        self._what = what
+    def __init__(self, kind: Any) -> None:
         self._kind = kind
         self._decoder: msgspec.json.Decoder[_T] = msgspec.json.Decoder(
             kind, dec_hook=_load_candidates
@@ -169,12 +182,12 @@ class Decoder(Generic[_T]):
         try:
             return self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            raise self._malformed(error, text) from error
+            raise _malformed(error) from error
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             # msgspec refuses half of a surrogate pair, which text in Python and JSON
             # may contain. Python's own parser accepts it, and has a clear message for
             # all other errors.
-            return self.convert(_parsed(text, self._what))
+            return self.convert(_parsed(text))
 
     def convert(self, data: object) -> _T:
         """Read data that a JSON parser has returned.
@@ -185,29 +198,14 @@ class Decoder(Generic[_T]):
         try:
             found: _T = msgspec.convert(data, self._kind, dec_hook=_load_candidates)
         except msgspec.ValidationError as error:
-            raise self._malformed(error, data) from error
+            raise _malformed(error) from error
         return found
 
-    def _malformed(
-        self, error: msgspec.ValidationError, came: object
-    ) -> InvalidStateError:
-        said = str(error)
-        newer = (
-            " Was it written by a newer asktell? Upgrade this one."
-            if said.startswith(_OF_NEWER)
-            else ""
-        )
-        return InvalidStateError(
-            f"{self._what} is malformed: {said}. The data are {short(came)}.{newer}"
-        )
+
+def _malformed(error: msgspec.ValidationError) -> MalformedError:
+    return MalformedError(f"A value does not have the expected form ({error}).")
 
 
-# Errors that msgspec raises for data of a newer version, with new tags or fields.
-_OF_NEWER = (
-    "Invalid value",
-    "Object contains unknown field",
-    "Expected `array` of at most length",
-)
 _json = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
@@ -231,8 +229,8 @@ def column(what: str, data: Any, low: int, high: int, length: int | None = None)
     )
     if not right or not ((low <= values) & (values <= high)).all():
         n = "" if length is None else f"{length} "
-        raise InvalidStateError(
-            f"{what} must be a list of {n}whole numbers from {low} to {high}."
+        raise MalformedError(
+            f"{what} must be a list of {n}whole numbers from {low} to {high}, got {short(data)}."
         )
     return values
 
@@ -242,8 +240,8 @@ def matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
     values = np.asarray(data) if len(data) else np.empty((0, n_columns))
     right = values.dtype.kind in "if" and values.shape == (n_rows, n_columns)
     if not right or not (np.abs(values) <= LARGEST).all():
-        raise InvalidStateError(
-            f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size."
+        raise MalformedError(
+            f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size, got {short(data)}."
         )
     return values.astype(np.float64, copy=False)
 
@@ -289,17 +287,17 @@ def load_goal(data: object) -> Goal:
         return BestFeasible(objectives[0], constraints, record.get("sure"))
     if record.get("type") == "ParetoSet":
         return ParetoSet(*objectives, subject_to=constraints)
-    raise InvalidStateError(f"Unknown goal: {short(record)}.")
+    raise MalformedError(
+        f"The goal must be a BestFeasible with one objective, or a ParetoSet, got {short(record)}."
+    )
 
 
 def _fields_of(kind: Any, what: str, data: object) -> dict[str, Any]:
     """Check the fields of a dataclass in `data`. A field with a default may be missing. Unknown fields are refused."""
     record, fields = typed(what, data, dict), dataclasses.fields(kind)
     if unknown := record.keys() - {field.name for field in fields}:
-        raise InvalidStateError(
-            f"{what} has the unknown key {min(unknown)!r}. Was this saved by a newer asktell?"
-        )
+        raise MalformedError(f"{what} has the unknown key {min(unknown)!r}.")
     needed = {field.name for field in fields if field.default is dataclasses.MISSING}
     if missing := needed - record.keys():
-        raise InvalidStateError(f"{what} is malformed: {min(missing)!r} is missing.")
+        raise MalformedError(f"{what} lacks the key {min(missing)!r}.")
     return record

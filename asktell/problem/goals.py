@@ -80,7 +80,7 @@ class Objective:
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or not self.metric:
             raise InvalidArgumentError(
-                f"A metric's name must be a non-empty str, got {short(self.metric)}."
+                f"A metric's name must be text that is not empty, got {short(self.metric)}."
             )
         _truth("minimize", self.minimize)
         _truth("worst_segment", self.worst_segment)
@@ -1002,8 +1002,8 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
         return [scores]
     bare = ", or a number" if len(metrics) == 1 else ""
     raise InvalidScoresError(
-        f"Got the scores {short(scores)} ({type(scores).__name__}). Pass a mapping from metric to number, or a "
-        f"sequence in the order {list(metrics)}{bare}."
+        f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}. Got "
+        f"{short(scores)} ({type(scores).__name__})."
     )
 
 
@@ -1019,20 +1019,20 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
             item = float(item)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidScoresError(
-                f"The score of {name!r} must be a single finite number: {error}."
+                f"The score of {name!r} must be a single finite number, got {short(item)}."
             ) from error
     if not -LARGEST <= item <= LARGEST:
         limit = f", and between -{LARGEST} and {LARGEST}" if math.isfinite(item) else ""
         raise InvalidScoresError(
             f"The score of {name!r} must be finite{limit}. Got {short(item)}. "
-            "The trial stays pending: tell() other scores, release() it, or fail() it with a reason."
+            "An evaluation without a score must fail instead."
         )
     if span is not None and not span[0] <= item <= span[1]:
         rounding = _AT_THE_LIMIT * (span[1] - span[0])
         if not span[0] - rounding <= item <= span[1] + rounding:
             raise InvalidScoresError(
                 f"The score of {name!r} must be within its range [{exact(span[0])}, {exact(span[1])}]. Got "
-                f"{short(item)}. The trial stays pending: tell() other scores, or widen the range in the goal."
+                f"{short(item)}. Check the scale of the metric."
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]
@@ -1188,9 +1188,13 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
     if "bound" not in bound or (
         unknown := [name for name in bound if name not in known]
     ):
-        wrong = f"got {short(unknown[0])}" if "bound" in bound else "bound is missing"
+        wrong = (
+            f"Got the key {short(unknown[0])}"
+            if "bound" in bound
+            else "The key 'bound' is missing"
+        )
         raise InvalidArgumentError(
-            f"The bound on {metric!r} must be a number or have the keys {list(known)}: {wrong}."
+            f"The bound on {metric!r} must be a number or have the keys {list(known)}. {wrong}."
         )
     return Threshold(
         bound["bound"],

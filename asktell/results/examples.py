@@ -141,7 +141,7 @@ def example_results(
         )
     if not isinstance(fdr, int | float) or not 0.0 < fdr < 1.0:
         raise InvalidArgumentError(
-            f"fdr must be a rate between 0 and 1, such as 0.1. Got {fdr!r}."
+            f"fdr must be a number above 0 and below 1, such as 0.1, got {fdr!r}."
         )
     if problem.n_examples is None:
         raise InvalidArgumentError(

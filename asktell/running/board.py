@@ -126,12 +126,12 @@ class _Streak:
     def stop(self) -> EvaluatorError:
         """Return the error that stops the run."""
         assert self._last is not None
-        what = f"{self._n} evaluations in a row failed, the last one with"
+        what = f"{self._n} evaluations in a row failed."
         if self._are_first:
-            what = f"The first {self._n} evaluations all failed in the same way:"
+            what = f"The first {self._n} evaluations all failed in the same way."
         error = EvaluatorError(
-            f"{what} {in_words(self._last).rstrip('.')}. The run has stopped. Fix the cause and run it again, or pass "
-            "max_failures_in_a_row=None to continue in spite of failures."
+            f"{what} The run has stopped. Fix the cause and run it again, or pass max_failures_in_a_row=None to "
+            f"continue in spite of failures. The last error was {in_words(self._last)}"
         )
         error.__cause__ = self._last
         return error

@@ -160,8 +160,8 @@ def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
         inspect.signature(cancel).bind("trial")
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"An evaluator's method cancel is called as cancel(trial), to stop an evaluation. Got {cancel!r:.100}: "
-            f"{error}. Rename it, or set cancel = None if evaluations cannot be stopped."
+            f"asktell calls an evaluator's method as cancel(trial), to stop an evaluation. {cancel!r:.100} cannot be "
+            f"called like this ({error}). Rename it, or set cancel = None if evaluations cannot be stopped."
         ) from error
     found: Callable[[Trial], object] = cancel
     return found
@@ -198,8 +198,8 @@ def _check_signature(
             else ""
         )
         raise InvalidArgumentError(
-            f"asktell calls an evaluator as {name}({', '.join(names)}), but yours is {name}{signature}: "
-            f"{error}.{cure}"
+            f"asktell calls an evaluator as {name}({', '.join(names)}), but yours is {name}{signature} "
+            f"({error}).{cure}"
         ) from error
 
 

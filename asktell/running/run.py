@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
 _LOOK = 0.5  # seconds between two searches for evaluations that should be stopped
-_LOST = "A batch of %d trials was lost. Its trials are evaluated again one by one: %r"
+_LOST = "A batch of %d trials failed, and is evaluated again trial by trial. Its error was %r"
 
 
 def run(
@@ -318,7 +318,8 @@ class _Crew:
         """Return the error that ends the run. Its evaluations are not waited for."""
         self._is_broken = True
         return EvaluatorError(
-            f"The executor broke down: {error!r}. Its trials were released."
+            "The executor broke down. Its trials were released. Recorded scores are kept. Start the run again to "
+            f"evaluate the rest. The error was {error!r}."
         )
 
 

@@ -355,7 +355,7 @@ def _of_array(
         array = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"scores must be numbers of shape {_SHAPES}: {error}."
+            f"scores must be numbers of shape {_SHAPES}, got {short(scores)}."
         ) from error
     m = len(goal.metrics)
     if array.ndim == 2 and m == 1:
@@ -588,7 +588,7 @@ def _numbers(
             )
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"The column {name!r} must hold numbers: {error}.{cure}"
+                f"The column {name!r} must hold numbers ({error}).{cure}"
             ) from error
 
 

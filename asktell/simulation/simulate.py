@@ -404,7 +404,7 @@ def _checked(
         array = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"scores must be numbers of shape (K, N, m) or (K, N, m, R): {error}."
+            f"scores must be numbers of shape (K, N, m) or (K, N, m, R), got {short(scores)}."
         ) from error
     m = len(goal.metrics)
     if array.ndim == 2 and m == 1:
@@ -437,12 +437,12 @@ def _checked_proxies(
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"The scores of proxy {short(name)} must be numbers, with a row for each prompt and a column for each "
-                f"example: {error}."
+                f"example. Got {short(given)}."
             ) from error
         if found[name].shape != scores.shape[:2]:
             raise InvalidArgumentError(
-                f"The scores of proxy {short(name)} must have the shape {scores.shape[:2]}, as the prompts and "
-                f"examples of scores. Got {found[name].shape}. Write NaN where the proxy has no score."
+                f"The scores of proxy {short(name)} must have the shape {scores.shape[:2]}, with a row for each "
+                f"prompt and a column for each example. Got {found[name].shape}. Write NaN for a missing score."
             )
     return found
 

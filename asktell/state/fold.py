@@ -11,9 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Int
 
-from asktell.errors import InvalidStateError
 from asktell.numerics.arrays import Ints
-from asktell.problem.checks import SMALLEST_COST, short, whole
+from asktell.problem.checks import SMALLEST_COST, MalformedError, short, whole
 from asktell.state import events
 from asktell.state.events import Pull
 from asktell.state.growth import check_growth, departed, reopens
@@ -62,9 +61,7 @@ def _check_asked(state: State, event: events.Asked) -> None:
     if pull is not None and pull.trial is None:
         pull = pull._replace(trial=state.asked)
     if pull != (event.trial, event.arm, event.example):
-        raise InvalidStateError(
-            f"The log has {event}, but the next evaluation is {pull}."
-        )
+        raise MalformedError(f"It has {event}, but the next evaluation is {pull}.")
 
 
 def _check_told(state: State, event: events.Told) -> None:
@@ -85,7 +82,7 @@ def _check_failed(state: State, event: events.Failed) -> None:
 def _check_released(state: State, event: events.Released) -> None:
     """Check that the trial is pending. A trial that was returned already cannot be released again."""
     if event.trial not in state.pending:
-        raise InvalidStateError(f"The log has {event}, but this trial was not pending.")
+        raise not_pending(event)
 
 
 def _check_observed(state: State, event: events.Observed) -> None:
@@ -94,29 +91,32 @@ def _check_observed(state: State, event: events.Observed) -> None:
     if event.example is not None:
         whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
     if event.scores is None and event.cost is None and not event.proxies:
-        raise InvalidStateError(
-            "The log has an observation with neither scores nor a cost."
-        )
+        raise MalformedError("It has an observation with neither scores nor a cost.")
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
     _check_proxies(state.problem, event.example, event.proxies)
 
 
+def not_pending(event: Any) -> MalformedError:
+    """Return the error for an event of a trial that was not pending."""
+    return MalformedError(
+        f"It has {short(event)}, but trial {event.trial} was not pending."
+    )
+
+
 def _check_out(state: State, event: events.Told | events.Failed) -> None:
     """Check that a trial is pending, or waits to be assigned again. In the latter case its scores come late."""
     if event.trial not in state.pending and state.returned.find(event.trial) is None:
-        raise InvalidStateError(
-            f"The log has {short(event)}, but this trial was not pending."
-        )
+        raise not_pending(event)
 
 
 def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     """Check the number of scores. Their sizes are checked when the event is decoded."""
     n_metrics = len(problem.goal.columns)
     if len(scores) != n_metrics:
-        raise InvalidStateError(
-            f"The log has {len(scores)} scores, but the goal has {n_metrics} metrics."
+        raise MalformedError(
+            f"It has {len(scores)} scores, but the goal has {n_metrics} columns."
         )
 
 
@@ -127,17 +127,17 @@ def _check_proxies(
     if not scores:
         return
     if len(scores) != len(problem.proxies):
-        raise InvalidStateError(
-            f"The log has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
+        raise MalformedError(
+            f"It has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
         )
     if example is None:
-        raise InvalidStateError("The log has scores of proxies without an example.")
+        raise MalformedError("It has scores of proxies without an example.")
 
 
 def _check_cost(cost: float | None) -> None:
     """Check that a cost is not among the costs that count as free, for which tell() records 0."""
     if cost is not None and 0.0 < cost < SMALLEST_COST:
-        raise InvalidStateError(
+        raise MalformedError(
             f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}."
         )
 
@@ -146,7 +146,7 @@ def _check_decided(state: State, decided: events.Decided) -> None:
     """Check that a decision is due, and that the budget covers its plan."""
     check_decision(state.problem, decided)
     if not state.may_decide or decided.round != len(state.decisions):
-        raise InvalidStateError(
+        raise MalformedError(
             f"Decision {decided.round} is not due after {len(state.decisions)} decisions."
         )
     if decided.plan is not None:
@@ -156,7 +156,7 @@ def _check_decided(state: State, decided: events.Decided) -> None:
     else:
         n_planned = sum(decided.pulls)
     if n_planned > state.problem.budget - state.spent - len(state.pending):
-        raise InvalidStateError(
+        raise MalformedError(
             f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows."
         )
 
@@ -182,8 +182,8 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
         whole("pulls", pulls, 0, problem.budget)
     for each in decided.departures:
         if {len(each.means), len(each.standard_errors)} not in ({0}, {n_metrics}):
-            raise InvalidStateError(
-                f"A departure's estimate needs {n_metrics} means and errors, got {short(each)}."
+            raise MalformedError(
+                f"The estimate of a departure needs {n_metrics} means and standard errors, got {short(each)}."
             )
 
 

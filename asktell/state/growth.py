@@ -120,7 +120,7 @@ def _check_retired(state: State, event: Retired) -> None:
     gone = state.left.get(event.arm)
     if gone is not None and gone[1].status == RETIRED:
         raise InvalidArgumentError(
-            f"This prompt was retired already: {short(gone[1].reason)}."
+            f"This prompt was retired already. The reason was {short(gone[1].reason)}."
         )
 
 
@@ -190,11 +190,11 @@ def _check_new_examples(
     if examples and problem.n_examples is None:
         raise InvalidArgumentError(
             f"extend() got examples={examples}, but this selection was made without `examples`. Its evaluator draws "
-            "its own examples."
+            "its own examples. Leave examples out."
         )
     if examples and (ids is None) != (problem.examples is None):
         raise InvalidArgumentError(
-            "extend() needs the ids of the new examples, because the existing examples have ids: examples=[...]."
+            "extend() needs the ids of the new examples, because the existing examples have ids. Pass examples=[...]."
             if ids is None
             else "extend() got example ids, but the existing examples have no ids. Pass a number: examples=len(new)."
         )

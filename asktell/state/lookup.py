@@ -115,5 +115,5 @@ def _pending(state: State) -> str:
     return (
         f"Pending trials: {some(pending)}."
         if pending
-        else "No trial is pending: ask() first."
+        else "No trial is pending. Call ask() first."
     )

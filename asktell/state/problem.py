@@ -478,7 +478,7 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
     """The scores of a failed evaluation. None: its scores are missing."""
     if isinstance(on_failure, str) and on_failure == SKIP:
         return None
-    expected = f'"{SKIP}", or a mapping with a score for each of the metrics {some(goal.metrics)}'
+    expected = f'"{SKIP}", or a mapping with a score in its range for each of the metrics {some(goal.metrics)}'
     if not isinstance(on_failure, Mapping):
         raise InvalidArgumentError(
             f"on_failure must be {expected}. Got {short(on_failure)}."
@@ -491,7 +491,7 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
     try:
         return goal.vector(on_failure, failed=True)
     except InvalidScoresError as error:
-        raise InvalidArgumentError(f"on_failure must be {expected}: {error}") from error
+        raise InvalidArgumentError(f"on_failure must be {expected}. {error}") from error
 
 
 def _profile(
@@ -504,7 +504,7 @@ def _profile(
         try:
             profile = ExampleProfile.from_data(profile)
         except InvalidStateError as error:
-            raise InvalidArgumentError(f"profile: {error}") from error
+            raise InvalidArgumentError(str(error)) from error
     if not isinstance(profile, ExampleProfile):
         raise InvalidArgumentError(
             "profile must be an asktell.ExampleProfile, made by ExampleProfile.of(study, ...) or from_json(text). Got "
@@ -512,7 +512,7 @@ def _profile(
         )
     if ids is None:
         raise InvalidArgumentError(
-            f"A profile matches examples by their ids. Pass examples=[...], a list of ids such as {some(profile.ids)}."
+            f"A profile matches examples by their ids. Pass ids, such as examples=[{some(profile.ids[:2])}, ...]."
         )
     for what, known, given in (
         ("metrics", profile.metrics, goal.metrics),

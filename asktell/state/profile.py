@@ -20,14 +20,17 @@ from asktell.problem.checks import (
     LARGEST,
     MOST_EVALUATIONS,
     MOST_EXAMPLES,
+    MalformedError,
     check_format,
     check_number,
     short,
     some,
 )
 from asktell.problem.examples import Examples
+from asktell.problem.formats import checked, parse
 
 FORMAT, VERSION = "asktell.profile", 1
+_WHAT = "The profile of examples"
 # Mean loading, relative to the loading of an unseen example, below which loadings
 # measure nothing.
 _LEAST_LOADING = 0.05
@@ -144,7 +147,7 @@ class ExampleProfile:
             isinstance(profile, ExampleProfile) for profile in profiles
         ):
             raise InvalidArgumentError(
-                f"A profile needs at least one study or profile. Got {some(profiles)}."
+                f"Pass at least one study or profile, and nothing else. Got [{some(profiles)}]."
             )
         if half_life is not None:
             check_number("half_life", half_life, 0.0, LARGEST, above=True)
@@ -268,16 +271,10 @@ class ExampleProfile:
         Raises:
             InvalidStateError: the text is malformed, foreign, or of an unknown version.
         """
-        try:
-            return cls.from_data(json.loads(text))
-        except (ValueError, TypeError, RecursionError) as error:
-            if isinstance(error, InvalidStateError):
-                raise
-            raise InvalidStateError(
-                f"The profile is not JSON: {error}. Check that the file is complete and unchanged."
-            ) from error
+        return cls.from_data(parse(text, _WHAT))
 
     @classmethod
+    @checked(_WHAT)
     def from_data(cls, data: object) -> "ExampleProfile":
         """Read the data that `to_data` returned.
 
@@ -287,30 +284,20 @@ class ExampleProfile:
         """
         if not isinstance(data, dict):
             raise InvalidStateError(
-                f"An example profile must be a mapping, as in the JSON of ExampleProfile.to_json(), got {short(data)}."
+                f"{_WHAT} must be a mapping, as in the JSON of ExampleProfile.to_json(), got {short(data)}."
             )
-        check_format("The profile of examples", data, FORMAT, VERSION)
-        try:
-            ids, studies, metrics = data["examples"], data["studies"], data["metrics"]
-            if (
-                type(studies) is not int
-                or not 1 <= studies <= MOST_EVALUATIONS
-                or not isinstance(ids, list)
-            ):
-                raise ValueError(
-                    f"studies must be a number and examples a list, got {short(studies)} and {short(ids)}"
-                )
-            loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
-            return cls(ids, loaded, studies)
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            raise InvalidStateError(f"The profile is malformed: {error}") from error
+        check_format(_WHAT, data, FORMAT, VERSION)
+        ids, studies, metrics = data["examples"], data["studies"], data["metrics"]
+        if (
+            type(studies) is not int
+            or not 1 <= studies <= MOST_EVALUATIONS
+            or not isinstance(ids, list)
+        ):
+            raise MalformedError(
+                f"studies must be a whole number above 0, got {short(studies)}, and examples a list, got {short(ids)}."
+            )
+        loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
+        return cls(ids, loaded, studies)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExampleProfile) and self.to_data() == other.to_data()
@@ -341,7 +328,9 @@ def _of(study: object) -> ExampleProfile:
     history = state.history
     examples, real = history.examples(), history.examples() >= 0
     if not real.any():
-        raise InvalidArgumentError("The study has no scores on its examples yet.")
+        raise InvalidArgumentError(
+            "The study has no scores on its examples yet. Make its profile after the first scores."
+        )
     cells = Scored.of(
         history.arms()[real], examples[real], history.scores()[real], problem.n_examples
     )
@@ -386,8 +375,8 @@ def _load(data: Any, n_examples: int) -> OfMetric:
     columns = [np.array(data["sums"][name], dtype=np.float64) for name in Sums._fields]
     for column in columns:
         if column.shape != (n_examples,) or not (np.abs(column) <= LARGEST).all():
-            raise ValueError(
-                f"each column of sums must have {n_examples} finite numbers"
+            raise MalformedError(
+                f"Each column of sums must have {n_examples} finite numbers."
             )
     sums = Sums(*columns)
     prompts, ability = (
@@ -399,14 +388,16 @@ def _load(data: Any, n_examples: int) -> OfMetric:
         or (sums.yy < 0).any()
         or type(data["binary"]) is not bool
     ):
-        raise ValueError("n, aa and yy must be at least 0, and binary true or false")
+        raise MalformedError(
+            "n, aa and yy must be at least 0, and binary must be true or false."
+        )
     # The Cauchy-Schwarz inequality, for each example.
     possible = sums.a**2 <= _SLACK * sums.n * sums.aa
     possible &= (sums.y**2 <= _SLACK * sums.n * sums.yy) & (
         sums.ya**2 <= _SLACK * sums.aa * sums.yy
     )
     if not possible.all():
-        raise ValueError("the sums contradict each other")
+        raise MalformedError("The sums contradict each other.")
     if n_examples > MOST_EXAMPLES or not sums.n.sum() > 0:
-        raise ValueError("there are no scores")
+        raise MalformedError("It has no scores.")
     return OfMetric(data["binary"], sums, prompts, ability)

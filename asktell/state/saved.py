@@ -8,12 +8,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta, structs
 
-from asktell.errors import InvalidStateError
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Prompts
-from asktell.problem.checks import short, whole
+from asktell.problem.checks import MalformedError, short, whole
 from asktell.problem.formats import (
     Decoder,
     builtins,
@@ -78,8 +77,8 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data.get(name) for name in ("examples", "example_ids", "baseline", "features")
     )
     if ids is not None and len(items("example_ids", ids)) != n_examples:
-        raise InvalidStateError(
-            f"Got {len(ids)} example_ids for {short(n_examples)} examples. {_CURE}"
+        raise MalformedError(
+            f"It lists {len(ids)} example_ids, but its number of examples is {short(n_examples)}."
         )
     return checked_problem(
         prompts,
@@ -171,10 +170,9 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     remarks: tuple[events.Remarked, ...] = ()
 
 
-SAVED_STATE = Decoder[SavedState]("The saved state", SavedState)
+SAVED_STATE = Decoder[SavedState](SavedState)
 # Most trial ids without a trial. A trial that is returned after its arm has departed is
 # forgotten, and its id is never used again.
-_CURE = "If the file was changed, load an unchanged copy."
 _MOST_FORGOTTEN = 10**7
 
 
@@ -291,9 +289,7 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         whole("arm", arm, 0, n_arms - 1)
     for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
         if not n and total:
-            raise InvalidStateError(
-                f"The sum of no costs must be 0, got {total:g}. {_CURE}"
-            )
+            raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
     state = _with_decisions(
         saved.decisions,
         saved.growth,
@@ -366,9 +362,9 @@ def _check_asked(saved: SavedState, problem: Problem) -> None:
     n_known = len(saved.trials) + n_failures + len(saved.pending) + len(saved.returned)
     whole("asked", saved.asked, 0, _most_asked(problem, n_failures))
     if saved.asked > n_known + _MOST_FORGOTTEN:
-        raise InvalidStateError(
+        raise MalformedError(
             f"asked is {saved.asked}, but only {n_known} trials have scores, have failed or are pending. At most "
-            f"{_MOST_FORGOTTEN} may be missing, since each takes memory. {_CURE}"
+            f"{_MOST_FORGOTTEN} may be missing, since each takes memory."
         )
 
 
@@ -393,30 +389,30 @@ def _check_trials(
     n_out = len(saved.pending) + len(saved.returned)
     for what, ids in (("scores", told), ("a failure", failed)):
         if (np.diff(np.sort(ids)) == 0).any():
-            raise InvalidStateError(f"A trial has {what} twice. {_CURE}")
+            raise MalformedError(f"A trial has {what} twice.")
     scored = _isin(failed, told)
     if scored.any() if problem.failure_scores is None else not scored.all():
-        raise InvalidStateError(
-            f"Failed trials must have scores if on_failure is a mapping, and must have none otherwise. {_CURE}"
+        raise MalformedError(
+            "Failed trials must have scores if on_failure is a mapping, and must have none otherwise."
         )
     if saved.spent != len(told):
-        raise InvalidStateError(
-            f"spent is {short(saved.spent)}, but {len(told)} trials have scores. {_CURE}"
+        raise MalformedError(
+            f"spent is {short(saved.spent)}, but {len(told)} trials have scores."
         )
     if any(pull.trial is None for pull in saved.pending):
-        raise InvalidStateError(f"A pending trial has no id. {_CURE}")
+        raise MalformedError("A pending trial has no id.")
     over = np.concatenate((told, failed))
     if (
         max(out, default=-1) >= saved.asked
         or len(set(out)) < len(out)
         or _isin(np.array(out, dtype=np.int64), over).any()
     ):
-        raise InvalidStateError(
-            f"A pending trial is listed twice, was never assigned, or has scores or a failure. {_CURE}"
+        raise MalformedError(
+            "A pending trial is listed twice, was never assigned, or has scores or a failure."
         )
     if len(told) + n_out + n_planned > problem.budget:
-        raise InvalidStateError(
-            f"The recorded, pending and planned trials exceed the budget of {problem.budget}. {_CURE}"
+        raise MalformedError(
+            f"The recorded, pending and planned trials exceed the budget of {problem.budget}."
         )
     for _, extra in saved.redraws:
         whole("redraws", extra, 1, _most_asked(problem, len(failed)))
@@ -443,7 +439,7 @@ def _with_decisions(
         whole("rows", rows, tallied, len(trials))
         check_decision(state.problem, decided)
         if decided.round != number or (was_finished and number not in reopening):
-            raise InvalidStateError(f"The decisions are not in order. {_CURE}")
+            raise MalformedError("The decisions are not in order.")
         order = tallied + np.argsort(trials[tallied:rows], kind="stable")
         tally, tallied, was_finished = (
             tally.plus(arms[order], scores[order]),

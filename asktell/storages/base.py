@@ -168,19 +168,19 @@ def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundErr
 def study_exists(name: str, where: str) -> StudyExistsError:
     """Return the error for a name that is taken."""
     return StudyExistsError(
-        f"A study {name!r} exists in {where}. Use Study.open() to continue it, or Study.delete() to remove it."
+        f"A study {name!r} exists in {where}. Use Study.open() to continue it, or choose another name."
     )
 
 
 def study_gone(where: str) -> StudyNotFoundError:
     """Return the error for a study that was deleted while it was in use."""
     return StudyNotFoundError(
-        f"The study was deleted from {where}. Create it again to continue."
+        f"The study and its scores were deleted from {where}. Study.create() makes a new study."
     )
 
 
 def taken(what: str, where: str) -> StorageError:
     """Return the error for a line or details that exist already: a program writes outside of transactions."""
     return StorageError(
-        f"{what} already, in {where}. Stop other programs that write to it."
+        f"{what} already, in {where}. A program other than asktell has written to it. Stop this program, and try again."
     )

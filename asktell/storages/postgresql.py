@@ -25,8 +25,13 @@ from weakref import finalize
 
 from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
-from asktell.errors import InvalidArgumentError, StorageBusyError, StorageError
-from asktell.storages.base import Line, no_study, study_exists, study_gone, taken
+from asktell.errors import (
+    InvalidArgumentError,
+    StorageBusyError,
+    StorageError,
+    StudyNotFoundError,
+)
+from asktell.storages.base import Line, study_exists, study_gone, taken
 from asktell.storages.sql import APPEND, ATTACH, SQLStorage, SQLTransaction, tables
 
 with needs_extra("postgresql"):
@@ -172,7 +177,7 @@ class PostgreSQLStorage(SQLStorage):
             parts = conninfo_to_dict(url)
         except psycopg.Error:
             raise InvalidArgumentError(
-                "The PostgreSQL URL is malformed: postgresql://USER@HOST:PORT/DATABASE"
+                "The PostgreSQL URL is malformed. It must have the form postgresql://USER@HOST:PORT/DATABASE."
             ) from None
         self._url, self._most = url, connections
         self._renew()
@@ -366,7 +371,9 @@ class PostgreSQLStorage(SQLStorage):
         if self._has_tables(connection):
             return
         if not create:
-            raise no_study("", [], self.where)
+            raise StudyNotFoundError(
+                f"There are no studies in {self.where}. Check the URL. Study.create() makes a study."
+            )
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
             if not self._has_tables(connection):  # another process may have been first
@@ -402,11 +409,11 @@ class PostgreSQLStorage(SQLStorage):
         if isinstance(error, PoolTimeout):
             return StorageBusyError(
                 f"None of this storage's {self._most} connections to {self.where} has been free for "
-                f"{patience:g} s, and the server gives no more. Nothing was changed; try again."
+                f"{patience:g} s, and the server gives no more. Nothing was changed. Try again."
             )
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
-            cure = "The server's disk is full. Nothing that was confirmed is lost. Make room and try again."
+            cure = "The server's disk is full. Make room, and try again. Scores for which tell() returned are stored."
         elif isinstance(
             error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege
         ):
@@ -414,10 +421,12 @@ class PostgreSQLStorage(SQLStorage):
         elif isinstance(
             error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout
         ):
-            cure = "The server is out of reach or went away. Nothing that was confirmed is lost. Try again."
+            cure = "Check the server and the URL, and try again. Scores for which tell() returned are stored."
         else:
             cure = "Nothing was changed."
-        return StorageError(f"{self.where} cannot be used: {text}. {cure}")
+        return StorageError(
+            f"{self.where} cannot be used. {cure} PostgreSQL reports: {text}"
+        )
 
 
 def _configure(connection: Connection, patience: float) -> None:

@@ -374,7 +374,11 @@ class AbstractStudy(Selection):
             )
         except AsktellError as error:
             # The next heartbeat may succeed, and so may a late tell
-            _log.warning("The heartbeat of %s failed: %s", worker.name, error)
+            _log.warning(
+                "A heartbeat of worker %s failed. The next one may succeed. %s",
+                worker.name,
+                error,
+            )
 
     def _patiently(self, operation: Callable[..., _T], *args: object) -> _T:
         """Call an operation. Inside the `with` block of a bound study, repeat it while the storage is unreachable."""

@@ -34,7 +34,7 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"details must be a mapping from text to JSON values (finite numbers, text, lists, ...), got "
-            f"{short(details)}: {error}."
+            f"{short(details)}. The check found: {error}."
         ) from error
 
 

@@ -15,7 +15,7 @@ from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
-from asktell.problem.checks import check_format
+from asktell.problem.checks import MalformedError, check_format
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
@@ -73,7 +73,8 @@ class Document(NamedTuple):
 def from_bytes(data: bytes) -> Document:
     """Return the document that `to_bytes` converted to `data`."""
     what = "The study's document"
-    return _document(formats.parse(formats.decompress(data, what), what))
+    with formats.checked(what):
+        return _document(formats.parse(formats.decompress(data, what), what))
 
 
 def write(
@@ -118,8 +119,9 @@ def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content
         InvalidStateError: the file is malformed, cut off, or has an unknown version.
     """
     first, *rest = [*file] or [b""]
-    data = formats.parse(first, "Line 1 of the file")
-    document = _document(data)
+    with formats.checked("Line 1 of the file"):
+        data = formats.parse(first, "Line 1 of the file")
+        document = _document(data)
     # The file ends with a line of the log, without the numbers
     is_cut = not rest or rest[-1].startswith(b"[")
     end = formats.parse(b"{}" if is_cut else rest.pop(), "The last line of the file")
@@ -131,27 +133,22 @@ def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content
     ):
         raise InvalidStateError(
             f"The last line of the file does not match the {len(rest)} lines before it. The file seems to be "
-            f"cut off. Export the study again, or use another copy of the file."
+            "cut off. Export the study again, or use another copy of the file."
         )
     logged, lines, details = document.logged(method), list[str](), dict[int, str]()
-    for number, line in enumerate(rest):
-        try:
-            if number < n_lines:
-                logged.replay([line])
+    for number, line in enumerate(rest, 2):
+        with formats.checked(f"Line {number} of the file"):
+            if number < n_lines + 2:
+                logged.replay([line], number, "the file")
                 # Always in ASCII, which the file need not be
                 lines.append(log.encode(log.decode(line)))
             else:
                 trial, text = _details(
-                    formats.parse(line, "The details of a trial"), logged
+                    formats.parse(line, f"Line {number} of the file"), logged
                 )
                 if trial in details:
-                    raise InvalidStateError(f"Trial {trial} has details already.")
+                    raise MalformedError(f"Trial {trial} has details already.")
                 details[trial] = text
-        except InvalidStateError as error:
-            cure = "Export the study again, or use another copy of the file."
-            raise InvalidStateError(
-                f"Line {number + 2} of the file: {error} {cure}"
-            ) from error
     return Content(document, data.get("name"), lines, list(details.items()))
 
 
@@ -159,13 +156,10 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
     """Return a trial that was told or failed, and its details as JSON."""
     trial, details = data.get("trial"), data.get("details")
     if type(trial) is not int or not isinstance(details, dict):
-        raise InvalidStateError(
-            "The line has neither events nor the details of a trial."
-        )
+        raise MalformedError("It has neither events nor the details of a trial.")
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
-        raise InvalidStateError(f"Trial {trial} has details, but no scores.")
-    with formats.checked("The details of a trial"):
-        return trial, str(encode(details))
+        raise MalformedError(f"Trial {trial} has details, but no scores.")
+    return trial, str(encode(details))
 
 
 def _document(data: Mapping[str, Any]) -> Document:
@@ -177,7 +171,5 @@ def _document(data: Mapping[str, Any]) -> Document:
         or not 0 < max_attempts < 2**62
         or not isinstance(selector, dict)
     ):
-        raise InvalidStateError(
-            "The study's document is malformed: it needs max_attempts and a selector."
-        )
+        raise MalformedError("It needs max_attempts, above 0, and a selector.")
     return Document(max_attempts, selector)

@@ -33,14 +33,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from asktell import state as states
-from asktell.errors import InvalidStateError
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
-from asktell.problem.checks import short
+from asktell.problem.checks import MalformedError, short
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import State, apply, decide, events, grown
+from asktell.state.fold import not_pending
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import trial_id
 from asktell.studies.leases import (
@@ -60,9 +60,7 @@ _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 encode = formats.encode
 """Convert entries to a line."""
 
-decode = formats.Decoder[tuple[Entry, ...]](
-    "A line of the study's log", tuple[Entry, ...]
-).decode
+decode = formats.Decoder[tuple[Entry, ...]](tuple[Entry, ...]).decode
 """Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
 
 
@@ -70,13 +68,11 @@ def check(state: State, entry: Entry) -> None:
     """Raise an InvalidStateError if an entry is impossible in this state."""
     if isinstance(entry, Expired):
         if entry.trial not in state.pending:
-            raise InvalidStateError(
-                f"The log has {entry}, but this trial was not pending."
-            )
+            raise not_pending(entry)
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
-            raise InvalidStateError(
-                f"The log has {short(entry)}, but not all of these trials were pending."
+            raise MalformedError(
+                f"It has {short(entry)}, but not all of these trials were pending."
             )
     elif not isinstance(entry, _ABOUT_LEASES):
         states.check(state, entry)
@@ -124,21 +120,28 @@ class LoggedSelector:
         """Restore the state and the leases that `mark` returned."""
         self.selector._state, self.leases = mark
 
-    def replay(self, lines: Iterable[str | bytes]) -> int:
+    def replay(
+        self, lines: Iterable[str | bytes], first: int, where: str = "the study's log"
+    ) -> int:
         """Apply lines of the log and return their number of entries. After an error, nothing was applied.
+
+        `first` is the number of the first line, and `where` has the lines. The errors name both.
 
         Raises:
             InvalidStateError: a line is malformed, or has an impossible entry.
         """
         told: Counter[str] = Counter()
-        with formats.checked("A line of the study's log"):
-            state, leases, n_entries = self._folded(lines, told)
+        state, leases, n_entries = self._folded(lines, told, first, where)
         self.told.update(told)
         self.go_back((state, leases))
         return n_entries
 
     def _folded(
-        self, lines: Iterable[str | bytes], told: "Counter[str]"
+        self,
+        lines: Iterable[str | bytes],
+        told: "Counter[str]",
+        first: int,
+        where: str,
     ) -> tuple[State, Leases, int]:
         """Return the state, the leases and the number of entries after the lines. Counts in `told` scores by worker."""
         state, leases, prompts, n_entries = (
@@ -147,26 +150,28 @@ class LoggedSelector:
             self.selector.prompts,
             0,
         )
-        for line in lines:
-            entries = decode(line)
-            leased: list[Leased] = []
-            for entry in entries:
-                check(state, entry)
-                if isinstance(entry, Leased):
-                    leased.append(entry)
-                elif not isinstance(entry, _ABOUT_LEASES):
-                    if isinstance(entry, events.Growth):
-                        self.selector.method.check_growth(entry)
-                        prompts = prompts_after(prompts, entry)
-                    state = apply(state, entry)
-                _count(told, leases, entry)
-                leases = follow(leases, entry)
-            for trial in (trial for each in leased for trial in each.trials):
-                if leases.holder(trial) is not None and trial not in state.pending:
-                    raise InvalidStateError(
-                        f"The log has a lease on trial {trial}, which was not pending."
-                    )
-            n_entries += len(entries)
+        number = first
+        with formats.checked(lambda: f"Line {number} of {where}"):
+            for number, line in enumerate(lines, first):  # noqa: B007 - the error names it
+                entries = decode(line)
+                leased: list[Leased] = []
+                for entry in entries:
+                    check(state, entry)
+                    if isinstance(entry, Leased):
+                        leased.append(entry)
+                    elif not isinstance(entry, _ABOUT_LEASES):
+                        if isinstance(entry, events.Growth):
+                            self.selector.method.check_growth(entry)
+                            prompts = prompts_after(prompts, entry)
+                        state = apply(state, entry)
+                    _count(told, leases, entry)
+                    leases = follow(leases, entry)
+                for trial in (trial for each in leased for trial in each.trials):
+                    if leases.holder(trial) is not None and trial not in state.pending:
+                        raise MalformedError(
+                            f"It has a lease on trial {trial}, which was not pending."
+                        )
+                n_entries += len(entries)
         return state, leases, n_entries
 
     # Deciding

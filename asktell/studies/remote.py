@@ -27,7 +27,7 @@ from asktell.problem.candidates import (
 )
 from asktell.problem.checks import short, some, whole
 from asktell.problem.examples import Examples, check_examples, numbered
-from asktell.problem.formats import dump_goal, load_goal
+from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparison, Place
@@ -93,9 +93,10 @@ class RemoteStudy(AbstractStudy):
         self._connection = connection
         self._name = name
         self._path = path_of(name)
-        self._goal = load_goal(info["definition"]["goal"])
-        self._proxies = tuple(info["definition"].get("proxies", ()))
-        self._method: AbstractMethod = load_part(info["definition"]["method"])
+        with checked("The study from the service"):
+            self._goal = load_goal(info["definition"]["goal"])
+            self._proxies = tuple(info["definition"].get("proxies", ()))
+            self._method: AbstractMethod = load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
         self._repeats: dict[int, int] = {}
@@ -584,7 +585,8 @@ def _record(data: object, *names: str) -> dict[str, Any]:
     """
     if not isinstance(data, dict) or any(name not in data for name in names):
         raise ServiceError(
-            f"Unexpected response: {short(data)}. This does not look like an asktell service. Check the URL."
+            f"The response does not look like one of an asktell service. Got {short(data)}. Check the URL, and the "
+            "version of asktell of the service."
         )
     return data
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, InvalidStateError, StorageError
+from asktell.problem.checks import DAMAGED
 from asktell.selector import Selector
 from asktell.state import State
 from asktell.storages import AbstractStorage, Line
@@ -31,10 +32,6 @@ ENTRIES_PER_SNAPSHOT = 4096  # new entries until the next snapshot, at least
 # A snapshot whose head is larger waits for more entries, so that writing it stays cheap
 HEAD_BYTES_PER_ENTRY = 64
 _LINES_AT_ONCE = 10_000
-_CURE = (
-    "If a newer asktell has written to this study, upgrade asktell. Otherwise the log is damaged. Restore a backup of "
-    "the study's storage."
-)
 
 
 class Replica:
@@ -251,12 +248,11 @@ class Replica:
                 lines = lines[1:]
         for i, line in enumerate(lines, start=self._position + 1):
             if line.position != i:
-                raise InvalidStateError(f"The study's log lacks line {i}. {_CURE}")
+                raise InvalidStateError(f"The study's log lacks line {i}. {DAMAGED}")
         if lines:
-            try:
-                n_entries = self.logged.replay([line.text for line in lines])
-            except InvalidStateError as error:
-                raise InvalidStateError(f"{error} {_CURE}") from error
+            n_entries = self.logged.replay(
+                [line.text for line in lines], self._position + 1
+            )
             self._unsaved += n_entries
             self._position, self._last = lines[-1]
 
@@ -324,7 +320,7 @@ class Replica:
         lines = self.storage.read(self.key, position - 1, 1)
         if not lines:
             raise InvalidStateError(
-                f"The study's log ends before line {position}. {_CURE}"
+                f"The study's log ends before line {position}. {DAMAGED}"
             )
         return lines[0].text
 

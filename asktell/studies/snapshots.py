@@ -85,8 +85,8 @@ class _Head(Saved, frozen=True, kw_only=True):
 
 
 _WHAT = "The study's snapshot"
-_HEAD = formats.Decoder[_Head](_WHAT, _Head)
-_PART = formats.Decoder[SavedRows](_WHAT, SavedRows)
+_HEAD = formats.Decoder[_Head](_Head)
+_PART = formats.Decoder[SavedRows](SavedRows)
 
 
 def dump(

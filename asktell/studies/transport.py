@@ -70,14 +70,15 @@ class Connection:
             options = {"headers": headers, "redirect": False, **self._patience()}
             response = pool.urlopen(method, self._root + path, body=body, **options)
         except HTTPError as error:
-            reason = getattr(error, "reason", None) or error
-            doubt = (
-                ""
+            # Without the name of the connection
+            reason = str(getattr(error, "reason", None) or error).rpartition("): ")[2]
+            cure = (
+                "Try again."
                 if self._answered
-                else " Check the address, and whether `asktell serve` is running there."
+                else "Check the address, and whether `asktell serve` is running there."
             )
             raise ServiceError(
-                f"The service at {self.url} cannot be reached: {reason}.{doubt}"
+                f'The service at {self.url} cannot be reached. {cure} The reason was "{reason}".'
             ) from error
         self._answered = True
         try:
@@ -184,7 +185,8 @@ def error_of(status: int, document: object) -> AsktellError:
     """Return the error in a service's response. The type `unknown-trial` is an UnknownTrialError."""
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return ServiceError(
-            f"Unexpected response with status {status}. This does not look like an asktell service. Check the URL."
+            f"The response has status {status}, and does not look like one of an asktell service. Check the URL. If "
+            "it is right, look at the log of the service."
         )
     kind = str(document.get("type", "")).removeprefix(_PROBLEM)
     name = "".join(word.capitalize() for word in kind.split("-")) + "Error"

@@ -54,7 +54,7 @@ def patiently(operation: Callable[[], _T]) -> _T:
         except StorageError as error:
             if time.monotonic() + delay > deadline:
                 raise
-            _log.warning("%s", error)
+            _log.warning("The storage failed, and is tried again. %s", error)
         time.sleep(delay)
         delay = min(5.0, 2 * delay)
 
@@ -82,7 +82,9 @@ class Worker:
         ahead: int,
         besides: Collection[int],
     ) -> None:
-        self.name = default_name() if name is None else check_name("A worker", name)
+        self.name = (
+            default_name() if name is None else check_name("The name of a worker", name)
+        )
         self._lease = None if lease is None else check_seconds("lease", lease)
         self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
         self.ahead = whole("ahead", ahead, 0)
@@ -253,7 +255,7 @@ class Worker:
         if is_paused():
             self._waits_for_resume = True
             _log.warning(
-                "The study is paused: %s waits until it is resumed.", self.name
+                "The study is paused. Worker %s waits until it is resumed.", self.name
             )
             return
         now = time.monotonic()

@@ -34,7 +34,7 @@ def replayed(storage: AbstractStorage, name: str) -> LoggedSelector:
     key = storage.find(name)
     logged = documents.from_bytes(storage.document(key)).logged()
     for line in storage.read(key, 0):
-        logged.replay([line.text])
+        logged.replay([line.text], line.position)
     return logged
 
 

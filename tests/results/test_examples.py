@@ -311,7 +311,7 @@ def test_wrong_calls_say_what_to_do() -> None:
     with pytest.raises(asktell.InvalidArgumentError, match="did you mean 'accuracy'"):
         result.examples("acuracy")
     for rate in (0, 1, "0.1", float("nan")):
-        with pytest.raises(asktell.InvalidArgumentError, match="between 0 and 1"):
+        with pytest.raises(asktell.InvalidArgumentError, match="above 0 and below 1"):
             result.examples(fdr=rate)  # type: ignore[arg-type]
     free = asktell.Selector(["a", "b"], GOAL, 4)
     with pytest.raises(asktell.InvalidArgumentError, match="examples="):

@@ -199,7 +199,7 @@ def test_what_was_paid_for_counts() -> None:
 
 def test_no_cost_is_a_reason() -> None:
     with pytest.raises(
-        EvaluatorError, match="needs the trial's cost, since the budget is a cost of 1"
+        EvaluatorError, match="have no cost, but the budget is a cost of 1"
     ):
         asktell.run(
             new(Budget(cost=1.0), method="auto"),
@@ -225,7 +225,7 @@ def test_what_is_asked_one_by_one_stops_too_and_continues_after_the_fix(
     selector = new(Budget(cost=4.0), n_prompts, method="auto")
     with pytest.raises(
         EvaluatorError,
-        match="The first 5 evaluations all failed in the same way: RuntimeError",
+        match=r"The first 5 evaluations all failed in the same way\..* RuntimeError",
     ):
         asktell.run(selector, no_key, progress=False)
     assert not selector.pending
@@ -276,7 +276,7 @@ async def waits(prompt: str) -> float:
     [
         (
             lambda prompt: 1.0,
-            r"\(prompt, example\), but yours is .*<lambda>\(prompt\): too many positional",
+            r"\(prompt, example\), but yours is .*<lambda>\(prompt\) \(too many positional",
         ),
         (lambda prompt, example, judge: 1.0, "missing a required argument: 'judge'"),
         (lambda *, prompt, example: 1.0, "too many positional arguments"),
@@ -394,6 +394,6 @@ def test_the_reason_is_what_was_tried_again_and_not_that_it_was(
         > 0
     )
     with pytest.raises(
-        EvaluatorError, match=r"failed.* CostlyError: the server is down\. The run has"
+        EvaluatorError, match=r"failed.*The run has .* CostlyError: the server is down"
     ):
         asktell.run(new(4), never, progress=False, max_failures_in_a_row=2)

@@ -173,8 +173,8 @@ def test_ids_are_positions_or_names_as_before() -> None:
         (["one"], "exists already, with the id 0"),
         (["two", "two"], "more than once"),
         ([], "empty"),
-        ("two", "sequence"),
-        ([2], "must be str"),
+        ("two", "list of texts"),
+        ([2], "must be text"),
     ],
 )
 def test_bad_newcomers_change_nothing(more: Any, message: str) -> None:
@@ -278,7 +278,9 @@ def test_a_retired_prompt_is_asked_no_more_and_its_trials_may_be_told(
     assert (entry.status, entry.reason, entry.evaluations) == (RETIRED, "too long", 1)
     assert selector.state.history.scores_of(out.id) is not None
     assert 2 not in {each.id for each in selector.result().selected}
-    with pytest.raises(InvalidArgumentError, match="retired already: 'too long'"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"retired already\. The reason was 'too long'"
+    ):
         selector.retire(2, "again")
 
 

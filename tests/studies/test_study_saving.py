@@ -363,7 +363,7 @@ def test_a_file_that_was_cut_off_makes_no_study(tmp_path: Path) -> None:
     broken += [b"".join([lines[0], lines[1], lines[1], *lines[2:]])]
     for text in broken:
         (tmp_path / "broken.jsonl").write_bytes(text)
-        cure = r"cut off|complete and unchanged" if data.startswith(text) else None
+        cure = r"cut off|damaged or incomplete" if data.startswith(text) else None
         with pytest.raises(asktell.InvalidStateError, match=cure):
             Study.import_(storage, tmp_path / "broken.jsonl")
     assert storage.names() == []

@@ -86,7 +86,7 @@ def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> No
     ]
     with pytest.raises(
         TellManyError,
-        match=r"7 of 12 scores were refused.*number 1: InvalidScoresError",
+        match=r"7 of 12 scores were refused.*Number 1 has InvalidScoresError",
     ) as caught:
         study.tell_many(tells)
     kinds = [
@@ -122,7 +122,7 @@ def test_nothing_is_told_by_nothing(study: Study) -> None:
     assert study.tell_many([]) == []
     assert study.tell_many(iter(())) == []
     assert len(lines(study)) == n_lines
-    with pytest.raises(InvalidArgumentError, match="A worker"):
+    with pytest.raises(InvalidArgumentError, match="The name of a worker"):
         study.worker("").tell_many([])
 
 

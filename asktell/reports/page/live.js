@@ -17,7 +17,7 @@ function stateOf(data) {
 
 /** The document at an address, as JSON. */
 async function fetched(address) {
-  const answer = await fetch(address, { cache: "no-store", credentials: "same-origin" });
+  const answer = await sent(address, { cache: "no-store", credentials: "same-origin" });
   if (answer.status === 401) location.reload(); // the browser asks for the token again
   if (!answer.ok) throw new Error((await answer.json()).detail);
   return answer.text();
@@ -70,8 +70,8 @@ function follow(address, first, draw, fit) {
         else drawNewest();
       }
       tell(stateOf(newest));
-    } catch {
-      tell("The service is unreachable. Last state:");
+    } catch (error) {
+      tell(`${error.message} Last state:`);
     }
     if (!newest.done || home) setTimeout(look, (newest.done ? SECONDS_WHEN_DONE : SECONDS_BETWEEN_LOOKS) * 1000);
   }
