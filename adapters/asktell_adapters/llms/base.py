@@ -206,7 +206,8 @@ class Example:
         """
         if self.reference is None:
             raise EvaluatorError(
-                f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one"
+                f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one. Give the example a "
+                "reference, or leave the metric out"
             )
         return (
             (self.reference,)
