@@ -1004,5 +1004,5 @@ def _documents(path: Path, task: str) -> list[Made]:
             (name, float(value)) for name, value in numbers.items()
         )
     if not rows:
-        raise InvalidArgumentError(f"{path} has no samples.")
+        raise InvalidArgumentError(f"{path} has no samples. Export the results again.")
     return [Made(example, scores) for example, scores in found.items()]

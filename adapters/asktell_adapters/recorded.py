@@ -181,8 +181,9 @@ class RecordedScores:
             or scores.dtype.kind not in "fiub"
         ):
             raise InvalidArgumentError(
-                f"{path} has scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
-                f"(K, N, {len(metrics)}) or (K, N, {len(metrics)}, R) for the metrics {metrics}."
+                f"{path} has scores of the type {scores.dtype} and the shape {scores.shape}. They must be numbers of "
+                f"the shape (prompts, examples, {len(metrics)}) or (prompts, examples, {len(metrics)}, repeats), for "
+                f"the metrics {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
         prompts, segments, features = (

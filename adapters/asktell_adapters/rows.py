@@ -286,7 +286,7 @@ def from_json(text: str, path: Path, line: int) -> Any:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}, line {line}: Python cannot read this JSON ({error})."
+            f"{path}, line {line}: The JSON has a number with too many digits, or too many nested brackets."
         ) from error
 
 

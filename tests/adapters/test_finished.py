@@ -254,7 +254,10 @@ def test_promptfoo_with_several_providers_an_error_and_a_filter() -> None:
     rows = [{**row, "testIdx": 0} for row in rows]  # as a filter renumbers them
     found = Finished.read([write("results.json", promptfoo(rows))])
     assert list(found.made) == ["a/old", "a/new", "b/old", "b/new"]
-    assert found.made["a/old"].errors[0] == "promptfoo: the key is wrong"
+    assert (
+        found.made["a/old"].errors[0]
+        == "promptfoo reported this error: the key is wrong"
+    )
     assert len(found.examples) == 6
 
 

@@ -287,13 +287,13 @@ def test_a_field_that_is_no_column_is_named_with_the_columns_there_are() -> None
     assert "did you mean 'context'?" in said
     assert "Its columns are 'context', 'input', 'question'" in said
     assert "write {{contxt}}" in said
-    assert "fields = false" in said
+    assert "set fields to false" in said
     check_fields(prompts, rows({"context": "c"}))
     check_fields(prompts, rows({"context": "c"}), False)
 
 
 def test_the_reference_is_no_field() -> None:
-    with pytest.raises(InvalidArgumentError, match="A prompt cannot use the reference"):
+    with pytest.raises(InvalidArgumentError, match="prompts may not see it"):
         check_fields([chat([user("{reference}")])], rows({}))
 
 

@@ -109,7 +109,10 @@ def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None
     ("arrays", "message"),
     [
         ({"scores": SCORES}, "no array 'metrics'"),
-        ({"scores": SCORES, "metrics": ["accuracy"]}, r"shape \(K, N, 1\)"),
+        (
+            {"scores": SCORES, "metrics": ["accuracy"]},
+            r"shape \(prompts, examples, 1\)",
+        ),
         (
             {"scores": SCORES, "metrics": ["accuracy", "costs"]},
             "no metric 'cost' .did you mean",

@@ -70,8 +70,8 @@ def check_scorers(
     )
     if wrong or isinstance(metrics, str):
         raise InvalidArgumentError(
-            f"The task has no metric {wrong!r}. Its metrics are {known}, and 'scorer/key' of a scorer that returns a "
-            "dict."
+            f"metrics must be a list of the task's metrics, got {wrong!r}. The task's metrics are {known}, and "
+            "'scorer/key' of a scorer that returns a dict."
         )
 
 
