@@ -618,7 +618,9 @@ class AnsweredOnce:
         claim.answer.set_exception(
             answer
             if is_failure
-            else EvaluatorError(f"the request was canceled: {answer!r}")
+            else EvaluatorError(
+                f"another evaluation had sent this request and was canceled ({answer!r})"
+            )
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -491,8 +491,8 @@ def _folder(path: Path) -> list[_File]:
     )
     if not logs:
         raise InvalidArgumentError(
-            f"The folder {path} has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor "
-            "Inspect logs (.eval, .json). Give the path of a file in it."
+            f"The folder {path} has neither lm-eval's samples_*.jsonl nor Inspect logs (.eval, .json). If lm-eval "
+            "wrote it, run lm-eval with --log_samples. Or give the path of a file in the folder."
         )
     return [_inspect(each) for each in logs]
 
@@ -716,7 +716,8 @@ def _column(
     if given is not None:
         if given not in names:
             raise InvalidArgumentError(
-                f"{path} has no column {given!r} ({flag}){nearest(given, names)}. Its columns are {some(names)}."
+                f"{path} has no column {given!r}{nearest(given, names)}, which {flag} names. Its columns are "
+                f"{some(names)}."
             )
         return given
     by_name = {name.strip().lower(): name for name in reversed(names)}

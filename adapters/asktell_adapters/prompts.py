@@ -90,8 +90,8 @@ def text_of(prompt: object) -> str:
     ):
         return chat(prompt["messages"], prompt.get("tools", ()))
     raise InvalidArgumentError(
-        f"got {short(prompt)}, expected a text, a list of messages ({{'role': ..., 'content': ...}}), or an "
-        "object with 'messages' and possibly 'tools'"
+        "A prompt must be a text, a list of messages ({'role': ..., 'content': ...}), or an object with 'messages' and "
+        f"possibly 'tools', got {short(prompt)}."
     )
 
 

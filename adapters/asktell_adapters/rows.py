@@ -240,8 +240,8 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         )
         seen = next((part for part in near if not part.isascii()), near[0]).strip()
         cure = (
-            "Save it as UTF-8, or pass its encoding. If it is cp1252, which Excel on Windows writes, this place "
-            f"reads {seen!r}."
+            "Save the file as UTF-8, or pass its encoding. In cp1252, the encoding of Excel on Windows, the line would "
+            f"contain {seen!r}."
         )
         what = "UTF-8" if encoding is None else encoding
         raise InvalidArgumentError(
@@ -300,7 +300,7 @@ def jsonl(
             row = from_json(text, path, line)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(
-                    f"{path}, line {line}: A row must be an object, got {type(row).__name__}."
+                    f"{path}, line {line}: A row must be a JSON object, got {short(row)}."
                 )
             yield line, row
 
@@ -325,7 +325,7 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
             raise InvalidArgumentError(
-                f"{path}, row {number}: A row must be an object, got {short(row)}."
+                f"{path}, row {number}: A row must be a JSON object, got {short(row)}."
             )
         yield number, row
 

@@ -54,7 +54,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"input": true, "reference": "b"}',
-            "line 1: An example's input must be a str, got bool",
+            "line 1: An example's input must be a text, got True",
         ),
         (
             "d.jsonl",

@@ -371,21 +371,21 @@ def test_files_hold_chats(tmp_path: Path, name: str, text: str) -> None:
         (
             "p.json",
             '["a", {"b": 1}]',
-            "p.json: prompt 1: got {'b': 1}, expected a text, a list of messages",
+            "p.json: prompt 1: A prompt must be a text, a list of messages",
         ),
         (
             "p.json",
             '{"x": [{"role": "robot", "content": ""}]}',
             "prompt 'x': message 1 of a chat must have one of",
         ),
-        ("p.jsonl", '"a"\n7', "p.jsonl, line 2: got 7, expected a text"),
+        ("p.jsonl", '"a"\n7', "p.jsonl, line 2: A prompt must be a text"),
         (
             "p.jsonl",
             '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}',
             "line 2: The id 'x' occurs twice",
         ),
         ("p.jsonl", '{"id": "x", "prompt": "a"}\n"b"', "Only 1 of 2 prompts in"),
-        ("p.toml", "x = 7", "prompt 'x': got 7, expected a text"),
+        ("p.toml", "x = 7", "prompt 'x': A prompt must be a text"),
         ("p.toml", "x = ", "not TOML"),
     ],
 )

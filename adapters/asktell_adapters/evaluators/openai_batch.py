@@ -228,7 +228,9 @@ class Taker:
         if status == "completed":
             self._fail(
                 trial,
-                EvaluatorError(f"{batch} was completed without a response to it"),
+                EvaluatorError(
+                    f"{batch} was completed without a response to this trial"
+                ),
                 None,
             )
         else:
@@ -265,7 +267,9 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
-        raise CompletionError(f"{source} sent the malformed line {str(line)[:200]}")
+        raise CompletionError(
+            f"{source} sent a line without a usable response: {str(line)[:200]}"
+        )
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said

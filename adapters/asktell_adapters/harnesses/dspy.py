@@ -456,7 +456,7 @@ class DSPyEvaluator:
         """
         if prompt not in self._by_text:
             raise InvalidArgumentError(
-                f"No candidate has the text {prompt!r:.100}. See DSPyEvaluator.prompts."
+                f"No candidate has the text {prompt!r:.100}. DSPyEvaluator.prompts has the texts."
             )
         return self._by_text[prompt].apply(self._program)
 

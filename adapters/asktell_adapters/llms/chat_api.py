@@ -138,7 +138,8 @@ class ChatAPI:
         if not text and not self.allow_empty:
             raise CompletionError(
                 f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
-                f"{usage[1]} tokens). Pass allow_empty=True to accept empty completions",
+                f"{usage[1]} tokens). Raise max_new_tokens if the reason is 'length'. To accept empty completions, set "
+                "allow_empty to true",
                 cost=cost,
                 attempts=attempts,
             )

@@ -635,8 +635,8 @@ class _Total:
             )
         if any(limit < other for limit, other in zip(limits, current, strict=True)):
             raise InvalidArgumentError(
-                f"The budget of all generations is {_named(limits)}, but the study has {_named(current)} already. "
-                "Create the study with the budget of its first generation, or pass a larger budget."
+                f"The budget of all generations is {_named(limits)}, but the study's own budget is already "
+                f"{_named(current)}. Create the study with the budget of its first generation, or pass a larger budget."
             )
         return cls(limits, _limits(state.origin))
 

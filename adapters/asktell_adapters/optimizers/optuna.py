@@ -262,7 +262,7 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
         if (direction == StudyDirection.MINIMIZE) != objective.minimize:
             raise IncompatibleMethodError(
                 f"The study has to {direction.name.lower()} {objective.metric!r}, but the goal is {str(objective)!r}. "
-                'Create the selector with goal_of(study), or the goal with asktell.minimize("...").'
+                "Create the selector with goal_of(study), or turn the direction in the goal."
             )
     return names
 

@@ -183,7 +183,7 @@ def test_an_answer_that_is_missing_is_a_failure(night: Night) -> None:
     collected = night.collect()
     assert (collected.told, collected.failed) == (3, 1)
     assert night.failures == [
-        "EvaluatorError: batch-0 was completed without a response to it"
+        "EvaluatorError: batch-0 was completed without a response to this trial"
     ]
 
 

@@ -348,7 +348,7 @@ def test_a_study_with_features_is_improved() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"budget": 17}, "the study has 18 evaluations already"),
+        ({"budget": 17}, "own budget is already 18 evaluations"),
         ({"budget": 0}, "budget"),
         (
             {"budget": Budget(cost=5.0)},

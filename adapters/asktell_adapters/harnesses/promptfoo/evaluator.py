@@ -321,7 +321,7 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
         name = f"prompt-{place}" if text in label else label
         if text in texts:
             raise InvalidArgumentError(
-                f"it has the same text as {texts[text]!r} and as {name!r}. Remove a prompt, or change its text."
+                f"the prompts {texts[text]!r} and {name!r} have the same text. Remove a prompt, or change its text."
             )
         if name in named:
             raise InvalidArgumentError(
