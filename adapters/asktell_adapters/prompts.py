@@ -383,7 +383,7 @@ def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
     )
     return (
         f"has the field {{{field}}}, but the data has no such column{nearest(field, columns)}. Its columns are "
-        f"{some(sorted(columns))}. The reference is not among them, because prompts may not see it. {cure}."
+        f"{some(sorted(columns))}. The reference is never among them, because prompts may not see it. {cure}."
     )
 
 

@@ -127,7 +127,7 @@ class ChatAPI:
         except ValueError as error:
             raise CompletionError(
                 f"{source} sent a response that cannot be read as a chat completion, because {error}. Try again, or "
-                f"check the server. The response begins with {short(reply)}",
+                f"check the server. The response was {short(reply)}",
                 attempts=attempts,
             ) from None
         if cost is None:
@@ -138,8 +138,8 @@ class ChatAPI:
         if not text and not self.allow_empty:
             raise CompletionError(
                 f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
-                f"{usage[1]} tokens). Raise max_new_tokens if the reason is 'length'. To accept empty completions, set "
-                "allow_empty to true",
+                f"{usage[1]} tokens). If finish_reason is 'length', raise max_new_tokens. To accept empty completions, "
+                "set allow_empty to true",
                 cost=cost,
                 attempts=attempts,
             )

@@ -111,7 +111,8 @@ class OpenAIChat(RemoteChat):
             api, concurrency, timeout, max_retries, backoff, max_wait, *limits
         )
         self.base_url = base_url
-        self.api_key_env = self.where_keys_are = api_key_env
+        self.api_key_env = api_key_env
+        self.where_keys_are = f"the environment variable {api_key_env}"
         self.name = f"model {model!r} at {base_url or 'OpenAI'}"
         self.key()
 

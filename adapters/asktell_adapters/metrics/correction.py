@@ -104,8 +104,8 @@ def corrected_mean(
     for name, given in (("labels", human), ("judged", near), ("others", far)):
         for position in np.flatnonzero(~np.isfinite(given)):
             raise InvalidArgumentError(
-                f"{name} must be finite numbers, but at position {position} there is {given[position]}. Leave out "
-                "responses without a label or a judgement."
+                f"{name} must be finite numbers, but {name}[{position}] is {given[position]}. Leave out responses "
+                "without a label or a judgement."
             )
     if not 0 < confidence < 1:
         raise InvalidArgumentError(

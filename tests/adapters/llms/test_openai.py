@@ -307,7 +307,7 @@ def test_the_key_never_shows(
             + repr(pickle.dumps(llm))
         )
         assert "AuthenticationError" in shown
-        assert "Check OPENAI_API_KEY" in shown
+        assert "Check the environment variable OPENAI_API_KEY" in shown
         assert KEY not in shown
         assert failed.attempts == 1
     with FaultyLLMServer(api_key=KEY) as server, client(server.base_url) as llm:
