@@ -670,7 +670,7 @@ def _candidates(
             name = row.values.get(prompt)
             if name in (None, ""):
                 raise InvalidArgumentError(
-                    f"{table.where(row)}: the column {prompt!r} is empty. Write the "
+                    f"{table.where(row)}: The column {prompt!r} is empty. Write the "
                     "candidate's name there."
                 )
             by_name.setdefault(str(name), []).append(at)
@@ -758,7 +758,7 @@ def _numbers(table: Table, name: str) -> Float[Floats, " rows"] | None:
         if re.fullmatch(r"-?\d+,\d+", str(value).strip()):
             cure = "Write decimals with a point."
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: the column {name!r} must hold finite "
+            f"{table.where(table.rows[wrong[0]])}: The column {name!r} must hold finite "
             f"numbers, got {short(value)}. {cure}"
         )
     return column

@@ -81,13 +81,13 @@ class Table:
         self.path = Path(path).expanduser()
         if not self.path.exists():
             raise InvalidArgumentError(f"There is no file {str(path)!r}.")
-        suffix = "" if self.path.is_dir() else self.path.suffix.lower()
+        suffix = "" if self.path.is_dir() else self.path.suffix.lower() or "no ending"
         kind = _KINDS.get(suffix)
         if kind is None:
             cure = " Save it as .xlsx." if suffix == ".xls" else ""
             raise InvalidArgumentError(
-                f"asktell cannot read rows from {path}, which is a {suffix!r} file. "
-                f"Use {', '.join(sorted(KINDS))}, or a folder of `datasets`.{cure}"
+                f"asktell reads rows from files that end with {', '.join(sorted(KINDS))}, and from folders of "
+                f"`datasets`, got {str(path)!r}.{cure}"
             )
         given: dict[str, Any] = {
             "delimiter": delimiter,
@@ -135,7 +135,7 @@ def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) ->
         endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]
         raise InvalidArgumentError(
             f"{name}={value!r} does not apply to {path}. It only applies to "
-            f"{', '.join(endings)}."
+            f"{', '.join(endings)}. Remove it."
         )
 
 
