@@ -134,8 +134,8 @@ class RecordedScores:
         if not seen.all() or not seen.size:
             raise InvalidArgumentError(
                 f"{where} lacks {int((~seen).sum()):,} of {seen.size:,} evaluations. A simulation needs each of "
-                f"the {len(rows)} prompts on each of the {len(columns)} examples. {int(seen.all(axis=0).sum())} of the "
-                "examples have all prompts."
+                f"the {len(rows)} prompts on each of the {len(columns)} examples. Add the missing evaluations, or keep "
+                f"only the examples with all prompts ({int(seen.all(axis=0).sum())} of {len(columns)})."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
             raise InvalidArgumentError(
