@@ -138,7 +138,7 @@ def positive(name: str, number: float, unit: str = "") -> float:
     """
     if not 0 < number < math.inf:
         raise InvalidArgumentError(
-            f"{name} must be a positive number{unit}, got {number!r}."
+            f"{name} must be a positive, finite number{unit}, got {number!r}."
         )
     return number
 
@@ -179,5 +179,7 @@ def number(metric: str, value: object) -> float:
         )
     score = float(value)
     if not math.isfinite(score):
-        raise EvaluatorError(f"the metric {metric!r} returned {score}")
+        raise EvaluatorError(
+            f"the metric {metric!r} returned {score}, which is not a finite number"
+        )
     return score

@@ -359,7 +359,8 @@ class AnswerCache:
             sqlite3.SQLITE_CORRUPT,
         ):
             return StorageError(
-                f"The response cache {str(self.path)!r} cannot be used ({error})."
+                f"The response cache {str(self.path)!r} cannot be used ({error}). Check that you may write to it and "
+                "that the disk has room, or give the cache another path."
             )
         # A damaged name or number inside SQLite's own tables raises an error of Python,
         # not of SQLite.
@@ -482,7 +483,7 @@ class CachedLLM:
             yield
         except StorageError as error:
             if not self._warned:
-                _log.warning("continuing without the cache: %s", error)
+                _log.warning("Continuing without the response cache. %s", error)
             self._warned = True
 
     def __repr__(self) -> str:
@@ -617,7 +618,9 @@ class AnsweredOnce:
         claim.answer.set_exception(
             answer
             if is_failure
-            else EvaluatorError(f"the request was canceled: {answer!r}")
+            else EvaluatorError(
+                f"another evaluation had sent this request and was canceled ({answer!r})"
+            )
         )
 
     def __getstate__(self) -> dict[str, Any]:

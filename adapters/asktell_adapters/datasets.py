@@ -380,7 +380,9 @@ def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
     for row in table.rows:
         check_column(row.values, "prompt", table.where(row))
         if not str(row.values["prompt"]).strip():
-            raise InvalidArgumentError(f"{table.where(row)}: 'prompt' is empty.")
+            raise InvalidArgumentError(
+                f"{table.where(row)}: The column 'prompt' is empty."
+            )
         if column in row.values:
             name = str(as_text(row.values[column]))
             if name in named:

@@ -237,7 +237,8 @@ def _ask_judge(
     seconds = time.perf_counter() - start
     if all(isinstance(each, Exception) for each in found):
         raise EvaluatorError(
-            f"the judge {name!r} judged none of {len(real)} real responses, the first: {found[0]}"
+            f"The judge {name!r} failed on all real responses ({len(real)} of {len(real)}). The first error was: "
+            f"{found[0]}"
         )
     took = Spent(
         *(
@@ -532,7 +533,7 @@ def estimate(
     whole("concurrency", concurrency, 1)
     if seconds_per_call is not None and not 0 <= seconds_per_call <= 1e9:
         raise InvalidArgumentError(
-            f"seconds_per_call must be a number of seconds, got {seconds_per_call!r}."
+            f"seconds_per_call must be a number of seconds from 0 to 1e9, got {seconds_per_call!r}."
         )
     result, history = selection.result(), _History.of(selection)
     calls = _calls(
@@ -1032,7 +1033,7 @@ def _try(
     failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
     if found and len(failures) == len(found):
         raise EvaluatorError(
-            f"none of {len(found)} evaluations succeeded, the first: {in_words(failures[0])}"
+            f"All evaluations failed ({len(found)} of {len(found)}). The first error was {in_words(failures[0])}"
         )
     costs = [cost for cost in map(_cost_of, found) if cost is not None]
     return _Tried(seconds, len(failures), costs)
@@ -1142,7 +1143,7 @@ def _ask(
     }
     if not answers:
         raise EvaluatorError(
-            f"none of {len(requests)} real calls was answered, the first with: {found[0]!r}"
+            f"All real calls failed ({len(found)} of {len(found)}). The first error was: {found[0]}"
         )
     fresh = [answer for answer in answers.values() if not answer.from_cache]
     if is_async:

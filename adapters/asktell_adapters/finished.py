@@ -491,8 +491,8 @@ def _folder(path: Path) -> list[_File]:
     )
     if not logs:
         raise InvalidArgumentError(
-            f"The folder {path} has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor "
-            "Inspect logs (.eval, .json). Give the path of a file in it."
+            f"The folder {path} has neither lm-eval's samples_*.jsonl nor Inspect logs (.eval, .json). If lm-eval "
+            "wrote it, run lm-eval with --log_samples. Or give the path of a file in the folder."
         )
     return [_inspect(each) for each in logs]
 
@@ -670,7 +670,7 @@ def _candidates(
             name = row.values.get(prompt)
             if name in (None, ""):
                 raise InvalidArgumentError(
-                    f"{table.where(row)}: the column {prompt!r} is empty. Write the "
+                    f"{table.where(row)}: The column {prompt!r} is empty. Write the "
                     "candidate's name there."
                 )
             by_name.setdefault(str(name), []).append(at)
@@ -716,7 +716,8 @@ def _column(
     if given is not None:
         if given not in names:
             raise InvalidArgumentError(
-                f"{path} has no column {given!r} ({flag}){nearest(given, names)}. Its columns are {some(names)}."
+                f"{path} has no column {given!r}{nearest(given, names)}, which {flag} names. Its columns are "
+                f"{some(names)}."
             )
         return given
     by_name = {name.strip().lower(): name for name in reversed(names)}
@@ -757,7 +758,7 @@ def _numbers(table: Table, name: str) -> Float[Floats, " rows"] | None:
         if re.fullmatch(r"-?\d+,\d+", str(value).strip()):
             cure = "Write decimals with a point."
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: the column {name!r} must hold finite "
+            f"{table.where(table.rows[wrong[0]])}: The column {name!r} must hold finite "
             f"numbers, got {short(value)}. {cure}"
         )
     return column
@@ -1004,5 +1005,5 @@ def _documents(path: Path, task: str) -> list[Made]:
             (name, float(value)) for name, value in numbers.items()
         )
     if not rows:
-        raise InvalidArgumentError(f"{path} has no samples.")
+        raise InvalidArgumentError(f"{path} has no samples. Export the results again.")
     return [Made(example, scores) for example, scores in found.items()]

@@ -90,8 +90,8 @@ def text_of(prompt: object) -> str:
     ):
         return chat(prompt["messages"], prompt.get("tools", ()))
     raise InvalidArgumentError(
-        f"got {short(prompt)}, expected a text, a list of messages ({{'role': ..., 'content': ...}}), or an "
-        "object with 'messages' and possibly 'tools'"
+        "A prompt must be a text, a list of messages ({'role': ..., 'content': ...}), or an object with 'messages' and "
+        f"possibly 'tools', got {short(prompt)}."
     )
 
 
@@ -373,16 +373,17 @@ def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
         where = f"row {examples.index(without) + 1}" + (
             f" ({without.id!r})" if without.id else ""
         )
-        return f"has the field {{{field}}}, but {where} of the data has no value in that column. Write '' for no text."
+        empty = 'If it should be empty, write "" there.'
+        return f"has the field {{{field}}}, but {where} of the data has no value in that column. {empty}"
     cure = f"For the text {{{field}}} itself, write {{{{{field}}}}}"
     cure += (
-        ", or set fields = false if braces are just braces in all prompts"
+        ", or set fields to false if braces are just braces in all prompts"
         if is_text
         else ""
     )
     return (
         f"has the field {{{field}}}, but the data has no such column{nearest(field, columns)}. Its columns are "
-        f"{some(sorted(columns))}. A prompt cannot use the reference. {cure}."
+        f"{some(sorted(columns))}. The reference is never among them, because prompts may not see it. {cure}."
     )
 
 

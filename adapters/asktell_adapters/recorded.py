@@ -134,8 +134,8 @@ class RecordedScores:
         if not seen.all() or not seen.size:
             raise InvalidArgumentError(
                 f"{where} lacks {int((~seen).sum()):,} of {seen.size:,} evaluations. A simulation needs each of "
-                f"the {len(rows)} prompts on each of the {len(columns)} examples. {int(seen.all(axis=0).sum())} of the "
-                "examples have all prompts."
+                f"the {len(rows)} prompts on each of the {len(columns)} examples. Add the missing evaluations, or keep "
+                f"only the examples with all prompts ({int(seen.all(axis=0).sum())} of {len(columns)})."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
             raise InvalidArgumentError(
@@ -181,8 +181,9 @@ class RecordedScores:
             or scores.dtype.kind not in "fiub"
         ):
             raise InvalidArgumentError(
-                f"{path} has scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
-                f"(K, N, {len(metrics)}) or (K, N, {len(metrics)}, R) for the metrics {metrics}."
+                f"{path} has scores of the type {scores.dtype} and the shape {scores.shape}. They must be numbers of "
+                f"the shape (prompts, examples, {len(metrics)}) or (prompts, examples, {len(metrics)}, repeats), for "
+                f"the metrics {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
         prompts, segments, features = (

@@ -81,13 +81,13 @@ class Table:
         self.path = Path(path).expanduser()
         if not self.path.exists():
             raise InvalidArgumentError(f"There is no file {str(path)!r}.")
-        suffix = "" if self.path.is_dir() else self.path.suffix.lower()
+        suffix = "" if self.path.is_dir() else self.path.suffix.lower() or "no ending"
         kind = _KINDS.get(suffix)
         if kind is None:
             cure = " Save it as .xlsx." if suffix == ".xls" else ""
             raise InvalidArgumentError(
-                f"asktell cannot read rows from {path}, which is a {suffix!r} file. "
-                f"Use {', '.join(sorted(KINDS))}, or a folder of `datasets`.{cure}"
+                f"asktell reads rows from files that end with {', '.join(sorted(KINDS))}, and from folders of "
+                f"`datasets`, got {str(path)!r}.{cure}"
             )
         given: dict[str, Any] = {
             "delimiter": delimiter,
@@ -135,7 +135,7 @@ def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) ->
         endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]
         raise InvalidArgumentError(
             f"{name}={value!r} does not apply to {path}. It only applies to "
-            f"{', '.join(endings)}."
+            f"{', '.join(endings)}. Remove it."
         )
 
 
@@ -240,8 +240,8 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         )
         seen = next((part for part in near if not part.isascii()), near[0]).strip()
         cure = (
-            "Save it as UTF-8, or pass its encoding. If it is cp1252, which Excel on Windows writes, this place "
-            f"reads {seen!r}."
+            "Save the file as UTF-8, or pass its encoding. In cp1252, the encoding of Excel on Windows, the line would "
+            f"contain {seen!r}."
         )
         what = "UTF-8" if encoding is None else encoding
         raise InvalidArgumentError(
@@ -286,7 +286,7 @@ def from_json(text: str, path: Path, line: int) -> Any:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}, line {line}: Python cannot read this JSON ({error})."
+            f"{path}, line {line}: The JSON has a number with too many digits, or too many nested brackets."
         ) from error
 
 
@@ -300,7 +300,7 @@ def jsonl(
             row = from_json(text, path, line)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(
-                    f"{path}, line {line}: A row must be an object, got {type(row).__name__}."
+                    f"{path}, line {line}: A row must be a JSON object, got {short(row)}."
                 )
             yield line, row
 
@@ -325,7 +325,7 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
             raise InvalidArgumentError(
-                f"{path}, row {number}: A row must be an object, got {short(row)}."
+                f"{path}, row {number}: A row must be a JSON object, got {short(row)}."
             )
         yield number, row
 

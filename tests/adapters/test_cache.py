@@ -219,7 +219,7 @@ def test_a_cache_that_cannot_be_used_is_a_warning(
     assert [
         record.getMessage()
         for record in caplog.records
-        if "continuing without the cache" in record.getMessage()
+        if "Continuing without the response cache" in record.getMessage()
     ]
     assert len(caplog.records) == 1
     with pytest.raises(
@@ -348,7 +348,9 @@ def test_whatever_is_damaged_no_other_answer_is_given_and_no_other_error_raised(
 
 def test_arguments_are_checked(tmp_path: Path) -> None:
     for options in ({"max_bytes": 0}, {"max_age": -1.0}, {"patience": float("inf")}):
-        with pytest.raises(InvalidArgumentError, match="must be a positive number"):
+        with pytest.raises(
+            InvalidArgumentError, match="must be a positive, finite number"
+        ):
             AnswerCache(tmp_path / "x", **options)  # type: ignore[arg-type]
 
     class Nameless:
@@ -488,6 +490,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "no table [cache]" in cli("cache info plain.toml", code=2).err
     Path("plain.toml").write_text(CONFIG.format(cache="[cache]\nmax_mb = -1"))
     assert (
-        "[cache]: max_bytes must be a positive number"
+        "[cache]: max_bytes must be a positive, finite number"
         in cli("run plain.toml", code=2).err
     )

@@ -54,7 +54,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"input": true, "reference": "b"}',
-            "line 1: An example's input must be a str, got bool",
+            "line 1: An example's input must be a text, got True",
         ),
         (
             "d.jsonl",
@@ -99,8 +99,9 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
             "line 2: The text is not UTF-8.*cp1252.*'a,café au lait'",
         ),
         ("d.parquet", "x", "is not a Parquet file"),
-        ("d.xls", "x", r"cannot read rows from .* Save it as \.xlsx"),
-        ("d.txt", "x", r"Use \.csv, \.json, .*or a folder"),
+        ("d.xls", "x", r"reads rows from files .* Save it as \.xlsx"),
+        ("d", "x", r"files that end with \.csv, "),
+        ("d.txt", "x", r"files that end with \.csv, \.json, .*and from folders"),
     ],
 )
 def test_bad_data_is_named_with_its_line(

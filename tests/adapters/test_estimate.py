@@ -246,7 +246,7 @@ def test_real_calls_that_all_fail_say_why() -> None:
         raise ValueError("no such model")
 
     with pytest.raises(
-        EvaluatorError, match=r"none of 2 real calls was answered, .*no such model"
+        EvaluatorError, match=r"All real calls failed \(2 of 2\)\. .*no such model"
     ):
         estimate(evaluator(ScriptedLLM(fail)), selector(), real_calls=2)
     with pytest.raises(InvalidArgumentError, match="real_calls must be a whole number"):
@@ -383,7 +383,7 @@ def test_a_judge_that_judges_nothing_says_why() -> None:
     )
     with pytest.raises(
         EvaluatorError,
-        match=r"'quality' judged none of 2 real responses.*cannot be read",
+        match=r"'quality' failed on all real responses \(2 of 2\).*cannot be read",
     ):
         estimate(judged(judge), selector(), real_calls=2)
     with pytest.raises(EvaluatorError, match="no response to compare with"):

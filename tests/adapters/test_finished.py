@@ -93,7 +93,7 @@ def test_columns_of_other_names() -> None:
     )
     with pytest.raises(
         InvalidArgumentError,
-        match=r"no column 'whom' \(--prompt-column\) \(did you mean 'who'\?\)",
+        match=r"no column 'whom' \(did you mean 'who'\?\), which --prompt-column names",
     ):
         Finished.read([path], prompt="whom")
     with pytest.raises(
@@ -254,7 +254,10 @@ def test_promptfoo_with_several_providers_an_error_and_a_filter() -> None:
     rows = [{**row, "testIdx": 0} for row in rows]  # as a filter renumbers them
     found = Finished.read([write("results.json", promptfoo(rows))])
     assert list(found.made) == ["a/old", "a/new", "b/old", "b/new"]
-    assert found.made["a/old"].errors[0] == "promptfoo: the key is wrong"
+    assert (
+        found.made["a/old"].errors[0]
+        == "promptfoo reported this error: the key is wrong"
+    )
     assert len(found.examples) == 6
 
 
@@ -391,8 +394,8 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     )
     (made,) = Finished.read([write("a.json", json.dumps(log))]).made.values()
     assert made.errors == {
-        0: "sample 'q0' of Inspect: boom",
-        1: "sample 'q1' of Inspect: its token limit of 100 was reached",
+        0: "Inspect's sample 'q0' failed: boom",
+        1: "Inspect's sample 'q1' failed: its token limit of 100 was reached",
     }
     assert made.examples[2:] == ["q2", "q2"]
     assert made.scores["match"][2:].tolist() == [0.0, 1.0]

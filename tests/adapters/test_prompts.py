@@ -287,13 +287,13 @@ def test_a_field_that_is_no_column_is_named_with_the_columns_there_are() -> None
     assert "did you mean 'context'?" in said
     assert "Its columns are 'context', 'input', 'question'" in said
     assert "write {{contxt}}" in said
-    assert "fields = false" in said
+    assert "set fields to false" in said
     check_fields(prompts, rows({"context": "c"}))
     check_fields(prompts, rows({"context": "c"}), False)
 
 
 def test_the_reference_is_no_field() -> None:
-    with pytest.raises(InvalidArgumentError, match="A prompt cannot use the reference"):
+    with pytest.raises(InvalidArgumentError, match="prompts may not see it"):
         check_fields([chat([user("{reference}")])], rows({}))
 
 
@@ -371,21 +371,21 @@ def test_files_hold_chats(tmp_path: Path, name: str, text: str) -> None:
         (
             "p.json",
             '["a", {"b": 1}]',
-            "p.json: prompt 1: got {'b': 1}, expected a text, a list of messages",
+            "p.json: prompt 1: A prompt must be a text, a list of messages",
         ),
         (
             "p.json",
             '{"x": [{"role": "robot", "content": ""}]}',
             "prompt 'x': message 1 of a chat must have one of",
         ),
-        ("p.jsonl", '"a"\n7', "p.jsonl, line 2: got 7, expected a text"),
+        ("p.jsonl", '"a"\n7', "p.jsonl, line 2: A prompt must be a text"),
         (
             "p.jsonl",
             '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}',
             "line 2: The id 'x' occurs twice",
         ),
         ("p.jsonl", '{"id": "x", "prompt": "a"}\n"b"', "Only 1 of 2 prompts in"),
-        ("p.toml", "x = 7", "prompt 'x': got 7, expected a text"),
+        ("p.toml", "x = 7", "prompt 'x': A prompt must be a text"),
         ("p.toml", "x = ", "not TOML"),
     ],
 )

@@ -80,7 +80,7 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
     [
         (
             "prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n",
-            "lacks 1 of 4 evaluations.* 1 of",
+            r"lacks 1 of 4 evaluations.*\(1 of 2\)",
         ),
         (
             "prompt,example,segment,accuracy,note\na,1,2,1,good\n",
@@ -109,7 +109,10 @@ def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None
     ("arrays", "message"),
     [
         ({"scores": SCORES}, "no array 'metrics'"),
-        ({"scores": SCORES, "metrics": ["accuracy"]}, r"shape \(K, N, 1\)"),
+        (
+            {"scores": SCORES, "metrics": ["accuracy"]},
+            r"shape \(prompts, examples, 1\)",
+        ),
         (
             {"scores": SCORES, "metrics": ["accuracy", "costs"]},
             "no metric 'cost' .did you mean",

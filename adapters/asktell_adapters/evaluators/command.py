@@ -105,8 +105,8 @@ class CommandEvaluator:
             or not all(isinstance(word, str) and word for word in command)
         ):
             raise InvalidArgumentError(
-                f'Got the command {short(command)}. Pass a list of words, for example ["python", "agent.py"], because '
-                "no shell splits the command."
+                'The command must be a list of words, such as ["python", "agent.py"], with at least one word and no '
+                f"empty ones. Got {short(command)}."
             )
         if any("\0" in word for word in command):
             raise InvalidArgumentError(
@@ -170,7 +170,10 @@ class CommandEvaluator:
         elif ended.code != 0:
             problem = f"the program ended with {_ending(ended.code)}"
         elif found is None:
-            problem = f"the last line of its output must be a JSON object with the metrics, {_instead(ended, lines)}"
+            problem = (
+                "the last line of the program's output must be a JSON object with the metrics, "
+                f"{_instead(ended, lines)}"
+            )
         else:
             scores, details = found
             return Scores({"seconds": ended.seconds, **scores}, details)

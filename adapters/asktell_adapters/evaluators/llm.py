@@ -306,7 +306,8 @@ class _Scoring(Generic[_LLM]):
                 framing = replace(framing, template="{input}")
             if "{prompt}" in f"{framing.system} {framing.template}":
                 raise InvalidArgumentError(
-                    "The system turn or the template has {prompt}, but the candidates have no factor 'prompt'."
+                    "The system turn or the template has {prompt}, but the candidates have no factor 'prompt'. Add the "
+                    "factor, or remove {prompt}."
                 )
         return _Sorted(
             factors.get("prompt", ""),
@@ -339,16 +340,17 @@ class _Scoring(Generic[_LLM]):
         known = sorted({*_SETTINGS, *self._options(client), *takes})
         if name == "model" and not takes:
             problem = (
-                "has no use, because this evaluator has only one LLM. Pass a function that turns a model's name into "
-                "an LLM, such as OpenAIChat. Or pass a mapping from names to LLMs."
+                "This evaluator has only one LLM. Pass a function that turns a model's name into an LLM, such as "
+                "OpenAIChat. Or pass a mapping from names to LLMs."
             )
         else:
-            problem = f"is not a setting of the LLM{nearest(name, known)}, and no prompt or template has {{{name}}}."
+            problem = (
+                f"It is not a setting of the LLM{nearest(name, known)}, and no prompt or template has the field "
+                f"{{{name}}}."
+            )
             if self.framing.fields is not True:
-                problem += (
-                    " To fill it into prompts that are plain texts, pass fields=True."
-                )
-        return f"The factor {name!r} {problem} The settings are {some(known)}."
+                problem += f" If prompts that are plain texts contain {{{name}}}, set fields to true to fill it in."
+        return f"The factor {name!r} is not used. {problem} The settings are {some(known)}."
 
     def begin(self, result: Callable[[], Result]) -> None:
         """Prepare the metrics that need it (`Preference`) for a selection. `asktell.run` calls this first.
@@ -437,7 +439,7 @@ class _Scoring(Generic[_LLM]):
                 failure: BaseException = error
                 if not isinstance(error, EvaluatorError):
                     failure = EvaluatorError(
-                        f"metric {name!r} failed: {in_words(error)}"
+                        f"the metric {name!r} failed with {in_words(error)}"
                     )
                     failure.__cause__ = error
                 if spent:
@@ -586,7 +588,8 @@ class LLMEvaluator(_Scoring[LLM]):
             # A wrong number of responses would assign scores to the wrong prompts.
             if len(answers) != len(ready):
                 raise EvaluatorError(
-                    f"the LLM was sent {len(ready)} requests and returned {len(answers)} answers"
+                    f"the LLM was sent {len(ready)} requests and returned {len(answers)} responses. It must return one "
+                    "response per request"
                 )
             return if_ready(list(zip(ready, answers, strict=True)), answered, scored)
 

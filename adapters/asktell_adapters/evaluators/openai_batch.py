@@ -39,6 +39,7 @@ from asktell.extend import (
     details_of,
     goal_scores,
     import_extra,
+    in_words,
     short,
     whole,
 )
@@ -227,7 +228,9 @@ class Taker:
         if status == "completed":
             self._fail(
                 trial,
-                EvaluatorError(f"{batch} was completed without a response to it"),
+                EvaluatorError(
+                    f"{batch} was completed without a response to this trial"
+                ),
                 None,
             )
         else:
@@ -264,7 +267,9 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
-        raise CompletionError(f"{source} sent the malformed line {str(line)[:200]}")
+        raise CompletionError(
+            f"{source} sent a line without a usable response: {str(line)[:200]}"
+        )
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
@@ -425,7 +430,8 @@ class OpenAIBatch:
                 text = json.dumps({**line, "body": body}).encode() + b"\n"
                 if len(text) > self.most_bytes:
                     raise EvaluatorError(
-                        f"the request has {len(text)} bytes, a batch at most {self.most_bytes}"
+                        f"the request has {len(text)} bytes, but a batch can have at most {self.most_bytes}. Shorten "
+                        "the prompt or the example"
                     )
             except Exception as error:
                 study.worker(worker).fail(trial, error, None)
@@ -492,14 +498,16 @@ class OpenAIBatch:
             # Also Ctrl-C, because without the file no batch can exist
             hand_back()
             raise self._explained(
-                "could not upload a batch, whose trials were released", error
+                "did not confirm the upload of a batch, whose trials were released. Submit them again",
+                error,
             ) from None
         # After settle_after, another process takes the submission for interrupted and
         # releases its trials. Half of it is a margin for the creation of the batch.
         if self._age(worker) > self.settle_after / 2:
             hand_back()
             raise EvaluatorError(
-                f"The upload took more than {self.settle_after / 2:g} s. Its trials were released."
+                f"The upload of a batch took more than {self.settle_after / 2:g} s, so its trials were released. "
+                "Submit fewer trials at once, or raise settle_after."
             )
         metadata = {
             "asktell_study": study.name,
@@ -607,15 +615,15 @@ class OpenAIBatch:
             ]
         except Exception as error:
             collected.problems.append(
-                f"{batch.id}: {self._explained('could not send its responses', error)}"
+                str(self._explained(f"did not send the responses of {batch.id}", error))
             )
             return
         if None in files:
             collected.problems.append(
-                f"{batch.id}: the server has deleted its responses, which it keeps for 30 days"
+                f"the server has deleted the responses of {batch.id}, because it keeps them for only 30 days"
             )
         if batch.status == "failed":
-            collected.problems.append(f"{batch.id}: refused ({self._reasons(batch)})")
+            collected.problems.append(f"{batch.id} was refused: {self._reasons(batch)}")
         taker = Taker(
             study, _worker(batch), self.evaluator, self._llm, self._paid, collected
         )
@@ -636,7 +644,7 @@ class OpenAIBatch:
         """The server's reasons for refusing a batch."""
         errors = (batch.errors and batch.errors.data) or []
         reasons = (
-            "; ".join(f"{each.code or '?'}: {each.message or '?'}" for each in errors)
+            "; ".join(f"{each.message or '?'} ({each.code or '?'})" for each in errors)
             or "no reason given"
         )
         return self._llm.redact(reasons)[:MOST_SAID]
@@ -678,7 +686,7 @@ class OpenAIBatch:
             return error
         server = self._llm.base_url or "OpenAI"
         return EvaluatorError(
-            self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}")[
+            self._llm.redact(f"{server} {what}. The error was {in_words(error)}")[
                 :MOST_SAID
             ]
         )

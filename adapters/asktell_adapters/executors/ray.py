@@ -153,14 +153,15 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             self._factory = ray.put(factory)
         except TypeError as error:
             raise InvalidArgumentError(
-                f"evaluator_factory cannot be sent to the workers ({error})"
+                f"evaluator_factory cannot be sent to the workers ({error}). Create objects that cannot be pickled "
+                "inside of evaluator_factory."
             ) from error
         try:
             # Ray must not restart actors, because a new actor would have no evaluator.
             self._class = ray.remote(_Actor).options(**options, max_restarts=0)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"Ray refuses the options of the workers ({error})"
+                f"Ray refuses the options of the workers ({error})."
             ) from error
         self._options = options
         self._workers = [_Place(number) for number in range(size)]
@@ -230,7 +231,9 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                 ended.append(
                     self._lose(
                         worker,
-                        EvaluatorError(f"it took more than {self._timeout:g} s"),
+                        EvaluatorError(
+                            f"its batch took more than the timeout of {self._timeout:g} s"
+                        ),
                         False,
                     )
                 )
@@ -245,7 +248,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                     worker.actor = self._class.remote()
                 except (TypeError, ValueError) as error:
                     raise InvalidArgumentError(
-                        f"Ray refuses the options of the workers ({error})"
+                        f"Ray refuses the options of the workers ({error})."
                     ) from error
                 worker.stage, worker.awaited = (
                     _Stage.PLACING,

@@ -340,7 +340,7 @@ def _by_predictor(what: str, choice: object, names: tuple[str, ...]) -> dict[str
     unknown = [str(name) for name in choice if name not in names]
     if unknown:
         raise InvalidArgumentError(
-            f"{what.capitalize()} has the unknown predictors {', '.join(unknown)}. The program's predictors are "
+            f"Got the unknown predictors {', '.join(unknown)} in {what}. The program's predictors are "
             f"{', '.join(names)}."
         )
     return dict(choice)
@@ -456,7 +456,7 @@ class DSPyEvaluator:
         """
         if prompt not in self._by_text:
             raise InvalidArgumentError(
-                f"No candidate has the text {prompt!r:.100}. See DSPyEvaluator.prompts."
+                f"No candidate has the text {prompt!r:.100}. DSPyEvaluator.prompts has the texts."
             )
         return self._by_text[prompt].apply(self._program)
 
@@ -579,9 +579,8 @@ class _Usage(BaseCallback):  # type: ignore[misc]
         total = 0.0
         for model, entry in self.entries():
             if model not in prices:
-                known = ", ".join(prices) or "no LM"
                 raise EvaluatorError(
-                    f"no price for the LM {model!r}, because prices= has {known}"
+                    f"the LM {model!r} has no price. Add it to prices, which has {list(prices)}"
                 )
             counts = _counts(entry)
             if counts is not None:
@@ -797,7 +796,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         if isinstance(demos, int) and valset is None:
             raise InvalidArgumentError(
                 "Bootstrapped demos come from the trainset, so compile() needs other examples to evaluate on. Pass "
-                "valset=."
+                "these as valset."
             )
         if isinstance(candidates, int) or isinstance(demos, int):
             stored = self._stored(student)

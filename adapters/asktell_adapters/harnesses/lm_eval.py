@@ -452,8 +452,8 @@ def per_document_metrics(
     for name in wanted or ():
         if name.split(",")[0] in together:
             raise InvalidArgumentError(
-                f"The metric {name!r} is only defined over all documents, not for each document ({why}). Use "
-                f"{own}, or add a metric with the aggregation 'mean' to the task."
+                f"The metric {name!r} is only defined over all documents, not for each document. Use one of {own}, "
+                "or add a metric with the aggregation 'mean' to the task."
             )
         if name not in own and name not in ("latency", *more):
             raise InvalidArgumentError(
@@ -461,7 +461,7 @@ def per_document_metrics(
             )
     if not own:
         raise InvalidArgumentError(
-            f"All metrics of the task are only defined over all documents, not for each document ({why}). Add a metric "
+            f"The metrics of the task are only defined over all documents, not for each document: {why}. Add a metric "
             "with the aggregation 'mean' to the task."
         )
     return set(together)

@@ -274,10 +274,11 @@ class RemoteChat(ABC):
         """
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         if isinstance(error, _timeouts()):
-            return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
+            late = f"did not answer within {self.timeout:g} s ({tries})"
+            return f"{self.name} {late}. Raise timeout, or lower concurrency"
         if isinstance(error, ValueError) and not hasattr(error, "status_code"):
             return self.redact(
-                f"{self.name} sent a malformed answer, which is not JSON: {error}"
+                f"{self.name} sent a response that cannot be read as JSON ({error}). Try again, or check the server"
             )[:MOST_SAID]
         if _is_unconnected(error) and not self._answered:
             # The first cause is the system's message, such as "Connection refused".
@@ -285,7 +286,7 @@ class RemoteChat(ABC):
             while deeper := root.__cause__ or root.__context__:
                 root = deeper
             why = self.redact(str(root))[:MOST_SAID]
-            return f"{self.name} cannot be reached: {why} ({tries}). Check the address, and that the server is running"
+            return f"{self.name} cannot be reached ({tries}): {why}. Check the address, and that the server is running"
         if misplaced := self._misplaced(error):
             return misplaced
         cure = (
@@ -299,7 +300,7 @@ class RemoteChat(ABC):
             else ""
         )
         words = self.redact(f"{type(error).__name__}: {error}{cause}")
-        return f"{self.name} failed after {tries}: {words[:MOST_SAID]}{cure}"
+        return f"{self.name} failed after {tries} with {words[:MOST_SAID]}{cure}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_client": None, "_slots": None}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import in_words, outside_of_loops
+from asktell.extend import in_words, outside_of_loops, short
 
 Message = Mapping[str, Any]
 """One turn of a chat: `role` (system, user, assistant or tool) and `content`. See `asktell_adapters.prompts.chat`."""
@@ -183,18 +183,18 @@ class Example:
     def __post_init__(self) -> None:
         if not isinstance(self.input, str):
             raise InvalidArgumentError(
-                f"An example's input must be a str, got {type(self.input).__name__}."
+                f"An example's input must be a text, got {short(self.input)}."
             )
         reference: object = self.reference
         if isinstance(reference, list | tuple):
             object.__setattr__(self, "reference", tuple(reference))
             if not reference or not all(isinstance(text, str) for text in reference):
                 raise InvalidArgumentError(
-                    f"Several references must be a non-empty list of str, got {reference!r}."
+                    f"Several references must be a list of texts that is not empty, got {short(reference)}."
                 )
         elif not isinstance(reference, str | None):
             raise InvalidArgumentError(
-                f"A reference must be a str, a list of str or None, got {type(reference).__name__}."
+                f"A reference must be a text, a list of texts or None, got {short(reference)}."
             )
 
     @property
@@ -206,7 +206,8 @@ class Example:
         """
         if self.reference is None:
             raise EvaluatorError(
-                f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one"
+                f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one. Give the example a "
+                "reference, or leave the metric out"
             )
         return (
             (self.reference,)

@@ -126,7 +126,8 @@ class ChatAPI:
             usage = _usage(_get(reply, "usage", dict))
         except ValueError as error:
             raise CompletionError(
-                f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}",
+                f"{source} sent a response that cannot be read as a chat completion, because {error}. Try again, or "
+                f"check the server. The response was {short(reply)}",
                 attempts=attempts,
             ) from None
         if cost is None:
@@ -137,7 +138,8 @@ class ChatAPI:
         if not text and not self.allow_empty:
             raise CompletionError(
                 f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
-                f"{usage[1]} tokens). Pass allow_empty=True to accept empty completions",
+                f"{usage[1]} tokens). If finish_reason is 'length', raise max_new_tokens. To accept empty completions, "
+                "set allow_empty to true",
                 cost=cost,
                 attempts=attempts,
             )
@@ -228,8 +230,13 @@ def _choice(reply: object) -> tuple[str, Calls, str | None]:
     text, calls = _get(message, "content", str) or "", calls_of(message)
     reason = _get(choices[0], "finish_reason", str)
     for part in (text, reason or "", calls_text(calls)):
-        # Raises an error for half a surrogate pair, which cannot be written to a file
-        part.encode()
+        try:
+            part.encode()
+        except UnicodeEncodeError as error:
+            # Half a surrogate pair, which cannot be written to a file
+            raise ValueError(
+                f"it has the character {part[error.start]!r}, which is not valid Unicode"
+            ) from None
     return text.strip(), calls, reason
 
 

@@ -83,7 +83,8 @@ class HuggingFace:
             device_map or dtype or attn_implementation
         ):
             raise InvalidArgumentError(
-                "device_map, dtype and attn_implementation require the name of a model, but this model is loaded."
+                "device_map, dtype and attn_implementation apply only to a model that is passed by its name, but this "
+                "model is already loaded. Leave them out."
             )
         if device is not None and device_map is not None:
             raise InvalidArgumentError(
@@ -133,7 +134,8 @@ class HuggingFace:
         """
         if not isinstance(self._source, str | Path):
             raise InvalidArgumentError(
-                "A HuggingFace made from a loaded model has no identity. Pass an id or a path."
+                "The responses of a HuggingFace made from a loaded model cannot be cached, because the loaded model "
+                "has no name. Make it from an id or a path."
             )
         self.load()
         return {
@@ -247,7 +249,7 @@ class HuggingFace:
         if room is not None and len(ids) + request.max_new_tokens > room:
             raise CompletionError(
                 f"the request has {len(ids)} tokens and asks for {request.max_new_tokens} more, but the context "
-                f"has {room}"
+                f"has {room}. Shorten the request, or lower max_new_tokens"
             )
         return ids
 

@@ -23,9 +23,9 @@ class LiteLLM(RemoteChat):
 
     Keys come from environment variables. LiteLLM's page of each provider has their
     names (ANTHROPIC_API_KEY, GEMINI_API_KEY, ...). Failed requests are retried as by
-    `OpenAIChat`, and not by LiteLLM, so that every attempt is counted. A router sends
-    the next attempt to another deployment. Parameters that a provider does not support,
-    such as a seed, are left out.
+    `OpenAIChat`, and not by LiteLLM, so that every attempt is counted. A router chooses
+    a deployment for each attempt, which may be the one that failed before. Parameters
+    that a provider does not support, such as a seed, are left out.
 
     Costs come from the price data of the installed LiteLLM package. Newer data are
     fetched only if you set LITELLM_LOCAL_MODEL_COST_MAP to False. A response of a model
@@ -101,7 +101,8 @@ class LiteLLM(RemoteChat):
             self.deployments is None or self._router is not None
         ):
             raise InvalidArgumentError(
-                "router_options require router=[...], a list of deployments."
+                "router_options apply only to a router that is made from a list of deployments. Pass the list as "
+                "router=[...]."
             )
 
     @property
@@ -250,8 +251,8 @@ def _deployments(router: Any) -> list[dict[str, Any]]:
             or not each.get("model_name")
         ):
             raise InvalidArgumentError(
-                "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got "
-                f"{sorted(each) if isinstance(each, Mapping) else type(each).__name__}."
+                "A deployment must be {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, but one "
+                f"is {f'a mapping with the keys {sorted(each)}' if isinstance(each, Mapping) else short(each)}."
             )
     return [dict(each) for each in found]
 

@@ -151,7 +151,7 @@ class LlamaCpp:
             }
             chat = server.post("/apply-template", asked)
             if refusal := _refusal(chat):
-                raise EvaluatorError(f"llama.cpp could not count tokens ({refusal})")
+                raise EvaluatorError(f"llama.cpp could not count tokens: {refusal}")
             text = {
                 "content": chat["prompt"],
                 "add_special": True,
@@ -222,7 +222,12 @@ class LlamaCpp:
                 )
             except EvaluatorError as error:
                 raise EvaluatorError(
-                    f"llama.cpp could not load {str(self._path)!r}: {self._likely(error)}"
+                    f"llama.cpp could not load {str(self._path)!r}. {self._likely(error)}"
+                ) from error
+            except TimeoutError as error:
+                raise EvaluatorError(
+                    f"llama.cpp did not load {str(self._path)!r} within {self.timeout:g} s. Pass a larger timeout if "
+                    "it needs longer, or a smaller n_ctx or n_slots if memory is short"
                 ) from error
         return self._server
 
@@ -252,7 +257,7 @@ class LlamaCpp:
         with self._path.open("rb") as file:
             begins = file.read(4)
         if begins != b"GGUF":
-            return f"it is not a GGUF file, because it begins with {begins!r}"
+            return f"It is not a GGUF file, because it begins with {begins!r}"
         return (
             f"{error} Most often the file is damaged or incomplete, its kind of model is newer than this xllamacpp, or "
             "memory is short (a smaller n_ctx or n_slots needs less). LlamaCpp(..., verbose=True) shows the log"
@@ -273,7 +278,7 @@ class LlamaCpp:
             failure.__cause__ = error
             return failure
         if refusal := _refusal(reply):
-            return CompletionError(f"llama.cpp refused: {refusal}")
+            return CompletionError(f"llama.cpp refused the request: {refusal}")
         choice, usage = reply["choices"][0], reply["usage"]
         calls = calls_of(choice["message"])
         text = (choice["message"]["content"] or "").strip()
@@ -342,7 +347,7 @@ def _refusal(reply: Any) -> str:
         return ""
     error = reply["error"]
     advice = (
-        ": pass a larger n_ctx"
+        ". Pass a larger n_ctx"
         if error.get("type") == "exceed_context_size_error"
         else ""
     )
@@ -421,7 +426,7 @@ class _Server:
                 # A dying process closes its connections before it ends
                 self._process.wait(1.0)
             why = (
-                f"failed: {type(error).__name__}: {error}"
+                f"failed with {type(error).__name__}: {error}"
                 if self.alive
                 else self._how_it_ended()
             )
@@ -462,10 +467,9 @@ class _Server:
         if not line:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5.0)
-            late = f"was not loaded within {self._timeout:g} s. Pass a larger timeout if it needs longer"
-            raise EvaluatorError(
-                f"It {late if time.monotonic() >= deadline else self._how_it_ended()}."
-            )
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            raise EvaluatorError(f"Its process {self._how_it_ended()}.")
         reply = json.loads(line)
         if "error" in reply:
             raise EvaluatorError(reply["error"])
@@ -507,9 +511,7 @@ class _Server:
         if not self._finalizer.alive:
             return "was closed"
         what = f"by signal {-code}" if code < 0 else f"with code {code}"
-        return f"ended: its process exited {what}" + (
-            " (was memory short?)" if code == -9 else ""
-        )
+        return f"ended {what}" + (". Perhaps memory ran out" if code == -9 else "")
 
 
 def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:

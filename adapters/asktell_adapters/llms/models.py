@@ -85,9 +85,13 @@ class Models:
         """
         if isinstance(self._llms, Mapping):
             if client.get("model") not in self._llms:
-                got = short(client["model"]) if "model" in client else "no such factor"
+                it = (
+                    f"is {short(client['model'])}"
+                    if "model" in client
+                    else "is missing"
+                )
                 raise InvalidArgumentError(
-                    f"The factor 'model' must be one of {some(list(self._llms))}, got {got}."
+                    f"The factor 'model' must be one of {some(list(self._llms))}, but it {it}."
                 )
             return self._llms[client["model"]]
         try:

@@ -113,7 +113,8 @@ class OpenAIChat(RemoteChat):
             api, concurrency, timeout, max_retries, backoff, max_wait, *limits
         )
         self.base_url = base_url
-        self.api_key_env = self.where_keys_are = api_key_env
+        self.api_key_env = api_key_env
+        self.where_keys_are = f"the environment variable {api_key_env}"
         self.name = f"model {model!r} at {base_url or 'OpenAI'}"
         self.key()
 
@@ -177,7 +178,8 @@ class OpenAIChat(RemoteChat):
         status = getattr(error, "status_code", None)
         if status not in (404, 405) or isinstance(getattr(error, "body", None), dict):
             return ""
-        return f"{self.name} responded {status}, but not in JSON. base_url must be the API's root, ending in /v1"
+        problem = f"{self.name} responded with the status {status} and no JSON"
+        return f"{problem}. base_url must be the root of the API, which usually ends in /v1"
 
     def key(self) -> str:
         """The API key, from the environment. With a base_url there may be none.
@@ -188,7 +190,8 @@ class OpenAIChat(RemoteChat):
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
             raise EvaluatorError(
-                f"No API key. Set the environment variable {self.api_key_env}, or pass a base_url."
+                f"There is no API key. Set the environment variable {self.api_key_env}. If your server needs no key, "
+                "pass its base_url."
             )
         # The SDK requires a key, and a local server ignores it.
         return key or "none"

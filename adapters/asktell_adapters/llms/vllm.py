@@ -82,7 +82,8 @@ class VLLM:
             self._processes = _processes()
             if engine_options:
                 raise InvalidArgumentError(
-                    "engine_options require the name of a model, but this vllm.LLM is ready."
+                    "engine_options apply only to a model that is passed by its name, but this vllm.LLM has already "
+                    "started. Pass them to vllm.LLM itself."
                 )
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
         self.chat_template = chat_template
@@ -120,7 +121,7 @@ class VLLM:
                 if isinstance(self._name, str):
                     self._engine = None
                 raise EvaluatorError(
-                    f"vLLM's engine died during {len(rows)} requests ({error}). See the first error in its own log. "
+                    f"vLLM's engine died during a call ({error}). The first error in vLLM's log has more details. "
                     "Often memory ran out. Then try a lower gpu_memory_utilization, max_model_len or max_num_seqs in "
                     "engine_options"
                 ) from error
@@ -134,7 +135,8 @@ class VLLM:
         """
         if not isinstance(self._name, str):
             raise InvalidArgumentError(
-                "A VLLM made from a ready engine has no identity. Pass the model's name."
+                "The responses of a VLLM made from a vllm.LLM cannot be cached, because the vllm.LLM has no name. Make "
+                "it from the model's name."
             )
         return {
             "llm": "vllm",
@@ -175,7 +177,7 @@ class VLLM:
             except Exception as error:
                 # The engine's processes may raise anything.
                 raise EvaluatorError(
-                    f"vLLM could not start with {self._name!r} ({error})"
+                    f"vLLM could not start with {self._name!r} ({error}). vLLM's log has more details"
                 ) from error
 
     def _answer(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
@@ -317,7 +319,8 @@ def _completion(output: Any, seconds: float) -> Completion | Exception:
         (answer,) = output.outputs
         if answer.finish_reason not in ("stop", "length"):
             raise CompletionError(
-                f"vLLM ended the response with {answer.finish_reason!r}"
+                f"vLLM stopped before the response was complete (finish reason {answer.finish_reason!r}). Try again. "
+                "vLLM's log has more details"
             )
         return Completion(
             text=answer.text.strip(),

@@ -101,13 +101,15 @@ def corrected_mean(
             f"Got {len(human)} labels and {len(far)} other scores. At least {_FEWEST} labels and 2 other scores "
             "are needed."
         )
-    if not all(np.isfinite(given).all() for given in (human, near, far)):
-        raise InvalidArgumentError(
-            "labels, judged and others must be finite. Leave out responses without a judgement."
-        )
+    for name, given in (("labels", human), ("judged", near), ("others", far)):
+        for position in np.flatnonzero(~np.isfinite(given)):
+            raise InvalidArgumentError(
+                f"{name} must be finite numbers, but {name}[{position}] is {given[position]}. Leave out responses "
+                "without a label or a judgement."
+            )
     if not 0 < confidence < 1:
         raise InvalidArgumentError(
-            f"confidence must be between 0 and 1, got {confidence!r}."
+            f"confidence must be above 0 and below 1, got {confidence!r}."
         )
     if weight is not None and not np.isfinite(weight):
         raise InvalidArgumentError(f"weight must be a finite number, got {weight!r}.")

@@ -109,7 +109,7 @@ class HuggingFaceMetric:
         result = self._computed(completion, example)
         if self.key not in result:
             raise EvaluatorError(
-                f"the metric returned {sorted(result)}, which lacks {self.key!r}"
+                f"the metric returned {sorted(result)}, but not the key {self.key!r}. Pass a key that it returns"
             )
         value = result[self.key]
         return number(

@@ -339,7 +339,9 @@ class Judge:
         )
         if not isinstance(other, str):
             where = (
-                "against=" if callable(self.against) else f"the column {self.against!r}"
+                "the function against"
+                if callable(self.against)
+                else f"the column {self.against!r}"
             )
             name = example.id or example.input[:40]
             raise EvaluatorError(
@@ -355,7 +357,8 @@ class Judge:
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
                 raise EvaluatorError(
-                    f"a judge was sent {len(requests)} requests and returned {len(answers)} responses"
+                    f"a judge was sent {len(requests)} requests and returned {len(answers)} responses. It must return "
+                    "one response per request"
                 )
             return answers
         return self._loop.submit(self.acomplete(llm, requests)).result()

@@ -92,7 +92,7 @@ class Preference:
         self.labels = dict(labels or {})
         if wrong := [label for label in self.labels.values() if not 0 <= label <= 1]:
             raise InvalidArgumentError(
-                f"A label is 1 (better), 0.5 (a tie) or 0 (worse), got {short(wrong[0])}."
+                f"A label must be 1 (better), 0.5 (a tie) or 0 (worse), got {short(wrong[0])}."
             )
         self.name = name
         self._evaluator: Any = None
@@ -348,7 +348,9 @@ class Preference:
         return (
             Completion(found)
             if isinstance(found, str)
-            else EvaluatorError("against= has no response to it")
+            else EvaluatorError(
+                f"against must give a text for each example, but gave {short(found)}"
+            )
         )
 
     def _pair(

@@ -296,10 +296,10 @@ class Rubric:
             wanted = (
                 "needs the other response that it was compared with"
                 if self.pairwise
-                else "cannot have other="
+                else "cannot have other=, because this judge grades one response at a time"
             )
             raise InvalidArgumentError(
-                f"A shot of this judge {wanted}, got other={shot.other!r}."
+                f"A shot of this judge {wanted}. Got other={short(shot.other)}."
             )
         reply = json.dumps(
             {"reason": shot.reason, "grades": dict(shot.grades)}, ensure_ascii=False

@@ -44,7 +44,8 @@ class Brevity:
     def __post_init__(self) -> None:
         if not 0 <= self.tau_low < self.tau_high < float("inf"):
             raise InvalidArgumentError(
-                f"brevity needs 0 <= tau_low < tau_high, got tau_low={self.tau_low!r}, tau_high={self.tau_high!r}."
+                "brevity needs a lower length of at least 0 and a larger, finite upper length, got "
+                f"{self.tau_low!r} and {self.tau_high!r}."
             )
 
     def __call__(self, completion: Completion, example: Example, /) -> float:

@@ -590,7 +590,8 @@ def _check(certainty: object, writer: object) -> None:
 def _check_examples(examples: Sequence[Any] | None, n: int | None) -> None:
     if examples is not None and n is not None and len(examples) != n:
         raise InvalidArgumentError(
-            f"examples must be the study's dataset by position, with {n} examples, but it has {len(examples)}."
+            f"examples must be the dataset of the study, which has {n} examples. Got {len(examples)} examples. Pass "
+            "all of them in the same order."
         )
 
 
@@ -634,8 +635,8 @@ class _Total:
             )
         if any(limit < other for limit, other in zip(limits, current, strict=True)):
             raise InvalidArgumentError(
-                f"The budget of all generations is {_named(limits)}, but the study has {_named(current)} already. "
-                "Create the study with the budget of its first generation, or pass a larger budget."
+                f"The budget of all generations is {_named(limits)}, but the study's own budget is already "
+                f"{_named(current)}. Create the study with the budget of its first generation, or pass a larger budget."
             )
         return cls(limits, _limits(state.origin))
 
@@ -751,8 +752,8 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
             raise
         reason = str(error) if isinstance(error, EvaluatorError) else in_words(error)
         raise EvaluatorError(
-            f"The writer {name} failed to write generation {brief.generation} ({reason}). Nothing is lost. Run the "
-            "same call again to continue."
+            f"The writer {name} failed to write generation {brief.generation}. Nothing is lost. Repeat the same call "
+            f"or command to continue. The error was: {reason}"
         ) from error
     known = {text.strip() for text in brief.tried}
     found: list[str] = []

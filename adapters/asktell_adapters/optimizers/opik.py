@@ -197,7 +197,8 @@ def _prompts(
         ), prompts
     if len(own) > 1:
         raise InvalidArgumentError(
-            f"Opik optimizes the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
+            f"Opik optimizes the prompts {', '.join(own)}, so each candidate must be a mapping from these names to "
+            f"ChatPrompts, got {candidate!r:.100}."
         )
     ((name, prompt),) = own.items()
     if isinstance(candidate, ChatPrompt):

@@ -137,7 +137,7 @@ class Reader:
             unknown = [choice for choice in choices if choice not in self._arms]
             raise InvalidArgumentError(
                 f"The choices of the parameter {parameter!r} must be the ids (or the texts) of all the selector's "
-                f"prompts. The choices {short(unknown)} are unknown, and the prompts {short(missing)} are missing."
+                f"prompts. Unknown choices: {short(unknown)}. Missing prompts: {short(missing)}."
             )
         return value[arm]
 
@@ -249,20 +249,20 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
     if len(names) != len(study.directions):
         raise IncompatibleMethodError(
             f"The study has {len(study.directions)} values, but the goal has only the metrics {list(goal.metrics)}. "
-            "Pass their names to study.set_metric_names([...])."
+            "Pass the names of the values to study.set_metric_names([...])."
         )
     directions = dict(zip(names, study.directions, strict=True))
     for objective in goal.objectives:
         direction = directions.get(objective.metric)
         if direction is None:
             raise IncompatibleMethodError(
-                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Pass their "
-                "names to study.set_metric_names([...])."
+                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Pass the "
+                "names of the values to study.set_metric_names([...])."
             )
         if (direction == StudyDirection.MINIMIZE) != objective.minimize:
             raise IncompatibleMethodError(
                 f"The study has to {direction.name.lower()} {objective.metric!r}, but the goal is {str(objective)!r}. "
-                'Create the selector with goal_of(study), or the goal with asktell.minimize("...").'
+                "Create the selector with goal_of(study), or turn the direction in the goal."
             )
     return names
 
@@ -763,8 +763,7 @@ class AsktellSampler(BaseSampler):
                 and not recorded
             ):
                 _log.warning(
-                    "trial %s counts as failed: %s",
-                    trial.number,
+                    "A trial counts as failed: %s",
                     ledger.reader.outcome(finished).reason,
                 )
             if self._stop and ledger.is_over(after, study.get_trials(deepcopy=False)):

@@ -104,7 +104,7 @@ class LLMWriter:
         )
         if not solved and not brief.parents:
             raise EvaluatorError(
-                "it has neither solved examples nor prompts to write from. Pass examples="
+                "it has neither solved examples nor prompts to write from. Pass examples=[...]"
             )
 
         def request(attempt: int) -> Request:
@@ -131,7 +131,7 @@ class LLMWriter:
             self._llm, request, brief.n, _ATTEMPTS * brief.n, brief.tried
         )
         if not found and "none failed" not in refusals:
-            raise EvaluatorError(f"the LLM wrote no usable prompt ({refusals})")
+            raise EvaluatorError(f"the LLM wrote no usable prompt. {refusals}")
         return found
 
     def _of_examples(
@@ -255,9 +255,10 @@ def _distinct(
                 last = (
                     str(answer)
                     if isinstance(answer, Exception)
-                    else f"an unusable text: {answer.text[:80]!r}"
+                    else f"the unusable text {answer.text[:80]!r}"
                 )
-    return found, f"{refused} failed, were empty or cut off. The last: {last}"
+    note = f"{refused} of {asked} responses failed, were empty or were cut off"
+    return found, f"{note}. The last was: {last}"
 
 
 def _plain(text: str) -> str:

@@ -300,8 +300,9 @@ class Tracker(ABC):
             )
             if any(done > now for done, now in zip(tracked, view.extent, strict=True)):
                 raise InvalidArgumentError(
-                    f"the run of this name has {tracked.evaluations} evaluations already, but this selection has only "
-                    f"{view.extent.evaluations}, so they are different selections. Pass another name to the tracker"
+                    f"the run of this name already has {tracked.evaluations} evaluations and {tracked.decisions} "
+                    f"decisions, but this selection has {view.extent.evaluations} and {view.extent.decisions}, so they "
+                    "are different selections. Pass another name to the tracker"
                 )
             self._tracked = tracked
         self._all_failed = view.all_failed
@@ -324,7 +325,7 @@ class Tracker(ABC):
         except Exception as error:
             if not self._failing:
                 _log.warning(
-                    "%s: %s. The run continues, and the next update tries again.",
+                    "%s: %s. The selection is not affected. A later update of the tracker tries again.",
                     type(self).__name__,
                     error,
                 )

@@ -437,7 +437,7 @@ def test_an_exit_of_a_metric_is_a_failure_of_its_evaluation(
     failed = [line for line in either.lines if "error" in line]
     assert {line["row"] for line in failed} == {"3"}
     assert all(
-        f"metric 'odd' failed: {error.partition('(')[0].rpartition('.')[2]}"
+        f"the metric 'odd' failed with {error.partition('(')[0].rpartition('.')[2]}"
         in line["error"]
         for line in failed
     )

@@ -221,7 +221,7 @@ def test_an_estimate_tries_some_or_believes_what_is_given(home: Path) -> None:
     ) == (6, 3.0, 3.0, 0)
     (home / "agent.py").write_text("import sys; sys.exit('no key')")
     assert (
-        "none of 3 evaluations succeeded, the first: EvaluatorError"
+        "All evaluations failed (3 of 3). The first error was EvaluatorError"
         in cli("run a.toml --estimate 3", code=1).err
     )
 
@@ -265,7 +265,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"command": "command = []"},
-            "[evaluator]: Got the command (). Pass a list of words",
+            "[evaluator]: The command must be a list of words",
         ),
         (
             {"command": "command = ['no-such-program']"},

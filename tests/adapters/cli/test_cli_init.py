@@ -625,7 +625,7 @@ def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path) -> None:
     )
     shown = cli("check", project.config, code=1)
     assert "--- response (" in shown.out
-    assert "metric 'm' failed: ValueError: no luck" in shown.err
+    assert "the metric 'm' failed with ValueError: no luck" in shown.err
     project.write(
         changes={"at_least = { brevity = 0.3 }": "ranges = { token_f1 = [0.9, 1] }"}
     )

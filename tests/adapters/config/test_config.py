@@ -472,7 +472,7 @@ MISTAKES = [
     ),
     (
         {"metrics": "brevity = { low = 9, high = 3 }"},
-        "[metrics.brevity]: brevity needs 0 <= tau_low < tau_high",
+        "[metrics.brevity]: brevity needs a lower length of at least 0",
     ),
     (
         {"metrics": "brevity = { low = 1, hihg = 3 }"},

@@ -138,7 +138,7 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
         ),
         (
             "[prompts]\ntexts = ['a', { b = 1 }]",
-            "prompt 1: got {'b': 1}, expected a text, a list of messages",
+            "prompt 1: A prompt must be a text, a list of messages",
         ),
     ],
 )

@@ -556,8 +556,16 @@ def test_a_program_that_is_gone_by_then_is_a_failure(tmp_path: Path) -> None:
             {"folder": "no-such-folder"},
             "The folder 'no-such-folder', in which 'true' should start,",
         ),
-        (["true"], {"timeout": 0}, "timeout must be a positive number of seconds"),
-        (["true"], {"grace": math.inf}, "grace must be a positive number of seconds"),
+        (
+            ["true"],
+            {"timeout": 0},
+            "timeout must be a positive, finite number of seconds",
+        ),
+        (
+            ["true"],
+            {"grace": math.inf},
+            "grace must be a positive, finite number of seconds",
+        ),
         (["true"], {"examples": []}, "at least one example"),
     ],
 )

@@ -137,7 +137,7 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
     ("factors", "settings", "message"),
     [
         ({"max_tokens": [5]}, {}, r"did you mean 'max_new_tokens'\?"),
-        ({"prompt": ["Be {tone}."], "tone": ["kind"]}, {}, "pass fields=True"),
+        ({"prompt": ["Be {tone}."], "tone": ["kind"]}, {}, "set fields to true"),
         ({"temperature": ["hot"]}, {}, "'temperature' must be a number, got 'hot'"),
         ({"max_new_tokens": [True]}, {}, "must be a whole number"),
         ({"template": ["{prompt}!"]}, {}, "no factor 'prompt'"),
@@ -146,8 +146,8 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
             {"fields": True},
             "a factor and a column",
         ),
-        ({"model": ["c"]}, {}, "one of 'a', 'b', got 'c'"),
-        ({"temperature": [0.0]}, {}, "one of 'a', 'b', got no such factor"),
+        ({"model": ["c"]}, {}, "one of 'a', 'b', but it is 'c'"),
+        ({"temperature": [0.0]}, {}, "one of 'a', 'b', but it is missing"),
     ],
 )
 def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked(
@@ -160,7 +160,7 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
     grid = asktell.grid(
         **(
             {}
-            if "model" in factors or message.endswith("no such factor")
+            if "model" in factors or message.endswith("it is missing")
             else {"model": ["a"]}
         ),
         **factors,
@@ -170,7 +170,7 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
 
 
 def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
-    with pytest.raises(InvalidArgumentError, match="this evaluator has only one LLM"):
+    with pytest.raises(InvalidArgumentError, match="This evaluator has only one LLM"):
         checked(GRID, ScriptedLLM(lambda _: Completion("x")))
     with pytest.raises(InvalidArgumentError, match=r"a function that .*got 5"):
         evaluator(5)

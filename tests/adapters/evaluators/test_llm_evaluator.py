@@ -132,7 +132,7 @@ def test_a_failing_metric_fails_the_trial_and_says_which() -> None:
     evaluator = LLMEvaluator(ScriptedLLM(answering), EXAMPLES, {"broken": broken})
     (result,) = evaluator.evaluate_batch([trial("p", 0)])
     assert isinstance(result, EvaluatorError)
-    assert "metric 'broken' failed: ZeroDivisionError: by zero" in str(result)
+    assert "metric 'broken' failed with ZeroDivisionError: by zero" in str(result)
 
 
 def test_an_llm_that_loses_an_answer_is_reported() -> None:

@@ -168,7 +168,7 @@ def test_refused_requests_are_failures_with_their_reasons(night: Night) -> None:
             "context_length",
             "status 500",
             "empty completion",
-            "malformed answer",
+            "a response that cannot be read",
         )
     )
     assert KEY not in reasons
@@ -183,7 +183,7 @@ def test_an_answer_that_is_missing_is_a_failure(night: Night) -> None:
     collected = night.collect()
     assert (collected.told, collected.failed) == (3, 1)
     assert night.failures == [
-        "EvaluatorError: batch-0 was completed without a response to it"
+        "EvaluatorError: batch-0 was completed without a response to this trial"
     ]
 
 
@@ -208,7 +208,7 @@ def test_a_batch_that_is_refused_whole_is_handed_back(night: Night) -> None:
     night.server.end(status="failed")
     collected = night.collect()
     assert (collected.released, collected.failed) == (6, 0)
-    assert "token_limit_exceeded: Enqueued token limit reached" in str(collected)
+    assert "Enqueued token limit reached (token_limit_exceeded)" in str(collected)
 
 
 def test_a_metric_that_fails_is_a_failure_that_has_cost(night: Night) -> None:
@@ -348,7 +348,8 @@ def test_an_upload_that_fails_hands_the_trials_back(night: Night) -> None:
         Fault(Reply(status=400, text=f"bad file, {KEY}"))
     ]
     with pytest.raises(
-        EvaluatorError, match=r"could not upload .*released: BadRequestError"
+        EvaluatorError,
+        match=r"confirm the upload .*released\. Submit them again.*BadRequestError",
     ) as caught:
         night.submit(6)
     assert KEY not in str(caught.value)
@@ -387,7 +388,7 @@ def test_answers_that_were_deleted_are_asked_again(night: Night) -> None:
     night.server.end(status="expired")
     night.server.faults["GET content"] = [Fault(Reply(status=404))]
     collected = night.collect()
-    assert "the server has deleted its responses" in str(collected)
+    assert "the server has deleted the responses of batch-" in str(collected)
     assert collected.released == 6
 
 
@@ -596,7 +597,9 @@ def test_bad_arguments_are_refused(night: Night) -> None:
         match="whose LLM is an OpenAIChat, got an evaluator with <",
     ):
         OpenAIBatch(evaluator)
-    with pytest.raises(InvalidArgumentError, match="lease must be a positive number"):
+    with pytest.raises(
+        InvalidArgumentError, match="lease must be a positive, finite number"
+    ):
         night.make(lease=0)
 
 

@@ -120,9 +120,9 @@ tenacity.RetryError: RetryError[<Future at 0x7f state=finished raised APIConnect
     [
         (
             TRACEBACK,
-            "sample 'p|1' of Inspect: APIConnectionError: Connection error.\nIs it up?",
+            "Inspect's sample 'p|1' failed: APIConnectionError: Connection error.\nIs it up?",
         ),
-        ("cut off", "sample 'p|1' of Inspect: RetryError(<Future at 0x7f>)"),
+        ("cut off", "Inspect's sample 'p|1' failed: RetryError(<Future at 0x7f>)"),
     ],
 )
 def test_of_attempts_that_failed_the_reason_is_that_of_the_last(

@@ -109,9 +109,9 @@ def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(
     [
         (
             {"failureReason": 2, "error": "the key is wrong\nat ..."},
-            "promptfoo: the key is wrong",
+            "promptfoo reported this error: the key is wrong",
         ),
-        ({"failureReason": 2}, "promptfoo: no reason given"),
+        ({"failureReason": 2}, "promptfoo reported this error: no reason given"),
         (
             {
                 "gradingResult": {
@@ -121,7 +121,7 @@ def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(
                     ]
                 }
             },
-            "promptfoo: the assertion 'of the test' failed: Python code execution failed: x",
+            "promptfoo reported that the assertion 'of the test' failed: Python code execution failed: x",
         ),
         (
             {
@@ -131,7 +131,7 @@ def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(
                     ]
                 }
             },
-            "promptfoo: the assertion 'right' failed: Custom function threw error: x",
+            "promptfoo reported that the assertion 'right' failed: Custom function threw error: x",
         ),
         (
             {
@@ -141,7 +141,7 @@ def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(
                     ]
                 }
             },
-            "promptfoo: the assertion 'right' failed: API",
+            "promptfoo reported that the assertion 'right' failed: API",
         ),
     ],
 )

@@ -211,7 +211,7 @@ def test_placing_and_attention_are_passed_on(
     assert "device_map='cpu'" in repr(spread)
     with pytest.raises(InvalidArgumentError, match="either a device or a device_map"):
         HuggingFace(tiny_model, device="cpu", device_map="auto")
-    with pytest.raises(InvalidArgumentError, match="require the name of a model"):
+    with pytest.raises(InvalidArgumentError, match="passed by its name"):
         HuggingFace(llm._model, tokenizer=llm._tokenizer, dtype="float16")
     with pytest.raises(EvaluatorError, match="could not load"):
         HuggingFace(

@@ -110,17 +110,17 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
     [
         (
             Reply.server_error(),
-            "by LiteLLM failed after 4 attempts: InternalServerError",
+            "by LiteLLM failed after 4 attempts with InternalServerError",
             4,
         ),
-        (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
+        (Reply.rate_limited(), "failed after 4 attempts with RateLimitError", 4),
         (
             Reply(status=400, code="context_length_exceeded"),
-            "failed after 1 attempt: BadRequestError",
+            "failed after 1 attempt with BadRequestError",
             1,
         ),
         (Reply(text=""), "empty completion .*5 tokens", 1),
-        (Reply.malformed(b'{"choices": []}'), "malformed answer", 1),
+        (Reply.malformed(b'{"choices": []}'), "a response that cannot be read", 1),
         (Reply(delay=30), "did not answer within 0.5 s", 1),
     ],
     ids=lambda value: str(value)[:20],
@@ -190,9 +190,12 @@ def test_a_router_that_is_ready_is_used(litellm: ModuleType) -> None:
             r"no model 'large', only \['small'\]",
         ),
         ({"router": []}, "a litellm.Router or a list of deployments"),
-        ({"router": [{"model": "x"}]}, "A deployment is .*, got"),
+        ({"router": [{"model": "x"}]}, "A deployment must be .*, but one is"),
         ({"router": 7}, "got 7"),
-        ({"router_options": {"num_retries": 1}}, "router_options require router="),
+        (
+            {"router_options": {"num_retries": 1}},
+            "router_options apply only to a router",
+        ),
         ({"concurrency": 0}, "concurrency"),
     ],
 )

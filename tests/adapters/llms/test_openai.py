@@ -85,29 +85,29 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
 @pytest.mark.parametrize(
     ("fault", "message", "attempts"),
     [
-        (Reply.server_error(), "failed after 4 attempts: InternalServerError", 4),
-        (Reply(drop=True), "failed after 4 attempts: APIConnectionError", 4),
-        (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
+        (Reply.server_error(), "failed after 4 attempts with InternalServerError", 4),
+        (Reply(drop=True), "failed after 4 attempts with APIConnectionError", 4),
+        (Reply.rate_limited(), "failed after 4 attempts with RateLimitError", 4),
         (
             Reply(status=429, code="insufficient_quota"),
-            "failed after 1 attempt: RateLimitError",
+            "failed after 1 attempt with RateLimitError",
             1,
         ),
         (
             Reply(status=400, code="context_length_exceeded"),
-            "failed after 1 attempt: BadRequestError",
+            "failed after 1 attempt with BadRequestError",
             1,
         ),
-        (Reply.malformed(), "malformed answer, which is not JSON", 1),
-        (Reply.malformed(b"\xff\xfe"), "malformed answer", 1),
+        (Reply.malformed(), "cannot be read as JSON", 1),
+        (Reply.malformed(b"\xff\xfe"), "a response that cannot be read", 1),
         (
             Reply.malformed(b'{"choices": []}'),
-            "malformed answer, not a chat completion",
+            "cannot be read as a chat completion",
             1,
         ),
         (
             Reply(body=b"<html>", headers={"Content-Type": "text/html"}),
-            "malformed answer",
+            "a response that cannot be read",
             1,
         ),
         (Reply(text=""), "empty completion .*5 tokens", 1),
@@ -172,7 +172,7 @@ def test_a_malformed_answer_fails_its_request_and_costs_nothing(body: bytes) -> 
     ):
         failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
     assert isinstance(failed, CompletionError)
-    assert "malformed answer" in str(failed)
+    assert "a response that cannot be read" in str(failed)
     assert len(str(failed)) < 1500
     assert (failed.cost, failed.attempts) == (0.0, 1)
     assert isinstance(good, Completion)
@@ -307,7 +307,7 @@ def test_the_key_never_shows(
             + repr(pickle.dumps(llm))
         )
         assert "AuthenticationError" in shown
-        assert "Check OPENAI_API_KEY" in shown
+        assert "Check the environment variable OPENAI_API_KEY" in shown
         assert KEY not in shown
         assert failed.attempts == 1
     with FaultyLLMServer(api_key=KEY) as server, client(server.base_url) as llm:
@@ -494,9 +494,9 @@ def test_an_address_at_which_nothing_answers_is_tried_once_more() -> None:
             (failed,) = llm.complete([HELLO])
         assert isinstance(failed, CompletionError)
         assert failed.attempts == 2
-        assert f"at {address} cannot be reached: " in str(failed)
+        assert f"at {address} cannot be reached (2 attempts): " in str(failed)
         assert str(failed).endswith(
-            "(2 attempts). Check the address, and that the server is running"
+            ". Check the address, and that the server is running"
         )
 
 
@@ -507,7 +507,7 @@ def test_a_server_that_has_answered_may_be_away_for_longer() -> None:
     with client("http://no-such-host.invalid/v1") as llm:
         llm._answered = True
         (failed,) = llm.complete([HELLO])
-    assert "failed after 4 attempts: APIConnectionError" in str(failed)
+    assert "failed after 4 attempts with APIConnectionError" in str(failed)
 
 
 def test_a_page_in_place_of_an_api_is_said() -> None:
@@ -517,6 +517,6 @@ def test_a_page_in_place_of_an_api_is_said() -> None:
     ):
         (failed,) = llm.complete([HELLO])
     assert (
-        "responded 404, but not in JSON. base_url must be the API's root, ending in /v1"
+        "status 404 and no JSON. base_url must be the root of the API, which usually ends in /v1"
         in str(failed)
     )

@@ -306,7 +306,7 @@ def test_what_is_missing_is_a_clear_failure() -> None:
     )
     with pytest.raises(
         EvaluatorError,
-        match="example 'e0' has no response to compare with: against= has no response to it",
+        match="example 'e0' has no response to compare with: against must give a text for each example, but gave None",
     ):
         evaluator(PROMPTS["good"], 0)
 

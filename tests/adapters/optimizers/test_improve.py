@@ -348,7 +348,7 @@ def test_a_study_with_features_is_improved() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"budget": 17}, "the study has 18 evaluations already"),
+        ({"budget": 17}, "own budget is already 18 evaluations"),
         ({"budget": 0}, "budget"),
         (
             {"budget": Budget(cost=5.0)},
@@ -360,7 +360,7 @@ def test_a_study_with_features_is_improved() -> None:
         ({"patience": 0}, "patience"),
         ({"certainty": 1.5}, "certainty"),
         ({"writer": "no function"}, "writer"),
-        ({"examples": ["one"]}, "with 20 examples, but it has 1"),
+        ({"examples": ["one"]}, r"which has 20 examples\. Got 1 examples"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_spent(

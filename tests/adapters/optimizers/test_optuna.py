@@ -655,7 +655,7 @@ def test_parameters_that_are_not_the_selectors() -> None:
 
     wrong(
         lambda t: t.suggest_categorical("prompt", ["p0", "p1", "x"]),
-        "The choices .*x.* are unknown, and the prompts .*p2.* are missing",
+        r"Unknown choices: .*x.*\. Missing prompts: .*p2",
     )
     wrong(
         lambda t: t.suggest_float("prompt", 0, 5),

@@ -217,7 +217,7 @@ def test_a_model_without_a_price_is_a_failure_that_names_it(
     )
     with (
         dspy.context(lm=lm(server, cache=False)),
-        pytest.raises(DSPyEvaluationError, match="no price for the LM"),
+        pytest.raises(DSPyEvaluationError, match="has no price"),
     ):
         evaluator.evaluate("Answer.", 0)
 
@@ -254,7 +254,7 @@ def test_bad_set_ups_are_refused_early() -> None:
         DSPyEvaluator(program, ["a"], "exact", DATASET)  # type: ignore[arg-type]
     with pytest.raises(
         InvalidArgumentError,
-        match=r"has the unknown predictors retrieve\. The program's predictors are self",
+        match=r"unknown predictors retrieve .*\. The program's predictors are self",
     ):
         DSPyEvaluator(program, [{"retrieve": "a"}], exact, DATASET)
     with pytest.raises(InvalidArgumentError, match="list of choices"):

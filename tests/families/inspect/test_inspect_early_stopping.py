@@ -276,7 +276,7 @@ def test_what_cannot_be_compared_is_refused(
         return str(log.error.message)
 
     assert "sample_shuffle=1" in error(EarlyStopping(FOUR_FIFTHS), sample_shuffle=None)
-    assert "has no metric ['exact']" in error(
+    assert "a list of the task's metrics, got ['exact']" in error(
         EarlyStopping(asktell.BestFeasible("exact", {"exact": 0.5}))
     )
     assert "'scripted/model' is not among 'x', 'y'" in error(

@@ -368,7 +368,7 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
         (
             CHOOSE,
             {"metrics": ["f1"]},
-            r"'f1' is only defined over all documents, not for each document \('f1' \(by f1_score\)\)",
+            r"'f1' is only defined over all documents, not for each document\. Use one of",
         ),
         (
             CHOOSE,

@@ -236,7 +236,7 @@ def test_a_trial_that_hangs_fails_alone(tmp_path: Path) -> None:
         max_attempts=2,
         progress=False,
     )
-    assert "took more than 1 s" in only_bad_failed(selector)
+    assert "took more than the timeout of 1 s" in only_bad_failed(selector)
     assert len(notes(tmp_path, "hang")) == 2
 
 

@@ -149,9 +149,7 @@ def test_a_killed_engine_is_a_clear_error_and_the_next_call_starts_another(
     for child in psutil.Process().children(recursive=True):
         if child.pid not in before:
             child.kill()
-    with pytest.raises(
-        EvaluatorError, match="engine died while it answered 1 requests"
-    ):
+    with pytest.raises(EvaluatorError, match="engine died during a call"):
         llm.complete([request])
     (again,) = completions(llm.complete([request]))
     assert again.text == expected.text

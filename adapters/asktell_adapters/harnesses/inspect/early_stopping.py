@@ -229,8 +229,8 @@ class EarlyStopping:
             names = self._state.prompts.ids
             if arm not in names:
                 raise InvalidArgumentError(
-                    f"The run {arm!r} is not among {some(list(names))}. Add it to among, or map it to a name there "
-                    "with name=."
+                    f"The run {arm!r} is not among {some(list(names))}. Add it to among, or pass a function as name "
+                    "that returns one of these names."
                 )
             run = self._only = _runs[task.eval_id] = _Run(
                 self, arm, {id_: i for i, id_ in enumerate(order)}

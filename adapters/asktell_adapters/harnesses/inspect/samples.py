@@ -70,8 +70,8 @@ def check_scorers(
     )
     if wrong or isinstance(metrics, str):
         raise InvalidArgumentError(
-            f"The task has no metric {wrong!r}. Its metrics are {known}, and 'scorer/key' of a scorer that returns a "
-            "dict."
+            f"metrics must be a list of the task's metrics, got {wrong!r}. The task's metrics are {known}, and "
+            "'scorer/key' of a scorer that returns a dict."
         )
 
 
@@ -273,7 +273,7 @@ class Scoring:
                     else in_words(error)
                 )
                 raise CompletionError(
-                    f"sample {sample.id!r} of Inspect: {why}", cost=paid
+                    f"Inspect's sample {sample.id!r} failed: {why}", cost=paid
                 ) from error
         names = [name for name in rows[0] if all(name in row for row in rows)]
         means = {
@@ -285,7 +285,7 @@ class Scoring:
         for name in self.metrics or ():
             if not math.isfinite(means.get(name, math.nan)):
                 raise CompletionError(
-                    f"sample {samples[0].id!r} of Inspect has no score {name!r}",
+                    f"Inspect's sample {samples[0].id!r} has no score {name!r}",
                     cost=paid,
                 )
         return means

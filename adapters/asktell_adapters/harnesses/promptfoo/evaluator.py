@@ -321,7 +321,7 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
         name = f"prompt-{place}" if text in label else label
         if text in texts:
             raise InvalidArgumentError(
-                f"it has the same text as {texts[text]!r} and as {name!r}. Remove a prompt, or change its text."
+                f"the prompts {texts[text]!r} and {name!r} have the same text. Remove a prompt, or change its text."
             )
         if name in named:
             raise InvalidArgumentError(
@@ -342,7 +342,7 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
     failure = _failure(row)
     if failure is not None:
         spent = float(cost) if isinstance(cost, int | float) else 0.0
-        return CompletionError(f"promptfoo: {failure}", cost=spent)
+        return CompletionError(f"promptfoo reported {failure}", cost=spent)
     tokens = row.get("tokenUsage") or response.get("tokenUsage") or {}
     found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
     if tokens.get("total"):
@@ -369,13 +369,15 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
 def _failure(row: Row) -> str | None:
     """Return why an evaluation failed: by an error, or because an assertion could not run. None if it did not."""
     if row.get("failureReason") == _ERROR:
-        return _first_line(row.get("error"))
+        return f"this error: {_first_line(row.get('error'))}"
     grading = row.get("gradingResult") or {}
     for part in [*(grading.get("componentResults") or []), grading]:
         reason = str(part.get("reason") or "")
         broken = reason.startswith((*_BROKEN, "Scoring function error"))
         if broken or (part.get("metadata") or {}).get("graderError"):
-            return f"the assertion {_assertion(part)!r} failed: {_first_line(reason)}"
+            return (
+                f"that the assertion {_assertion(part)!r} failed: {_first_line(reason)}"
+            )
     return None
 
 

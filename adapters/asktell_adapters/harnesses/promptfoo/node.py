@@ -70,7 +70,7 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
     where = (
         f"{places[0]}"
         if node_modules is not None
-        else f"{folder} or above it, nor a command promptfoo"
+        else f"{folder} or above it, and there is no command promptfoo"
     )
     raise MissingExtraError(
         f"promptfoo is not in {where}. Run `npm install promptfoo` with Node 22.22 or newer, because npm installs an "
