@@ -27,6 +27,7 @@ def table(shares: list[list[float]], size: int = 20) -> np.ndarray:
     return scores
 
 
+HARD = at_least(0.45, in_every_segment=True)
 # The best mean is that of prompt 0, the best worst segment that of prompt 1.
 UNEVEN = table([[1.0, 1.0, 0.1], [0.6, 0.6, 0.6], [0.3, 0.4, 0.3]])
 
@@ -121,6 +122,26 @@ def test_evaluations_go_where_a_segment_is_in_doubt() -> None:
         asked = selector.state.history.examples()[40:]
         parts.append(float((asked % 3 == 2).mean()))
     assert np.mean(parts) > 0.4
+
+
+def test_the_mean_over_all_examples_has_each_segments_share() -> None:
+    """Most evaluations are of the hard segment, so the mean of the recorded scores is too low."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        scores = np.tile([0.6, 0.6, 0.5], (3, 80)) + rng.normal(0, 0.03, (3, 240))
+        scores[1:] -= 0.1
+        selector = run(BestFeasible("right", {"right": HARD}), scores, 60, seed=seed)
+        best = selector.result().best
+        assert best is not None
+        assert best.id == 0
+        parts = [mean["right"][0] for mean in best.segments.values()]
+        assert best.estimate["right"] == pytest.approx(np.mean(parts), abs=0.005)
+        cells = selector.state.history
+        seen = cells.scores()[cells.arms() == 0, 0]
+        found.append((best.estimate["right"] - 1.7 / 3, seen.mean() - 1.7 / 3))
+    of_estimate, of_seen = np.mean(found, axis=0)
+    assert abs(of_estimate) < 0.01 < -of_seen
 
 
 def test_means_in_segments_are_calibrated() -> None:

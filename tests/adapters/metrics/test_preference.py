@@ -101,8 +101,7 @@ def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_withou
     assert len(judge.requests) == metric.spent.requests == 2 * n_compared
     assert (
         'The metric "preference" says how often a judge (judge) prefers a response to the '
-        "baseline's. It does not say what people prefer. 0% of"
-        in result.notes[0]
+        "baseline's. It does not say what people prefer. 0% of" in result.notes[0]
     )
 
 
