@@ -159,16 +159,16 @@ class AbstractStorage(ABC):
 def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:
     """Return the error for a study that does not exist."""
     known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    there = f"It has {known}." if names else "It has no studies."
+    there = f"The studies there are {known}." if names else "There are no studies yet."
     return StudyNotFoundError(
-        f"There is no study {name!r} in {where}. {there} Use Study.create() to create one."
+        f"There is no study {name!r} in {where}. {there} Correct the name, or create the study first."
     )
 
 
 def study_exists(name: str, where: str) -> StudyExistsError:
     """Return the error for a name that is taken."""
     return StudyExistsError(
-        f"A study {name!r} exists in {where}. Use Study.open() to continue it, or Study.delete() to remove it."
+        f"A study {name!r} already exists in {where}. Open it to continue it, delete it, or choose another name."
     )
 
 
@@ -182,5 +182,6 @@ def study_gone(where: str) -> StudyNotFoundError:
 def taken(what: str, where: str) -> StorageError:
     """Return the error for a line or details that exist already: a program writes outside of transactions."""
     return StorageError(
-        f"{what} already, in {where}. Stop other programs that write to it."
+        f"{what} already, in {where}. Another program has written there. Nothing was recorded. Stop the other program, "
+        "and try again."
     )

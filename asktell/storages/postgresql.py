@@ -172,7 +172,7 @@ class PostgreSQLStorage(SQLStorage):
             parts = conninfo_to_dict(url)
         except psycopg.Error:
             raise InvalidArgumentError(
-                "The PostgreSQL URL is malformed: postgresql://USER@HOST:PORT/DATABASE"
+                "The PostgreSQL URL is malformed. Write it as postgresql://USER@HOST:PORT/DATABASE."
             ) from None
         self._url, self._most = url, connections
         self._renew()
@@ -402,11 +402,11 @@ class PostgreSQLStorage(SQLStorage):
         if isinstance(error, PoolTimeout):
             return StorageBusyError(
                 f"None of this storage's {self._most} connections to {self.where} has been free for "
-                f"{patience:g} s, and the server gives no more. Nothing was changed; try again."
+                f"{patience:g} s, and the server gives no more. Nothing was changed. Try again."
             )
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
-            cure = "The server's disk is full. Nothing that was confirmed is lost. Make room and try again."
+            cure = "The server's disk is full. Recorded scores are not lost. Make room, and try again."
         elif isinstance(
             error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege
         ):
@@ -414,10 +414,15 @@ class PostgreSQLStorage(SQLStorage):
         elif isinstance(
             error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout
         ):
-            cure = "The server is out of reach or went away. Nothing that was confirmed is lost. Try again."
+            cure = (
+                "The server cannot be reached, or it has ended the connection. Check that it runs, and try again. "
+                "Recorded scores are not lost."
+            )
         else:
             cure = "Nothing was changed."
-        return StorageError(f"{self.where} cannot be used: {text}. {cure}")
+        return StorageError(
+            f"{self.where} cannot be used. {cure} PostgreSQL reports: {text}"
+        )
 
 
 def _configure(connection: Connection, patience: float) -> None:

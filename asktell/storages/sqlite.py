@@ -49,14 +49,15 @@ _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of a file. None if there is no file."""
 
 _CURES = {
-    sqlite3.SQLITE_FULL: "The disk is full. Nothing that was confirmed is lost. Make room and try again.",
+    sqlite3.SQLITE_FULL: "The disk is full. Recorded scores are not lost. Make room, and try again.",
     sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
-    sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
-    sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
-    sqlite3.SQLITE_IOERR: "The disk could not be read or written. Nothing that was confirmed was changed.",
+    sqlite3.SQLITE_CANTOPEN: "Check that the folder exists, and its permissions.",
+    sqlite3.SQLITE_PERM: "Check its permissions.",
+    sqlite3.SQLITE_IOERR: "The disk could not be read or written. Recorded scores were not changed. Check the disk, "
+    "and try again.",
     sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
-    "it (`sqlite3 FILE .recover`), or go back to a backup.",
-    sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Go back to a backup.",
+    "it (`sqlite3 FILE .recover`), or restore a backup.",
+    sqlite3.SQLITE_NOTADB: "It is no SQLite file, or its first page is damaged. Check the path, or restore a backup.",
 }
 
 _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
@@ -195,7 +196,7 @@ class SQLiteStorage(SQLStorage):
             if not self._files and not os.path.exists(self.path):
                 if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
                     raise StorageError(
-                        f"{self.path!r} cannot be made. Check its folder, and its permissions."
+                        f"{self.path!r} cannot be made. Check that its folder exists, and its permissions."
                     )
                 return
             # There are no tables yet
@@ -321,7 +322,7 @@ class SQLiteStorage(SQLStorage):
             raise self._moved()
         if before is None and not create:
             raise StudyNotFoundError(
-                f"There is no file {self.path!r}. Study.create() makes it."
+                f"There is no file {self.path!r}. Correct the path, or create a study there first."
             )
         # Beside which the log lies, if the path is a link
         real_path = os.path.realpath(self.path)
@@ -395,13 +396,13 @@ class SQLiteStorage(SQLStorage):
             return
         if not create:
             raise StudyNotFoundError(
-                f"There are no studies in {self.path!r}. Study.create() makes one."
+                f"There are no studies in {self.path!r}. Correct the path, or create a study there first."
             )
         (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StorageError(
-                f"{self.path!r} cannot be used: SQLite offers no write-ahead log there. On a network file system use "
-                "PostgreSQL or the HTTP service instead."
+                f"{self.path!r} cannot be used, because SQLite offers no write-ahead log there. On a network file "
+                "system, use PostgreSQL or the HTTP service instead."
             )
         with self._committed(connection):
             if not self._has_tables(connection):  # another process may have been first
@@ -440,7 +441,7 @@ class SQLiteStorage(SQLStorage):
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return self._busy(patience)
         cure = _CURES.get(code, "")
-        return StorageError(f"{self.path!r} cannot be used: {error}. {cure}".rstrip())
+        return StorageError(f"{self.path!r} cannot be used ({error}). {cure}".rstrip())
 
     def _busy(self, patience: float) -> StorageBusyError:
         """Return the error for a file that other processes have locked for too long."""
@@ -451,9 +452,9 @@ class SQLiteStorage(SQLStorage):
     def _moved(self) -> StorageError:
         """Return the error for files that are not at their paths any more."""
         return StorageError(
-            f"{self.path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. What was "
-            "just done is not confirmed. Put the files back where they were and try again. Or close this, and open "
-            "what is there."
+            f"{self.path!r}, or its -wal or -shm file, was removed, renamed or replaced while it was in use. The last "
+            "change may be lost. Put the files back where they were, and try again. Or close the study, and open it "
+            "again with the files that are there now."
         )
 
 

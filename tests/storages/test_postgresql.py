@@ -207,7 +207,7 @@ def test_who_pauses_in_a_transaction_loses_it(
                 others.append(Line(1, "other"))
             transaction.append(Line(1, "late"))
 
-    with pytest.raises(StorageError, match="Try again"):
+    with pytest.raises(StorageError, match="try again"):
         pause()
     assert pausing.read(key, 0) == [Line(1, "other")]
 

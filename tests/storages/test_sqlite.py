@@ -179,6 +179,6 @@ def test_what_cannot_be_made_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "a-file").touch()
     with pytest.raises(
         StorageError,
-        match=r"cannot be used: unable to open database file. It cannot be opened",
+        match=r"cannot be used \(unable to open database file\). Check that the folder exists",
     ):
         new_study(tmp_path / place)
