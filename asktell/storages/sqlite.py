@@ -57,7 +57,8 @@ _CURES = {
     "and try again.",
     sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
     "it (`sqlite3 FILE .recover`), or restore a backup.",
-    sqlite3.SQLITE_NOTADB: "It is no SQLite file, or its first page is damaged. Check the path, or restore a backup.",
+    sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Check the path, or restore a "
+    "backup.",
 }
 
 _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
