@@ -68,7 +68,8 @@ def open_storage(location: Location) -> AbstractStorage:
 
         return shared(rest)
     raise InvalidArgumentError(
-        f"The location of a study must be sqlite:///PATH, postgresql://HOST/DATABASE or memory://NAME, got {scheme}://"
+        f"The location of a study must be sqlite:///PATH, postgresql://HOST/DATABASE, memory://NAME or a path, "
+        f"got {scheme}://."
     )
 
 

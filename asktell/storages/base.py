@@ -168,7 +168,7 @@ def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundErr
 def study_exists(name: str, where: str) -> StudyExistsError:
     """Return the error for a name that is taken."""
     return StudyExistsError(
-        f"A study {name!r} exists in {where}. Use Study.open() to continue it, or choose another name."
+        f"A study {name!r} already exists in {where}. Open it to continue it, delete it, or choose another name."
     )
 
 

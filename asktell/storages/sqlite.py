@@ -322,7 +322,7 @@ class SQLiteStorage(SQLStorage):
             raise self._moved()
         if before is None and not create:
             raise StudyNotFoundError(
-                f"There is no file {self.path!r}. Check the path. Study.create() makes a new file."
+                f"There is no file {self.path!r}. Correct the path, or create a study there first."
             )
         # Beside which the log lies, if the path is a link
         real_path = os.path.realpath(self.path)
@@ -396,7 +396,7 @@ class SQLiteStorage(SQLStorage):
             return
         if not create:
             raise StudyNotFoundError(
-                f"There are no studies in {self.path!r}. Check the path. Study.create() makes a study."
+                f"There are no studies in {self.path!r}. Correct the path, or create a study there first."
             )
         (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":

@@ -51,7 +51,7 @@ class Checked:
         """
         if isinstance(answer, Exception):
             raise EvaluatorError(
-                f"The model returned no response: {in_words(answer)}"
+                f"The model returned no response. The error was {in_words(answer)}"
             ) from answer
         self.answer = answer
         self.paid = 0.0 if answer.from_cache else answer.cost
@@ -250,7 +250,9 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     example = config.examples[trial.example or 0]
     for each in found:
         if isinstance(each, BaseException):
-            raise EvaluatorError(f"The evaluation failed: {in_words(each)}") from each
+            raise EvaluatorError(
+                f"The evaluation failed. The error was {in_words(each)}"
+            ) from each
     scores = found[0]
     output = getattr(scores, "details", {}).get("output")
     if as_json:
@@ -284,7 +286,8 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     missing = [name for name in config.selector.goal.metrics if name not in scores]
     if missing:
         raise ConfigError(
-            f"{config.path.name}: [goal] uses {missing}, but the evaluator returned {sorted(scores)}. Correct [goal]."
+            f"{config.path.name}: [goal] uses {missing}, but the evaluator returned only {sorted(scores)}. Correct "
+            "[goal]."
         )
     if not as_json:
         show(f"This works. Next: asktell run {config.path}")

@@ -116,7 +116,7 @@ class RunFolder:
             data = json.loads(self.setup_file.read_bytes())
         except (ValueError, RecursionError) as error:
             raise InvalidStateError(
-                f"{self.setup_file} is not complete JSON: {error}. Restore the file, or start over with --fresh."
+                f"{self.setup_file} is not complete JSON ({error}). Restore the file, or start over with --fresh."
             ) from error
         if (
             not isinstance(data, dict)
@@ -128,9 +128,8 @@ class RunFolder:
             )
         if data.get("version") != VERSION:
             raise InvalidStateError(
-                f"{self.setup_file} has version {data.get('version')!r}, but this asktell reads {VERSION}. "
-                f"Finish the run "
-                "with the asktell that started it."
+                f"{self.setup_file} has version {data.get('version')!r}, but this asktell reads version "
+                f"{VERSION}. Finish the run with the asktell that started it."
             )
         return dict(data["setup"])
 
@@ -158,7 +157,7 @@ class RunFolder:
         name = self.study_name
         if name is None:
             raise InvalidStateError(
-                f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml"
+                f"There is no run in {str(self.path)!r} yet. Start one by `asktell run CONFIG.toml`."
             )
         return Study.open(self.study_file, name)
 
@@ -228,8 +227,7 @@ def _lock(path: Path) -> int:
             elif time.monotonic() > deadline:
                 raise FolderBusyError(
                     f"Another run (process {_owner(handle)}) is using {str(path.parent)!r}. To add a worker "
-                    f"to it: asktell "
-                    "run --join. Or wait for it, stop it, or set another `output`."
+                    "to it, use `asktell run --join`. Otherwise wait for it, stop it, or set another `output`."
                 )
         except BaseException:
             os.close(handle)

@@ -227,7 +227,7 @@ def gate(arguments: argparse.Namespace) -> int:
         raise
     except Exception as error:  # the exit code 1 would mean that the candidate is worse
         raise EvaluatorError(
-            f"The gate could not be decided: {in_words(error)}"
+            f"The gate could not be decided. The error was {in_words(error)}"
         ) from error
     if arguments.summary is not None:
         write_atomically(arguments.summary, ruling.markdown())
@@ -244,7 +244,7 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
     """Check the numbers and the files to write. Return these files."""
     if not 0 < arguments.confidence < 1:
         raise InvalidArgumentError(
-            f"--confidence must be above 0 and below 1, got {arguments.confidence}."
+            f"--confidence must be a number above 0 and below 1, got {arguments.confidence}."
         )
     if not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(
@@ -252,7 +252,7 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
         )
     if not 0 <= arguments.differ <= 1:
         raise InvalidArgumentError(
-            f"--differ must be from 0 to 1, got {arguments.differ}."
+            f"--differ must be a number from 0 to 1, got {arguments.differ}."
         )
     given = arguments.summary, arguments.junit, arguments.report
     written = [path for path in given if path is not None]
@@ -268,8 +268,8 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     """Read the configuration of a gate, and check its flags. The function that is returned decides."""
     if arguments.more:
         raise InvalidArgumentError(
-            f"Give one configuration, or only files of results, got {arguments.config.name} and "
-            f"{len(arguments.more)} more files."
+            f"Got {arguments.config.name} and {len(arguments.more)} more files. Give one configuration, or only files "
+            "of results."
         )
     of_results = [
         flag
@@ -279,7 +279,8 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     if of_results:
         names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
         raise InvalidArgumentError(
-            f"{names}: only for files of results. A configuration has its goal in [goal] and its data in [data]."
+            f"{names} can be used with files of results only. A configuration has its goal in [goal] and its data in "
+            "[data]."
         )
     if arguments.recheck is not None and arguments.recheck < 0:
         raise InvalidArgumentError(

@@ -117,7 +117,7 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
         else None
     )
     if not new:
-        found = "; ".join(differences(saved, now)) or "no rows were appended"
+        found = ". ".join(differences(saved, now)) or "No rows were appended"
         raise InvalidArgumentError(
             f"{path.name}: {found}. Append new rows after the old rows, and leave the old rows unchanged."
         )
@@ -400,12 +400,14 @@ def _profiles(runs: list[str]) -> list[ExampleProfile]:
         if needs_name(where):
             if not words:
                 raise InvalidArgumentError(
-                    f"The name of the study at {where} is missing. Give it after the URL."
+                    "The study's name is missing. Give it after the URL. `asktell studies URL` lists all studies."
                 )
             name = words.pop(0)
         with Place(where, name).open() as study:
             try:
                 found.append(ExampleProfile.of(study))
             except AsktellError as error:
-                raise InvalidArgumentError(f"{where}: {error}") from error
+                raise InvalidArgumentError(
+                    f"The study {study.name!r} gives no profile. {error}"
+                ) from error
     return found

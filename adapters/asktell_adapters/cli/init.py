@@ -689,7 +689,7 @@ def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
             "Remove it."
         )
     if prompts is not None and not prompts.exists():
-        raise InvalidArgumentError(f"--prompts: there is no file {str(prompts)!r}.")
+        raise InvalidArgumentError(f"There is no file {str(prompts)!r} (--prompts).")
     if len(arguments.model or ()) > 1:
         raise InvalidArgumentError(
             f"--model can be given once with {kind}, got {len(arguments.model)}."
@@ -780,7 +780,9 @@ def _of_command(
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise InvalidArgumentError(f"--command: {error}, got {command!r}.") from error
+        raise InvalidArgumentError(
+            f"--command must be words as in a shell, got {command!r} ({error})."
+        ) from error
     data = arguments.data or ask.file("tasks")
     ours: dict[Path, str] = {}
     if data is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import asktell
-from asktell import ConfigError, InvalidStateError, Selector, Study
+from asktell import ConfigError, Selector, Study
 from asktell.extend import aligned, describe_spending, needs_extra
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
@@ -85,14 +85,7 @@ def in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
     """The raters of a run in its folder, which is created if it is missing."""
     selector = new_selector(config)
     with folder.locked():
-        saved = folder.read_setup()
-        if saved is None and folder.used:
-            raise InvalidStateError(
-                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}. Choose another `output`, or start "
-                "over with --fresh."
-            )
-        if saved is not None:
-            check_same(config, saved, folder)
+        check_same(config, folder.read_setup(), folder)
         if folder.study_name is None:
             folder.write_setup(config.setup)
             folder.make_study(config.path.stem, selector)
@@ -108,7 +101,7 @@ def new_selector(config: Config) -> Selector:
     """
     if config.labels is None:
         raise ConfigError(
-            f"{config.path.name} has no table [label]. It needs question = '...' and scale = {{ ... }}."
+            f"{config.path.name} has no table [label]. Add it, with question = '...' and scale = {{ ... }}."
         )
     selector = Selector.from_json(config.selector.to_json())
     config.labels.prepare(selector)

@@ -401,7 +401,8 @@ def report(
     # a reader.
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise ToolError(
-            f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device."
+            f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device. Choose another "
+            "path."
         )
     with store.open(study) as found:
         found.report(file)

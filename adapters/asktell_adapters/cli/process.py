@@ -75,8 +75,8 @@ def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
         if file.is_file():
             return int(file.read_text(encoding="ascii"))
     print(
-        f"asktell: the process ended with exit code {code} before there was a verdict. Either a metric, a loader or a "
-        "library exits, or the process was killed, as for a lack of memory.",
+        f"asktell: The process ended with exit code {code} before there was a verdict. A metric, a loader or a "
+        "library may have ended it, or the system, for example for lack of memory.",
         file=sys.stderr,
     )
     return _NO_CODE

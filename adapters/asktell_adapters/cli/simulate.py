@@ -92,7 +92,8 @@ def _recorded(
     recorded = RecordedScores.read(table, goal)
     if goal.by_segment and recorded.segments is None:
         raise InvalidArgumentError(
-            f"The goal has segments, and {table} has none. Add a column segment (to .npz: an array segments)."
+            f"The goal has segments, and {table} has none. Add a column `segment`, or an array "
+            "`segments` to .npz."
         )
     return goal, recorded
 

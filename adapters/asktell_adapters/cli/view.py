@@ -51,14 +51,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "text/plain",
-                "This host is not served here.",
+                "This page is served to localhost only. Use the address that `asktell view` printed.",
             )
         elif self.path == self.server.path:
             self._send(HTTPStatus.OK, "text/html", self.server.page)
         elif self.path == f"{self.server.path}state":
             self._send(HTTPStatus.OK, "application/json", self.server.report.text())
         else:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
+            self._send(
+                HTTPStatus.NOT_FOUND,
+                "text/plain",
+                "There is no page at this address. Use the one that `asktell view` printed.",
+            )
 
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
         """Send an answer that no browser stores, embeds or guesses the type of."""

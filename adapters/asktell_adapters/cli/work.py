@@ -68,8 +68,8 @@ def _run_config(
     if arguments.study is not None:
         if arguments.fresh or arguments.join:
             raise InvalidArgumentError(
-                "--fresh and --join are for output folders. A study has a name. To start over, give another --name. "
-                "To join it, repeat the command without --join."
+                "--fresh and --join cannot be combined with --study. To start over, give another --name. To add a "
+                "worker, repeat the command without --join."
             )
         with _at_url(
             config, arguments.study, arguments.name or config.path.stem
@@ -130,7 +130,7 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
             then = study.example_ids
         if then and (rows := changed_rows(then, config.dataset)):
             raise asktell.StudyExistsError(
-                f"The study {name!r} was made with other data: {rows}. Choose another name."
+                f"The study {name!r} was made with other data: {rows}. Undo the change, or choose another --name."
             ) from error
         raise
 
@@ -148,14 +148,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
                 file=sys.stderr,
             )
     with folder.locked():
-        saved = folder.read_setup()
-        if saved is None and folder.used:
-            raise asktell.InvalidStateError(
-                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so asktell cannot "
-                "check whether it is this run. Choose another `output`, or start over with --fresh."
-            )
-        if saved is not None:
-            check_same(config, saved, folder)
+        check_same(config, folder.read_setup(), folder)
         if folder.study_name is None:
             folder.write_setup(config.setup)
             folder.make_study(config.path.stem, config.selector)
@@ -320,9 +313,15 @@ def timed(
     return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
 
 
-def check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None:
+def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) -> None:
     """Refuse another set-up. Additional prompts, examples and budget are added to the study instead."""
-    if found := differences(saved, config.setup):
+    if saved is None:
+        if folder.used:
+            raise asktell.InvalidStateError(
+                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so asktell cannot "
+                "check whether it is this run. Set another `output`, or start over with --fresh."
+            )
+    elif found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
         if (
             "models" in config.setup
@@ -346,7 +345,7 @@ def check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None
                     else "The run already has these additions"
                 )
                 print(
-                    f"{config.path.name} has changed: {'; '.join(found)}. {more}.",
+                    f"{config.path.name}: {'. '.join(found)}. {more}.",
                     file=sys.stderr,
                 )
                 folder.write_setup(config.setup)
@@ -355,13 +354,13 @@ def check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> None
             saved.get("prompts") != config.setup["prompts"]
             and folder.study_name is not None
         ):
-            found = [item for item in found if not item.startswith("prompts ")]
+            found = [item for item in found if not item.startswith("The prompts ")]
             with folder.open_study() as study:
                 found.append(_changed_prompts(study.selector, config.selector))
         raise InvalidArgumentError(
-            f"{config.path.name}: the run in {str(folder.path)!r} was started with other settings: {'; '.join(found)}. "
-            "Undo the change to resume it, give another `output`, or start over with --fresh (the old folder is "
-            "kept)."
+            f"{config.path.name}: the run in {str(folder.path)!r} was started with other settings or data. "
+            f"{'. '.join(found)}. To resume it, undo the change. To start another run, "
+            "set another `output`, or pass --fresh, which keeps the old folder."
         )
 
 
@@ -371,7 +370,7 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
         raise InvalidArgumentError(
-            f"{config.path.name}: the run has examples that [data] does not have: {lacks}. Append their rows to "
+            f"{config.path.name}: the run and [data] have different examples: {lacks}. Append the missing rows to "
             "the data."
         )
 
@@ -410,7 +409,7 @@ def _changed_prompts(then: Selector, now: Selector) -> str:
     shown = ", ".join(repr(id_) for id_ in changed[:5]) + (
         ", ..." if len(changed) > 5 else ""
     )
-    return f"prompts ({len(changed)} changed, added or dropped: {shown})"
+    return f"The prompts with these ids were changed, added or dropped: {shown}"
 
 
 # Its price
@@ -460,7 +459,7 @@ def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> 
     words = f"This run may cost up to {most:.4g}, more than confirm_above = {config.confirm_above:g}"
     if not sys.stdin.isatty():
         raise InvalidArgumentError(
-            f"{words}. See --estimate for details, and start the run with --yes."
+            f"{words}. For details, add --estimate. To start the run, add --yes."
         )
     print(f"{words}. Continue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -22,7 +22,9 @@ from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
 
 _NAME_OF_A_FILE = re.compile(r"[^\s\0]{1,200}\.\w+")
-EXAMPLE_OF_A_PRICE = "price = { input = 0.15, output = 0.6 } (per million tokens)"
+EXAMPLE_OF_A_PRICE = (
+    "such as price = { input = 0.15, output = 0.6 } (per million tokens)"
+)
 
 
 class CandidatesTable(Table, table="candidates"):
@@ -100,15 +102,13 @@ class CandidatesTable(Table, table="candidates"):
             except UnicodeDecodeError as error:
                 raise self.error(
                     factor,
-                    f"must be a file in UTF-8, and byte {error.start} is not",
-                    value,
+                    f"has the file {value!r}, which is not UTF-8 at byte {error.start}. Save it as UTF-8",
                 ) from error
             except (OSError, ValueError) as error:  # the latter of a NUL in the name
                 why = getattr(error, "strerror", None) or str(error)
                 raise self.error(
                     factor,
-                    f"must be a file that can be read ({why})",
-                    value,
+                    f"has the file {value!r}, which cannot be read ({why})",
                 ) from error
         return texts
 
@@ -296,7 +296,8 @@ def _check_names(
     """Refuse a `[model]` and `[models]` that do not fit the names of the models in `[candidates]`."""
     if others := [name for name in own if name not in names]:
         raise top.mistake(
-            f"[models] has {others[0]!r}, but model in [candidates] has {listed(names) or 'no such list'}."
+            f"[models] has {others[0]!r}, which is not a model in [candidates]. The models there are "
+            f"{listed(names) or 'missing. Add model = [...]'}."
         )
     if "model" in given and names:
         raise top.mistake(
@@ -309,7 +310,7 @@ def _check_names(
             )
         if common := [each for each in table if each in ModelTable.model_fields]:
             raise top.mistake(
-                f"{common[0]!r} in [models] is one for all models: it belongs in [model]."
+                f"{common[0]!r} in [models] must be the same for all models. Move it to [model]."
             )
 
 
@@ -333,5 +334,6 @@ def _check_currencies(top: Table, models: Iterable[ModelTable]) -> None:
     currencies = {each.currency for each in prices if each is not None}
     if len(currencies) > 1:
         raise top.mistake(
-            f"The prices of the models are in several currencies: {listed(sorted(currencies))}."
+            f"The prices of the models must have the same currency, but they have {listed(sorted(currencies))}. Set "
+            "the same `currency` in each price."
         )

@@ -135,7 +135,7 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
     given = [name for name in _KINDS if getattr(table, name) is not None]
     if len(given) != 1:
         raise table.mistake(
-            f"[evaluator] needs one of command = [...], type = '...' and loader = '...', got "
+            f"[evaluator] needs exactly one of command = [...], type = '...' and loader = '...', got "
             f"{' and '.join(given) or 'none'}. A type is one of {listed(list(_TYPES))}."
         )
     if table.type is not None and table.type not in _TYPES:
@@ -164,7 +164,9 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
 def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
     """A program that is started for every evaluation, on the rows of `[data]`."""
     if data is None:
-        raise table.mistake("a command needs the table [data], whose rows it is given.")
+        raise table.error(
+            "command", "needs the table [data], whose rows the program gets. Add it"
+        )
     dataset = read_examples(data)
     rows = [_row(data, example) for example in dataset.examples]
     home = table.config_file.resolve().parent
@@ -216,8 +218,10 @@ def _inspect(table: EvaluatorTable) -> Harness:
     from asktell_adapters.harnesses.inspect.task import InspectTask
 
     if table.task is None:
-        raise table.error("task", "is missing. It is a text")
-    task = call_named(table, table.task, table.arguments)
+        raise table.error(
+            "task", "is missing. Add it, as in task = 'package.module:function'"
+        )
+    task = call_named(table, table.task, table.arguments, "task")
     logs = None if table.log_dir is None else table.beside(table.log_dir)
     evaluator = InspectTask(task, table.model, log_dir=logs, max_retries=2)
     return Harness(evaluator, _dataset(table, evaluator.examples))
@@ -254,7 +258,7 @@ def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
     if not rows:
         raise table.error(
             "loader" if table.type is None else "type",
-            "must name something with examples, and there are none",
+            "gives an evaluator without examples. Add examples to its data",
         )
     found = tuple(
         each if isinstance(each, Example) else _example(number, each)

@@ -37,7 +37,8 @@ class ImproveTable(Table, table="improve"):
 
     generations: int = key(
         4,
-        "Generations after the first. All generations share the budget equally.",
+        "Sets the share of the budget that a generation may spend, `budget / (generations + 1)`. If some generations "
+        "spend less, more generations may follow.",
         ge=1,
     )
     candidates: int = key(8, "New prompts in each generation.", ge=1)
@@ -119,11 +120,18 @@ def read_improve(table: ImproveTable, total: int | Budget, seed: int = 0) -> Imp
     if writer.loader is not None:
         for name in ("type", "model", "temperature", "max_new_tokens"):
             if writer.has(name):
-                raise writer.error(name, "cannot be combined with a loader")
+                raise writer.error(name, "cannot be combined with `loader`. Remove one")
     elif writer.has("arguments"):
-        raise writer.error("arguments", "needs a loader, whose arguments they are")
+        raise writer.error(
+            "arguments",
+            "is for `loader`, which is missing. Add it, or remove arguments",
+        )
     if writer.type != "llm":
-        raise writer.error("type", "must be 'llm', or give a loader", writer.type)
+        raise writer.error(
+            "type",
+            "must be 'llm'. To use a writer of your own, set `loader` instead",
+            writer.type,
+        )
     model = None
     if writer.model is not None:
         model = read_model(table.config_file, f"{writer.title}.model", writer.model)

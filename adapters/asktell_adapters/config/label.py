@@ -103,7 +103,8 @@ class Labels:
         if table.compare:
             if selector.state.problem.baseline is None:
                 raise table.error(
-                    "compare", "needs the top's `baseline`, the id of the prompt in use"
+                    "compare",
+                    "needs `baseline` at the top of the file, the id of the prompt in use",
                 )
             if len(metrics) > 1:
                 raise table.error(
@@ -173,7 +174,7 @@ def read_labels(table: LabelTable, dataset: DataSet) -> Labels:
         if not 2 <= len(options) <= 9 or len({option.score for option in options}) < 2:
             raise table.error(
                 "scale",
-                "must have 2 to 9 labels with different scores, a key of the keyboard for each",
+                "must have 2 to 9 labels, and their scores must not all be equal",
                 table.scale,
             )
     recorded = None
@@ -206,8 +207,8 @@ def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
         prompt, example = missing[0]
         raise labels.table.error(
             "responses",
-            f"lacks {len(missing)} of {len(cells)} responses, the first that of the prompt {prompt!r} on the example "
-            f"{dataset.ids[example]!r}. Add rows, or remove prompts or examples",
+            f"lacks {len(missing)} of {len(cells)} responses. The first is that of the prompt {prompt!r} on the "
+            f"example {dataset.ids[example]!r}. Add rows, or remove prompts or examples",
         )
 
 
@@ -229,8 +230,8 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
         cell = str(values["prompt"]), example
         if cell in found:
             raise table.mistake(
-                f"[label]: {where}: there are two responses of the prompt {cell[0]!r} on the example "
-                f"{values['example']!r}. Keep one."
+                f"{where} is the second response of the prompt {cell[0]!r} on the example {values['example']!r}. "
+                "Keep one."
             )
         text = values.get("response")
         scores = {
@@ -242,9 +243,9 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
     if not found:
         row = rows.rows[0]
         raise table.mistake(
-            f"[label]: {rows.where(row)}: no row is about an example of [data]. The column 'example' has "
-            f"{str(row.values.get('example'))!r}, and the ids of [data] are {some(dataset.ids)}. Name the column of "
-            "ids by id = '...' in [data]."
+            f"no row of 'responses' in [label] is about an example of [data]. In {rows.where(row)}, the column "
+            f"'example' has {str(row.values.get('example'))!r}. The ids of [data] are {some(dataset.ids)}. If they are "
+            "in another column, name it by id = '...' in [data]."
         )
     return found
 
@@ -275,7 +276,7 @@ def _gold_row(
     label = str(row.values["label"])
     if label not in known:
         raise table.mistake(
-            f"[label]: {where}: the label {label!r} is none of {some(list(known))}."
+            f"{where} has the label {label!r}. It must be one of {some(list(known))}."
         )
     texts = tuple(str(row.values[name]) for name in columns[1:-1])
     return GoldRow(str(row.values["input"]), texts, known[label])
@@ -296,7 +297,7 @@ def _asking(
             raise found
         details = found.details
         if "output" not in details:
-            raise EvaluatorError("the evaluator did not keep the LLM's response")
+            raise EvaluatorError("The evaluator did not keep the LLM's response.")
         cost = found.get("cost") if found.paid is None else found.paid
         return str(details["output"]), dict(found), cost
 

@@ -82,7 +82,9 @@ class ProfileTable(Table, table="profile"):
             try:
                 profiles.append(profile_of(self.beside(name)))
             except (AsktellError, OSError) as error:
-                raise self.mistake(f"'from' in [profile]: {name!r}: {error}") from error
+                raise self.mistake(
+                    f"'from' in [profile] names {name!r}, which cannot be used. {error}"
+                ) from error
         with self.named():
             return ExampleProfile.merged(*profiles, half_life=self.half_life)
 
@@ -100,7 +102,8 @@ def profile_of(path: Path) -> ExampleProfile:
     file = path / STUDY if path.is_dir() else path
     if not file.is_file():
         raise ConfigError(
-            "There is no run. Name a run's folder or TOML file, a study's SQLite file, or a profile's .json."
+            f"There is no run at {str(path)!r}. Give a run's folder or TOML file, a study's SQLite file, or a "
+            "profile's .json."
         )
     profiles = []
     for name in asktell.Study.names(str(file)):
@@ -353,7 +356,7 @@ class Config:
         """
         if self.labels is not None:
             raise ConfigError(
-                f"{self.path.name} has a table [label], so people give the scores. Run: asktell label {self.path}"
+                f"{self.path.name} has a table [label], so people give the scores. Run `asktell label {self.path}`."
             )
         return self.evaluator() if self.harness is None else self.harness.driven
 
@@ -361,7 +364,7 @@ class Config:
         """The evaluator of an LLM, the model loaded. Scores have the LLM's response as `details["output"]`."""
         if self.models is None:
             raise ConfigError(
-                f"{self.path.name}: this needs [model], and cannot be combined with [evaluator]."
+                f"{self.path.name} has no table [model], so it has no LLM. Use a file that has [model]."
             )
         # Before the model, which takes longer to load: a package that a metric lacks is
         # missed now.
@@ -404,7 +407,7 @@ class Config:
                     dict(zip(candidates.ids, candidates, strict=True))
                 )
             except InvalidArgumentError as error:
-                raise ConfigError(f"{self.path.name}: [candidates]: {error}") from error
+                raise ConfigError(f"{self.path.name}, [candidates]: {error}") from error
         with model.named():
             if callable(load := getattr(llm, "load", None)):
                 load()
@@ -541,14 +544,14 @@ def _check_improvable(top: TopTable) -> None:
     if top.evaluator is not None:
         raise top.error(
             "evaluator",
-            "is for asktell run only. asktell improve shows an LLM's responses to a writer",
+            "cannot be used by asktell improve, which shows an LLM's responses to a writer. Use asktell run",
         )
     if top.label is not None:
-        raise top.error("label", "is for asktell label only")
+        raise top.error("label", "cannot be used by asktell improve. Use asktell label")
     if top.candidates is not None:
         raise top.error(
             "candidates",
-            "is for asktell run only. asktell improve writes prompts for one model",
+            "cannot be used by asktell improve, which writes prompts for one model. Use asktell run",
         )
 
 
@@ -565,17 +568,20 @@ def _parts_of_model(top: TopTable) -> _Parts:
 def _parts_of_labels(top: TopTable, table: LabelTable) -> _Parts:
     """The parts of a file whose responses people label."""
     if top.evaluator is not None:
-        raise top.error("label", "cannot be combined with [evaluator]")
+        raise top.error("label", "cannot be combined with [evaluator]. Remove one")
     if table.responses is None:
         if top.cache is None:
             raise top.mistake(
-                "[label] without responses = FILE needs a table [cache], so that no response is paid for twice."
+                "[label] without responses = FILE needs a table [cache], so that no response is paid for twice. "
+                "Add it."
             )
         parts = _parts_of_model(top)
         return replace(parts, labels=read_labels(table, parts.dataset))
     for name in ("model", "models", "metrics", "cache", "candidates"):
         if top.has(name):
-            raise top.error(name, "cannot be combined with responses = FILE in [label]")
+            raise top.error(
+                name, "cannot be combined with responses = FILE in [label]. Remove one"
+            )
     dataset = read_examples(top.needed("data", top.data))
     labels = read_labels(table, dataset)
     if top.prompts is not None:
@@ -714,7 +720,8 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
                 else "data, models and metrics"
             )
             raise top.error(
-                name, f"cannot be combined with [evaluator], which has {has} of its own"
+                name,
+                f"cannot be combined with [evaluator], which has {has} of its own. Remove one",
             )
     with top.named():
         return read_harness(table, top.data)
@@ -751,7 +758,8 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
     """
     if top.budget is None:
         raise top.error(
-            "budget", f"is missing. It is {expected(TopTable.model_fields['budget'])}"
+            "budget",
+            f"is missing. Add it. It must be {expected(TopTable.model_fields['budget'])}",
         )
     if isinstance(top.budget, int):
         return top.budget
@@ -783,14 +791,13 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings["method"] == "race" and "confidence_kind" in stop:
         raise top.error(
             "confidence_kind",
-            "is for method = 'auto' only. A race always ends at the confidence",
-            "race",
+            "works with method = 'auto' only, but method is 'race'. Remove it, or change method",
         )
     if settings["method"] not in ("auto", "race"):
         raise top.error(
             next(iter(stop)),
-            "is for method = 'auto' or 'race' only",
-            settings["method"],
+            f"works with method = 'auto' or 'race' only, but method is {settings['method']!r}. Remove it, or "
+            "change method",
         )
     return {
         **others,
@@ -818,11 +825,11 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{path.name}: not UTF-8: {error.reason} at byte {error.start}."
+            f"{path.name}: The file is not UTF-8 ({error.reason} at byte {error.start}). Save it as UTF-8."
         ) from error
     except (ValueError, RecursionError) as error:
         # TOMLDecodeError, or a number with too many digits
-        raise ConfigError(f"{path.name}: not TOML: {error}.") from error
+        raise ConfigError(f"{path.name}: The file is not TOML ({error}).") from error
 
 
 def _output(top: TopTable) -> Path:

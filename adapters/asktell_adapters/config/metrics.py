@@ -118,7 +118,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
     options = {name: getattr(table, name) for name in _OPTIONS if table.has(name)}
     if table.has("shots"):
         if not table.shots:
-            raise table.error("shots", "must be a list of tables", table.shots)
+            raise table.error("shots", "must have at least one table", table.shots)
         options["shots"] = [Shot(**dict(each)) for each in table.shots]
     # The judge of a preference compares with the column that the preference fills in
     if table.has("against") and not isinstance(table, PreferenceTable):
@@ -141,7 +141,7 @@ def _check_examples(table: JudgeTable, examples: Sequence[Example]) -> None:
     if table.reference and any(example.reference is None for example in examples):
         raise table.error(
             "reference",
-            "is true, but some examples have no reference. Name the column of references in [data]",
+            "is true, but some examples have no reference. Name the column of references by `reference` in [data]",
         )
     column = table.against
     if isinstance(table, PreferenceTable) and column == BASELINE:
@@ -168,10 +168,11 @@ def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
     models = []
     for each in given if isinstance(given, list) else [given]:
         for name in filter(each.__contains__, _OF_THE_JUDGE):
-            where = "is not for judges"
-            if name in JudgeTable.model_fields:
-                where = f"belongs in [{table.title}]"
-            raise table.error(name, f"of its model {where}. See instructions")
+            is_known = name in JudgeTable.model_fields
+            wanted = name if is_known else "instructions"
+            raise table.mistake(
+                f"{name!r} in [{table.title}.model] is not used by judges. Set {wanted!r} in [{table.title}] instead."
+            )
         models.append(read_model(table.config_file, f"{table.title}.model", each))
     return tuple(models)
 
@@ -188,7 +189,7 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
         return metric
     if isinstance(llm, Models) and not planned.models:
         raise InvalidArgumentError(
-            f"the judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], because the run "
+            f"The judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], because the run "
             "compares several models. If each model judged its own responses, the scores could not be compared."
         )
     judge = copy.copy(metric)  # what was configured stays so
@@ -325,12 +326,12 @@ def _metric(
     row = METRICS[kind]
     if row.needs_references and any(example.reference is None for example in examples):
         raise top.mistake(
-            f"the metric {kind!r} needs references. Name the column of references in [data]."
+            f"the metric {kind!r} needs references. Name the column of references by `reference` in [data]."
         )
     if kind == "cost" and (place := models.unpriced(loaded=False)):
         raise top.mistake(
-            f"the metric 'cost' needs prices. Give {place} a price, {EXAMPLE_OF_A_PRICE}. It is an option of the types "
-            f"{listed(kinds_with('price'))}."
+            f"the metric 'cost' needs prices. Give {place} a price, {EXAMPLE_OF_A_PRICE}. The types "
+            f"{listed(kinds_with('price'))} can have a price."
         )
     table = row.table.read(top.config_file, title, entry)
     if isinstance(table, JudgeTable):

@@ -411,7 +411,7 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
         if kind is None:
             raise at.error(
                 "type",
-                f"is missing. It is one of {listed(list(MODELS))}, or give a loader",
+                f"is missing. It must be one of {listed(list(MODELS))}. For an LLM of your own, set `loader` instead",
             )
         raise at.error(
             "type",

@@ -94,7 +94,6 @@ class ProxiesTable(Table, table="proxies"):
         if not n_found:
             raise self.error(
                 "scores",
-                f"has no row about a prompt and an example of this file. The ids of the prompts are "
-                f"{some(list(prompts))}, and those of the examples are {some(list(examples))}",
-                self.scores,
+                f"names {self.scores!r}, which has no row about a prompt and an example of this file. The ids of the "
+                f"prompts are {some(list(prompts))}, and those of the examples are {some(list(examples))}",
             )

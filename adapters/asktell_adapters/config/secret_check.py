@@ -6,8 +6,9 @@ from typing import Any
 from asktell import ConfigError
 
 _CURES = {
-    True: "Put it into the environment variable OPENAI_API_KEY, or into the one that api_key_env names.",
-    False: "Put the address into an environment variable, and read it from there in your code.",
+    True: "Put it into the environment variable that the client of the model reads, such as OPENAI_API_KEY or the "
+    "one that api_key_env names.",
+    False: "Put it into an environment variable, and read it from there in your code.",
 }
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ALWAYS = {
@@ -60,11 +61,10 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
             named = _is_secret(name, leaf) or (
                 in_model and name.lower() == "key" and isinstance(leaf, str)
             )
+            shape = _shape(leaf) if isinstance(leaf, str) else None
             if named and place[:1] != ("goal",):  # whose names are metrics
-                raise ConfigError(
-                    f"{file}: {name!r} {where}: a secret has no place in a file. {cure}"
-                )
-            if isinstance(leaf, str) and (shape := _shape(leaf)):
+                shape = "a secret"
+            if shape:
                 raise ConfigError(
                     f"{file}: {name!r} {where} looks like {shape}, which has no place in a file. {cure}"
                 )

@@ -55,12 +55,12 @@ def _untuned(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The differences between two set-ups, each in words. Empty if they are the same."""
+    """The differences between two set-ups, each as a sentence without its period. Empty if they are the same."""
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):
         found.append(
-            f"data ({before['data.count']} examples then, {after['data.count']} now: {rows})"
+            f"The data had {before['data.count']} examples, and have {after['data.count']} now: {rows}"
         )
     for name in dict.fromkeys((*before, *after)):
         section, _, key = name.partition(".")
@@ -71,13 +71,13 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if section in ("prompts", "data") and key in ("count", "sha256"):
             old, new = before.get(f"{section}.count"), after.get(f"{section}.count")
             what = "prompts" if section == "prompts" else "examples"
-            found.append(f"{section} (others than the {old} {what} then, {new} now)")
+            found.append(f"The {what} are others ({old} then, {new} now)")
         else:
             old, new = (
-                short(flat[name]) if name in flat else "not given"
+                "not given" if flat.get(name) is None else short(flat[name])
                 for flat in (before, after)
             )
-            found.append(f"{name} ({old} then, {new} now)")
+            found.append(f"{name!r} was {old}, and is {new} now")
     return list(dict.fromkeys(found))
 
 
@@ -113,7 +113,7 @@ def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         )
     found_by_digest = changed_digests(distinct(before["rows"]), distinct(after["rows"]))
     if found_by_digest and before.get("ids"):
-        found_by_digest += ". They had distinct ids then, and do not now"
+        found_by_digest += ". They had distinct ids, and have none now"
     return found_by_digest
 
 
@@ -131,6 +131,8 @@ def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
 def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
     """The changes of rows without ids, in words. Rows are compared by their digests and named by numbers, from 1.
 
+    A row that moved has its number then and its number now.
+
     Rows that were replaced between the same neighbors count as edited.
     """
     found = changes(before, after)
@@ -146,8 +148,12 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
         added=[row for row in found.added if row not in edited],
         missing=[row for row in found.missing if row not in was],
     )
-    number = {row: n for rows in (before, after) for n, row in enumerate(rows, start=1)}
-    return found.in_words(lambda row: f"row {number[row]}")
+    numbers = [{row: n for n, row in enumerate(rows, 1)} for rows in (before, after)]
+    return found.in_words(
+        lambda row: " to ".join(
+            f"row {number[row]}" for number in numbers if row in number
+        )
+    )
 
 
 def _by_neighbour(

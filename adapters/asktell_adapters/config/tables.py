@@ -134,13 +134,16 @@ class Table(BaseModel):
         """
         if table is None:
             keys = listed(keys_of(Table.tables[name]))
-            raise self.mistake(f"the table [{name}] is missing. It has {keys}.")
+            raise self.mistake(f"the table [{name}] is missing. Its keys are {keys}.")
         return table
 
     def error(self, name: str, problem: str, value: Any = _GOT_NOTHING) -> ConfigError:
-        """An error about the key `name` of this table, with the value if one is passed."""
+        """An error about the key `name` of this table. A value, if passed, ends the first sentence of the problem."""
+        first, dot, rest = problem.partition(". ")
         got = "" if value is _GOT_NOTHING else f", got {short(value)}"
-        return self.mistake(f"{name!r} {_where(self._name)} {problem}{got}.")
+        is_table = not self._name and isinstance(getattr(self, name), Table | dict)
+        place = f"[{name}]" if is_table else f"{name!r} {_where(self._name)}"
+        return self.mistake(f"{place} {first}{got}{dot}{rest}.")
 
     def beside(self, name: str) -> Path:
         """A path that the file names, relative to the file's folder."""
@@ -154,9 +157,8 @@ class Table(BaseModel):
         except (MissingExtraError, ConfigError):
             raise
         except AsktellError as error:
-            raise self.mistake(
-                f"[{self._name}]: {error}" if self._name else str(error)
-            ) from error
+            table = f", [{self._name}]" if self._name else ""
+            raise ConfigError(f"{self._path.name}{table}: {error}") from error
 
 
 def options_table(
@@ -198,9 +200,10 @@ def _explained(
     field = _field(table, at)
     assert field is not None, "pydantic finds mistakes in known keys only"
     if found["type"] == "missing":
-        return f"{at!r} is missing {where}. It is {expected(field)}."
+        return f"{at!r} is missing {where}. Add it. It must be {expected(field)}."
     limits = found.get("ctx", {})
     wanted = {
+        "greater_than": f"above {limits.get('gt', 0):g}",
         "greater_than_equal": f"at least {limits.get('ge', 0):g}",
         "less_than_equal": f"at most {limits.get('le', 0):g}",
     }.get(found["type"], expected(field))
@@ -258,7 +261,7 @@ def _advice(name: str, table: str, known: Sequence[str]) -> str:
             if not home:
                 return f"{name!r} belongs at the top of the file, before the first [table]."
             return f"{name!r} belongs in [{home}]."
-    return f"Known are {listed(known)}."
+    return f"The keys are {listed(known)}."
 
 
 _WORDS = {
@@ -333,11 +336,11 @@ class LoaderTable(Table):
     arguments: dict[str, Any] = key({}, "Arguments of that function.")
 
 
-def import_named(table: Table, dotted: str) -> Any:
-    """The object named by `package.module:name`. Modules in the file's folder are found."""
+def import_named(table: Table, dotted: str, key: str = "loader") -> Any:
+    """The object that a key names by `package.module:name`. Modules in the file's folder are found."""
     module, colon, name = dotted.partition(":")
     if not colon or not module or not name:
-        raise table.error("loader", "must look like 'package.module:function'", dotted)
+        raise table.error(key, "must look like 'package.module:function'", dotted)
     home = str(table.config_file.resolve().parent)
     if home not in sys.path:
         sys.path.insert(0, home)
@@ -348,20 +351,23 @@ def import_named(table: Table, dotted: str) -> Any:
     except (Exception, SystemExit) as error:
         # A module of the user's own may raise anything
         raise table.error(
-            "loader", f"cannot be imported: {type(error).__name__}: {error}", dotted
+            key,
+            f"names {dotted!r}, which cannot be imported ({type(error).__name__}: {error})",
         ) from error
     return target
 
 
-def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
-    """Call the function `package.module:function`, and return its result.
+def call_named(
+    table: Table, dotted: str, arguments: Mapping[str, Any], key: str = "loader"
+) -> Any:
+    """Call the function `package.module:function` that a key names, and return its result.
 
     Raises:
         ConfigError: the function cannot be imported, or it raised an error.
     """
-    target = import_named(table, dotted)
+    target = import_named(table, dotted, key)
     if not callable(target):
-        raise table.error("loader", "must name a function", dotted)
+        raise table.error(key, "must name a function", dotted)
     try:
         return target(**arguments)
     except MissingExtraError:
@@ -369,5 +375,5 @@ def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
     except (Exception, SystemExit) as error:
         # A function of the user's own may raise anything
         raise table.error(
-            "loader", f"failed: {dotted} raised {type(error).__name__}: {error}"
+            key, f"names {dotted!r}, which raised {type(error).__name__}: {error}"
         ) from error

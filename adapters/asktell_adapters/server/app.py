@@ -19,7 +19,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asktell import AsktellError, StorageError
-from asktell.extend import safe
+from asktell.extend import safe, short
 from asktell_adapters.server.answers import InvalidPart
 from asktell_adapters.server.auth import Guard, Tokens
 from asktell_adapters.server.idempotency import Answers, IdempotentRoute
@@ -49,6 +49,17 @@ _HEADERS = {
     # Pages have a policy of their own
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
+
+_EXPECTED = {
+    "bool": "true or false",
+    "dict": "an object",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "an object",
+    "string": "a text",
+}
+"""What pydantic misses, by the first word of its error's type."""
 
 log = logging.getLogger("asktell_adapters.server")
 
@@ -166,7 +177,7 @@ class Gate:
                 await refuse(
                     ProblemDetails(
                         503,
-                        "The service ends, and this request took too long to wait for. The request may have been "
+                        "The service is ending, and this request took too long to wait for. The request may have been "
                         "done. Send it again.",
                         "service",
                         {"Retry-After": "1"},
@@ -178,7 +189,8 @@ class Gate:
                 if status == 0:
                     await refuse(
                         ProblemDetails(
-                            500, "The service failed. Its log has the error."
+                            500,
+                            "The service failed. Its log has the error. Recorded scores are not lost.",
                         )
                     )
         operation = getattr(scope.get("route"), "name", None) or "other"
@@ -209,7 +221,7 @@ class Gate:
                 415,
                 "The body must be JSON. Send the header `Content-Type: application/json` with it.",
             )
-        too_large = f"A request may have at most {self._most_bytes} bytes."
+        too_large = f"A request may have at most {self._most_bytes} bytes. Send less, or raise --max-mb of the service."
         if length.isdecimal() and int(length[:20]) > self._most_bytes:
             raise ProblemDetails(413, too_large)
         size, until = 0, asyncio.get_running_loop().time() + _SECONDS_FOR_A_BODY
@@ -221,7 +233,8 @@ class Gate:
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(
-                    408, f"The body did not come within {_SECONDS_FOR_A_BODY:g} s."
+                    408,
+                    f"The body did not come within {_SECONDS_FOR_A_BODY:g} s. Send the request again.",
                 ) from None
             size += len(message.get("body", b""))
             if size > self._most_bytes:
@@ -258,16 +271,30 @@ async def _on_invalid(request: Request, error: Any) -> Response:
     errors = error.errors()[:50]
     if any(e["type"] == "json_invalid" for e in errors):
         return problem_response(ProblemDetails(400, "The body is not JSON."))
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     for e in errors:
         # Behind the place in the request, pydantic lists the types that it tried.
         where = ".".join(
             str(part) for part in e["loc"][: 4 if "tells" in e["loc"] else 2]
         )
-        found.setdefault(where, []).append(e["msg"].removeprefix("Value error, "))
+        expected = _EXPECTED.get(e["type"].partition("_")[0])
+        got = f", got {short(e['input'])}" if expected else ""
+        words = "is missing" if e["type"] == "missing" else e["msg"]
+        found.setdefault(where, {}).setdefault(got, []).append(
+            expected
+            or words.removeprefix("Value error, ").replace("Input should", "must")
+        )
     listed: list[InvalidPart] = [
-        {"where": where, "what": " / ".join(dict.fromkeys(what))}
-        for where, what in found.items()
+        {
+            "where": where,
+            "what": "; or ".join(
+                f"must be {' or '.join(dict.fromkeys(words))}{got}"
+                if got
+                else "; or ".join(dict.fromkeys(words))
+                for got, words in parts.items()
+            ),
+        }
+        for where, parts in found.items()
     ]
     # Clients that show only the detail must see every invalid part.
     detail = "; ".join(f"{item['where']}: {item['what']}" for item in listed)
@@ -279,7 +306,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
 async def _on_http(request: Request, error: Any) -> Response:
     """Respond to errors of the framework, such as an unknown address, in asktell's words."""
     details = {
-        400: "The body cannot be read as JSON.",
+        400: "The body is not JSON.",
         404: "The service has no such address.",
         405: "This address does not allow this method. The header Allow has the allowed methods.",
     }

@@ -72,8 +72,8 @@ class Tokens:
         for name, token in self.named.items():
             if not re.fullmatch(rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token):
                 raise InvalidArgumentError(
-                    f"{name} must be at least {_SHORTEST} letters, digits or any of ._~+/=- (its length is "
-                    f"{len(token)}). Make a new token with "
+                    f"{name} must have at least {_SHORTEST} characters, only letters, digits and ._~+/=-. It has "
+                    f"{len(token)} characters. Make a new token with "
                     "python -c 'import secrets; print(secrets.token_urlsafe())'"
                 )
         by_token: dict[str, str] = {}
@@ -280,7 +280,8 @@ def _check_local(headers: Mapping[str, str]) -> None:
     if found is None or not is_loopback(found[1]):
         raise ProblemDetails(
             403,
-            "A service without a token only responds to requests to localhost.",
+            "A service without a token only responds to requests to localhost. Start the service with a token in "
+            f"{WRITE}, or send the request to localhost on its machine.",
             "access-denied",
         )
     if forwarded := sorted(name for name in headers if _FORWARDED.fullmatch(name)):

@@ -71,7 +71,8 @@ def add_labels(
         if found is None:
             raise ProblemDetails(
                 404,
-                "There are no labels to give for this study. Start the service with --label CONFIG.toml.",
+                "Nothing is to be labeled in this study. To let people label it, start the service with --label "
+                "CONFIG.toml.",
             )
         return found
 

@@ -171,7 +171,7 @@ class Journal:
             head = self.entries.pop(0)
             if head.get("format") != FORMAT or head.get("version") != VERSION:
                 raise InvalidStateError(
-                    f"{path} is no journal of labels of version {VERSION}. Move it away, or start over with --fresh."
+                    f"{path} is not a journal of labels of version {VERSION}. Move it away, or start over with --fresh."
                 )
             self.key = bytes.fromhex(str(head["key"]))
         except BaseException:
@@ -203,8 +203,8 @@ class Journal:
             found = None
         if not isinstance(found, dict):
             raise InvalidStateError(
-                f"{self._path}, line {number}: this is not a JSON object. Restore the file from a backup, or move it "
-                "away. The study keeps all recorded scores."
+                f"{self._path}, line {number} is not a JSON object. Restore the file from a backup, or move it away. "
+                "The study keeps all recorded scores."
             )
         return found
 

@@ -71,7 +71,9 @@ class OpenStudies:
         except StudyExistsError:
             if exist_ok:
                 raise
-            raise StudyExistsError(f"The study {name!r} already exists.") from None
+            raise StudyExistsError(
+                f"The study {name!r} already exists. Open it, or choose another name."
+            ) from None
 
     def delete(self, name: str) -> None:
         """Remove a study.

@@ -403,7 +403,7 @@ def bound(study: Study, body: requests.StrictRequest) -> Study:
     worker = given.pop("worker", None)
     if worker is None and given:
         raise asktell.InvalidArgumentError(
-            f"{' and '.join(given)}: only a worker has leases. Give the name of the `worker`, too."
+            f"{' and '.join(given)} can be given for a worker only. Give the name of the `worker`, too."
         )
     return study if worker is None else study.worker(worker, **given)
 

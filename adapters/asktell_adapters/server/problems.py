@@ -91,7 +91,7 @@ def problem_of(
         detail = "Another process has held the storage for too long. Nothing was changed. Try again."
         headers = {"Retry-After": "1"}
     elif isinstance(error, asktell.StorageError):
-        detail = "The storage cannot be used. The service's log has the reason. Confirmed scores are not lost."
+        detail = "The storage cannot be used. The service's log has the reason. Recorded scores are not lost."
         headers = {"Retry-After": "5"}
     return ProblemDetails(
         status, detail, kind_of(type(error)), headers, pending=pending

@@ -191,7 +191,7 @@ def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
     if stuck := sum(thread.is_alive() for thread in working):
         log.error(
-            "%d requests do not end, so the service ends without them. All confirmed scores are stored.",
+            "%d requests do not end, so the service ends without them. Recorded scores are not lost.",
             stuck,
         )
         logging.shutdown()

@@ -268,32 +268,40 @@ def test_after_a_signal_the_same_command_goes_on(
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("budget = 24", "budget = 23", "budget (24 then, 23 now)"),
-        ("concurrency = 3", "concurrency = 3\nseed = 1", "seed (0 then, 1 now)"),
+        ("budget = 24", "budget = 23", "'budget' was 24, and is 23 now"),
+        ("concurrency = 3", "concurrency = 3\nseed = 1", "'seed' was 0, and is 1 now"),
         (
             "concurrency = 3",
             'concurrency = 3\nmethod = "csr"',
-            "method ('auto' then, 'csr' now)",
+            "'method' was 'auto', and is 'csr' now",
         ),
-        ("brevity = 0.3", "brevity = 0.4", "goal.at_least.brevity (0.3 then, 0.4 now)"),
-        ("high = 12", "high = 13", "metrics.brevity.high (12 then, 13 now)"),
-        ("p1 = ", "q1 = ", "prompts (2 changed, added or dropped: 'p1', 'q1')"),
-        ("noise 2", "noise 7", "prompts (1 changed, added or dropped: 'p2')"),
+        (
+            "brevity = 0.3",
+            "brevity = 0.4",
+            "'goal.at_least.brevity' was 0.3, and is 0.4 now",
+        ),
+        ("high = 12", "high = 13", "'metrics.brevity.high' was 12, and is 13 now"),
+        ("p1 = ", "q1 = ", "were changed, added or dropped: 'p1', 'q1'. "),
+        ("noise 2", "noise 7", "were changed, added or dropped: 'p2'. "),
         (
             "[data]",
             "[data]\nlimit = 7",
-            "data (8 examples then, 7 now: 1 missing (row 8))",
+            "The data had 8 examples, and have 7 now: 1 missing (row 8). ",
         ),
-        ("[data]", "[data]\nshuffle = 1", "data (8 examples then, 8 now: "),
+        (
+            "[data]",
+            "[data]\nshuffle = 1",
+            "The data had 8 examples, and have 8 now: 5 moved (row ",
+        ),
         (
             "[model]",
             "[model]\nmax_new_tokens = 9",
-            "model.max_new_tokens (512 then, 9 now)",
+            "'model.max_new_tokens' was 512, and is 9 now",
         ),
         (
             "[model]",
             "[model]\nsystem = 'Be brief.'",
-            "model.system (None then, 'Be brief.' now)",
+            "'model.system' was not given, and is 'Be brief.' now",
         ),
     ],
 )

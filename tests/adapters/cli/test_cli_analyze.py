@@ -244,7 +244,7 @@ def test_failures_count_against_the_candidate() -> None:
 def test_a_configuration_says_its_goal_itself() -> None:
     Path("c.toml").write_text("")
     assert (
-        "--maximize: only for files of results"
+        "--maximize can be used with files of results only"
         in cli("gate c.toml --maximize ok", code=2).err
     )
     assert "Give one configuration" in cli("gate c.toml r.csv", code=2).err

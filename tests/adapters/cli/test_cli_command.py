@@ -130,7 +130,7 @@ def test_a_file_that_changes_later_changes_no_run(home: Path) -> None:
     cli("run a.toml")
     (home / "SHORT.md").write_text("brief: run make check\n")
     refused = cli("run a.toml", code=2).err
-    assert "prompts (1 changed, added or dropped: 'SHORT.md')" in refused
+    assert "were changed, added or dropped: 'SHORT.md'. " in refused
     with Study.open(home / "out" / "study.db", "a") as study:
         candidates = study.selector.prompts.candidates
         assert candidates is not None
@@ -144,7 +144,8 @@ def test_how_it_is_started_is_no_other_run(home: Path) -> None:
     assert "final" in cli("run a.toml").out
     write(home, repeatable="repeatable = false")
     assert (
-        "evaluator.repeatable (True then, False now)" in cli("run a.toml", code=2).err
+        "'evaluator.repeatable' was True, and is False now"
+        in cli("run a.toml", code=2).err
     )
 
 
@@ -186,12 +187,12 @@ def test_a_check_shows_what_came_and_why_nothing_did(home: Path) -> None:
     assert (found["candidate"], found["scores"]["success"]) == ({"skill": ""}, 0.0)
     (home / "agent.py").write_text("import sys; sys.exit('no key')")
     assert (
-        "The evaluation failed: EvaluatorError: the program ended with exit code 1: no key"
+        "The evaluation failed. The error was EvaluatorError: the program ended with exit code 1: no key"
         in cli("check a.toml", code=1).err
     )
     (home / "agent.py").write_text("print('{\"sucess\": 1}')")
     assert (
-        "but the evaluator returned ['seconds', 'sucess']"
+        "but the evaluator returned only ['seconds', 'sucess']"
         in cli("check a.toml", code=2).err
     )
     assert not (home / "out").exists()
@@ -292,15 +293,15 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"skill": "skill = ['', 'GONE.md']"},
-            "must be a file that can be read (No such file or directory)",
+            "cannot be read (No such file or directory)",
         ),
         (
             {"skill": "skill = ['', '.']"},
-            "must be a file that can be read (Is a directory)",
+            "cannot be read (Is a directory)",
         ),
         (
             {"skill": "skill = ['', 'binary']"},
-            "must be a file in UTF-8, and byte 1 is not, got 'binary'",
+            "has the file 'binary', which is not UTF-8 at byte 1",
         ),
         (
             {"skill": "skill = ['', 3]"},
@@ -378,7 +379,7 @@ def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
     for words, problem in (
         ("--command x --kind openai", "--command requires --kind command"),
         ("--kind command --model m", "--model cannot be combined with command"),
-        ('--command "it\'s"', "--command: No closing quotation"),
+        ('--command "it\'s"', "--command must be words as in a shell"),
         ("--command no-such-program", "The program 'no-such-program' does not exist"),
     ):
         assert problem in cli(f"init d.toml --yes {words}", code=2).err

@@ -66,28 +66,28 @@ def more(rows: Rows) -> dict[str, Any]:
 
 
 CHANGES: list[tuple[Callable[[Rows], Rows], str, str]] = [
-    (swapped, "8 examples then, 8 now: 1 moved ('r1')", "1 moved (row 1)"),
-    (edited, "8 examples then, 8 now: 1 edited ('r2')", "1 edited (row 3)"),
+    (swapped, "8 examples, and have 8 now: 1 moved ('r1')", "1 moved (row 2 to row 1)"),
+    (edited, "8 examples, and have 8 now: 1 edited ('r2')", "1 edited (row 3)"),
     (
         lambda rows: rows[:7],
-        "8 examples then, 7 now: 1 missing ('r7')",
+        "8 examples, and have 7 now: 1 missing ('r7')",
         "1 missing (row 8)",
     ),
     (lambda rows: rows[1:], "1 missing ('r0')", "1 missing (row 1)"),
     (
         lambda rows: swapped([*rows, more(rows)]),
-        "8 examples then, 9 now: 1 moved ('r1'); 1 added ('more')",
-        "1 moved (row 1); 1 added (row 9)",
+        "8 examples, and have 9 now: 1 moved ('r1'); 1 added ('more')",
+        "1 moved (row 2 to row 1); 1 added (row 9)",
     ),
     (
         lambda rows: [more(rows), *rows],
-        "8 examples then, 9 now: 1 added ('more')",
+        "8 examples, and have 9 now: 1 added ('more')",
         "1 added (row 1)",
     ),
     (
         mixed,
-        "8 examples then, 7 now: 1 edited ('r2'); 1 added ('new'); 2 missing ('r0', 'r6')",
-        "8 examples then, 7 now: 2 edited (row 2, row 6); 1 missing (row 1)",
+        "8 examples, and have 7 now: 1 edited ('r2'); 1 added ('new'); 2 missing ('r0', 'r6')",
+        "8 examples, and have 7 now: 2 edited (row 2, row 6); 1 missing (row 1)",
     ),
 ]
 
@@ -149,7 +149,7 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     data.named("id")
     project.run()
     extend = ["extend", str(project.config)]
-    assert "no rows were appended" in cli(*extend, "--examples", code=2).err
+    assert "No rows were appended" in cli(*extend, "--examples", code=2).err
     assert (
         "Give the CONFIG.toml as RUN"
         in cli(*extend[:1], project.folder.path, "--examples", code=2).err
@@ -162,12 +162,12 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     with project.folder.open_study() as study:
         assert study.example_ids == data.ids()
         assert study.budget == 54
-    assert "has changed" not in project.run().err
+    assert "The data had" not in project.run().err
     assert len(project.paid) == 54
     assert "r2" in cli(*extend, "--examples", "r2", code=2).err
     cli(*extend, "--examples", "by hand", "--evaluations", "1")
     assert (
-        "the run has examples that [data] does not have: 1 missing ('by hand')"
+        "the run and [data] have different examples: 1 missing ('by hand')"
         in project.run(code=2).err
     )
     data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
@@ -227,6 +227,8 @@ def test_rows_between_the_same_neighbours_were_edited() -> None:
         changed_digests(["a", "b", "c"], ["a", "x", "y", "c"])
         == "1 edited (row 2); 1 added (row 3)"
     )
-    assert changed_digests(["a", "b", "c"], ["c", "a", "b"]) == "1 moved (row 1)"
+    assert (
+        changed_digests(["a", "b", "c"], ["c", "a", "b"]) == "1 moved (row 3 to row 1)"
+    )
     assert changed_digests(["a"], ["a"]) == ""
     assert distinct(["a", "b", "a", "a"]) == ("a", "b", "a-2", "a-3")

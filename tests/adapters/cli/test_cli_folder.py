@@ -23,7 +23,7 @@ def test_a_second_terminal_joins(tmp_path: Path) -> None:
     project.folder.write_setup(setup)
     with project.folder.locked():  # the one that was started lives, and has nothing out
         assert (
-            "To add a worker to it: asktell run --join"
+            "To add a worker to it, use `asktell run --join`"
             in cli("run", project.config, code=1).err
         )
         assert (
@@ -41,7 +41,8 @@ def test_there_must_be_a_run_to_join(project: Project) -> None:
     project.run()
     project.write(changes={"budget = 24": "budget = 23"})
     assert (
-        "budget (24 then, 23 now)" in cli("run", project.config, "--join", code=2).err
+        "'budget' was 24, and is 23 now"
+        in cli("run", project.config, "--join", code=2).err
     )
     cli("run", project.config, "--join", "--study", project.home / "x.db", code=2)
 

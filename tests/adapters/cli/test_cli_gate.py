@@ -194,7 +194,11 @@ def test_the_exit_code_says_what_was_found(
             "No --candidate is given. Pass the id of a prompt",
         ),
         ("--baseline mine --margin -1", {}, "--margin must be a number of at least 0"),
-        ("--baseline mine --differ 1.5", {}, "--differ must be from 0 to 1, got 1.5."),
+        (
+            "--baseline mine --differ 1.5",
+            {},
+            "--differ must be a number from 0 to 1, got 1.5.",
+        ),
         (
             "--baseline mine --recheck -1",
             {},
@@ -203,7 +207,7 @@ def test_the_exit_code_says_what_was_found(
         (
             "--baseline mine --confidence 1",
             {},
-            "--confidence must be above 0 and below 1",
+            "--confidence must be a number above 0 and below 1",
         ),
         ("--baseline mine --summary no/such/folder.md", {}, "cannot be written"),
         (

@@ -147,7 +147,7 @@ def test_the_model_that_answers_writes_too(project: Project) -> None:
         ("parents = 21", None, "must be at most 20"),
         ("patience = 0", None, "or false"),
         ("certainty = 2", None, "at most 1, got 2"),
-        ("", 'type = "gepa"', "'llm', or give a loader"),
+        ("", 'type = "gepa"', "'llm', got 'gepa'. To use a writer of your own"),
         ("", 'loader = "nobody:there"', "cannot be imported"),
         ("", 'typ = "llm"', "Did you mean 'type'?"),
         ("", "temperature = -1", "must be at least 0, got -1"),

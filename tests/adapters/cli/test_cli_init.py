@@ -127,7 +127,7 @@ def test_a_kind_of_llm_is_added_in_one_place(
     assert config.evaluator().llm.shout is True
     unpriced = text.replace("[metrics]", "[metrics]\ncost = true")
     with pytest.raises(
-        ConfigError, match="an option of the types 'openai', 'litellm', 'echo'"
+        ConfigError, match="The types 'openai', 'litellm', 'echo' can have a price"
     ):
         load_config(home / "a.toml", text=unpriced)
     priced = unpriced.replace(
@@ -226,7 +226,7 @@ def test_nothing_is_replaced_unless_told(home: Path) -> None:
             "--kind promptfoo --prompts d.csv",
             "the prompts are in promptfoo's configuration",
         ),
-        ("--kind inspect --prompts none.txt", "there is no file 'none.txt'"),
+        ("--kind inspect --prompts none.txt", "There is no file 'none.txt'"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(
@@ -425,7 +425,7 @@ def test_a_harness_is_configured_checked_and_run(
     longest = max(config.selector.prompts.texts, key=len)
     assert longest[:20] in said.split("prompt\n")[1].split("\n")[0]
     assert (
-        "'evaluator' at the top is for asktell run only"
+        "[evaluator] cannot be used by asktell improve"
         in cli("improve a.toml", code=2).err
     )
     cli("report a.toml")
@@ -433,7 +433,7 @@ def test_a_harness_is_configured_checked_and_run(
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
     assert (
-        "but the evaluator returned ['cost', 'includes', 'score']"
+        "but the evaluator returned only ['cost', 'includes', 'score']"
         in cli("check a.toml", code=2).err
     )
 
@@ -491,7 +491,7 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
     [
         (
             "",
-            "[evaluator] needs one of command = [...], type = '...' and loader = '...', got none",
+            "[evaluator] needs exactly one of command = [...], type = '...' and loader = '...', got none",
         ),
         ("type = 'inspect'\nloader = 'a:b'", "got type and loader"),
         (
@@ -502,20 +502,20 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
             "loader = 'harness_of_a_test:good'\n[data]\nfile = 'a.csv'",
             "which has data, models and metrics of its own",
         ),
-        ("command = ['true']", "a command needs the table [data]"),
+        ("command = ['true']", "'command' in [evaluator] needs the table [data]"),
         (
             "command = ['true']\n[metrics]\nrouge = true",
-            "'metrics' at the top cannot be combined with [evaluator]",
+            "[metrics] cannot be combined with [evaluator]",
         ),
         ("type = 'promtfoo'", "must be one of 'promptfoo', 'inspect'"),
-        ("loader = 'harness_of_a_test:empty'", "there are none"),
+        ("loader = 'harness_of_a_test:empty'", "gives an evaluator without examples"),
         (
             "loader = 'harness_of_a_test:no_batches'",
             "must return an object with evaluate_batch",
         ),
         (
             "loader = 'harness_of_a_test:good'\n[model]\ntype = 'openai'",
-            "'model' at the top cannot be combined with [evaluator]",
+            "[model] cannot be combined with [evaluator]",
         ),
     ],
 )
@@ -616,7 +616,10 @@ def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path) -> None:
     shown = cli("check", project.config, code=1)
     assert "--- user, as sent\nAnswer with noise 0" in shown.out
     assert "This works" not in shown.out
-    assert "The model returned no response: Down: no \\x1b[31mconnection" in shown.err
+    assert (
+        "The model returned no response. The error was Down: no \\x1b[31mconnection"
+        in shown.err
+    )
     (tmp_path / "metric_of_check.py").write_text(
         "def m(completion, example):\n    raise ValueError('no luck')\n"
     )

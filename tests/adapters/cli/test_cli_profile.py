@@ -71,12 +71,12 @@ def test_profiles_are_made_of_runs_files_and_studies_at_urls(project: Project) -
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        ('from = ["nowhere"]', "'nowhere': There is no run"),
+        ('from = ["nowhere"]', "'nowhere', which cannot be used. There is no run"),
         ("from = []", "at least one"),
         ('from = "out"', "a list of texts"),
         ('from = ["data.json"]', "data.json"),
         ('from = ["out"]\nhalf_life = 0', "half_life"),
-        ('of = ["out"]', "Known are 'from', 'half_life'"),
+        ('of = ["out"]', "The keys are 'from', 'half_life'"),
     ],
 )
 def test_mistakes_are_named(project: Project, profile: str, message: str) -> None:

@@ -142,7 +142,7 @@ def test_a_budget_of_cost(write: Any) -> None:
     )
     assert again.selector.budget == 18  # all there are
     assert any(
-        item.startswith("budget.cost (1.5 then, 2.5 now)")
+        item.startswith("'budget.cost' was 1.5, and is 2.5 now")
         for item in differences(config.setup, again.setup)
     )
 
@@ -178,12 +178,12 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "30\nmethod = 'race'\nconfidence_kind = 'posterior'",
             {},
-            "is for method = 'auto' only. A race always ends at the confidence",
+            "works with method = 'auto' only, but method is 'race'",
         ),
         (
             "30\nmethod = 'csr'\nconfidence = 0.9",
             {},
-            "'confidence' at the top is for method = 'auto' or 'race' only, got",
+            "'confidence' at the top works with method = 'auto' or 'race' only, but",
         ),
     ],
 )
@@ -208,8 +208,8 @@ def test_a_run_may_stop_early(write: Any) -> None:
     assert race.method == asktell.Race(tolerance=0.01)
     assert race.result().baseline == 0
     assert differences(load_config(write()).setup, config.setup) == [
-        "confidence (not given then, 0.95 now)",
-        "tolerance (not given then, 0.01 now)",
+        "'confidence' was not given, and is 0.95 now",
+        "'tolerance' was not given, and is 0.01 now",
     ]
 
 
@@ -225,8 +225,8 @@ def test_noisy_scores(write: Any) -> None:
     assert (evaluator.temperature, evaluator.seed) == (0.7, 5)
     plain = load_config(write())
     found = differences(plain.setup, config.setup)
-    assert "repeats (not given then, 3 now)" in found
-    assert "model.temperature (not given then, 0.7 now)" in found
+    assert "'repeats' was not given, and is 3 now" in found
+    assert "'model.temperature' was not given, and is 0.7 now" in found
     assert plain.evaluator().temperature == 0.0
 
 
@@ -407,7 +407,7 @@ def test_a_vllm_engine_takes_all_at_once(
 def test_a_missing_model_file_is_named(write: Any, model: str) -> None:
     needs("xllamacpp" if "llama" in model else "transformers")
     with pytest.raises(
-        ConfigError, match=r"a\.toml: \[model\]: There is no GGUF file '.*none\.gguf'"
+        ConfigError, match=r"a\.toml, \[model\]: There is no GGUF file '.*none\.gguf'"
     ):
         load_config(write(model=model)).evaluator()
 
@@ -447,16 +447,25 @@ MISTAKES = [
     ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
     (
         {"data": "loader = 'no_such_module_:f'"},
-        "cannot be imported: ModuleNotFoundError",
+        "cannot be imported (ModuleNotFoundError",
     ),
-    ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
+    (
+        {"data": "loader = 'MODULE:broken'"},
+        "broken', which raised RuntimeError: no luck",
+    ),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
-    ({"model": ""}, "'type' in [model] is missing. It is one of 'openai', 'litellm',"),
+    (
+        {"model": ""},
+        "'type' in [model] is missing. It must be one of 'openai', 'litellm',",
+    ),
     (
         {"model": "type = 'openal'\nmodel = 'x'"},
         "(did you mean 'openai'?), got 'openal'",
     ),
-    ({"model": "type = 'openai'"}, "'model' is missing in [model]. It is a text"),
+    (
+        {"model": "type = 'openai'"},
+        "'model' is missing in [model]. Add it. It must be a text",
+    ),
     (
         {"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"},
         "'output' is missing in [model.price]",
@@ -468,7 +477,7 @@ MISTAKES = [
     ),
     (
         {"metrics": "brevity = true"},
-        "'low' is missing in [metrics.brevity]. It is a finite number",
+        "'low' is missing in [metrics.brevity]. Add it. It must be a finite number",
     ),
     (
         {"metrics": "brevity = { low = 9, high = 3 }"},
@@ -490,7 +499,7 @@ MISTAKES = [
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or use type 'pareto-set'"),
     (
         {"goal": "maximize = 'brevity'\nat_most = { cost = 1 }"},
-        "Add cost = true to [metrics], and a price to [model], price = {",
+        "Add cost = true to [metrics], and a price to [model], such as price = {",
     ),
     (
         {"goal": "maximize = 'brevty'"},
@@ -525,7 +534,7 @@ MISTAKES = [
         {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},
         "A budget of 30 evaluations is too small",
     ),
-    ({"goal": "maximize = "}, "not TOML: Invalid value (at line"),
+    ({"goal": "maximize = "}, "is not TOML (Invalid value (at line"),
 ]
 
 
@@ -536,7 +545,7 @@ def test_each_mistake_is_named(write: Any, parts: dict[str, str], said: str) -> 
     with pytest.raises(ConfigError) as error:
         load_config(write(**parts))
     assert said in str(error.value)
-    assert str(error.value).startswith("a.toml: ")
+    assert str(error.value).startswith(("a.toml: ", "a.toml, ["))
     assert "\n" not in str(error.value)
 
 
@@ -655,7 +664,7 @@ TABLES_INSIDE_TABLES = [
     ),
     (
         {"metrics": 'judge = { criteria = { good = "x" }, shots = [{ input = "a" }] }'},
-        "'answer' is missing in [metrics.judge.shots]. It is a text.",
+        "'answer' is missing in [metrics.judge.shots]. Add it. It must be a text.",
     ),
     (
         {"metrics": 'judge = { criteria = { good = "x" }, shots = [3] }'},

@@ -118,7 +118,7 @@ def test_a_judge_uses_the_cache(config) -> None:
         ),
         (
             JUDGE + 'model = { type = "openai", model = "x", temperature = 1 }\n',
-            "belongs in [metrics.quality]",
+            "Set 'temperature' in [metrics.quality] instead",
         ),
         (
             JUDGE.replace('"A child gets it."', "{ weight = 2 }"),

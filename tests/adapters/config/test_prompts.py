@@ -109,7 +109,7 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
     then = load_config(path).setup
     plain = write("[prompts]\ntexts = ['{context} {question}', \"Answer.\"]")
     changed = differences(then, load_config(plain).setup)
-    assert "fields (True then, not given now)" in changed
+    assert "'fields' was True, and is not given now" in changed
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
     [
         (
             "[prompts]\nfields = true\n[prompts.texts]\nbad = '{contxt}'",
-            "a.toml: [prompts]: Prompt 'bad' has the field {contxt}, but the data has no such column (did you mean "
+            "a.toml, [prompts]: Prompt 'bad' has the field {contxt}, but the data has no such column (did you mean "
             "'context'?). Its columns are 'context', 'input', 'question'.",
         ),
         (

@@ -374,10 +374,10 @@ def test_a_label_that_is_none(raters: Callable[..., Raters]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]\n", "line 1: this is not a JSON object"),
+        ("[]\n", "line 1 is not a JSON object"),
         (
             '{"format":"x","version":1,"key":"00"}\n',
-            "no journal of labels of version 1",
+            "not a journal of labels of version 1",
         ),
     ],
 )
@@ -420,13 +420,13 @@ def test_a_full_disk_loses_the_label_and_nothing_before_or_after_it(
     [
         ('responses = "responses.jsonl"', {}, "needs either scale = .* or compare = true"),
         (f"{RECORDED}\ncompare = true", {}, "needs either scale = .* or compare = true"),
-        ('scale = { "Yes" = 1 }\nresponses = "responses.jsonl"', {}, "2 to 9 labels with different scores"),
+        ('scale = { "Yes" = 1 }\nresponses = "responses.jsonl"', {}, "2 to 9 labels, and their scores must not"),
         (RECORDED, {"more": PROXIES.replace("judge", "juge")}, "'juge', which is not in responses.jsonl"),
         (RECORDED, {"goal": 'maximize = "judge"'}, "must be a metric of .goal. .*got 'human'"),
         (RECORDED, {"goal": 'maximize = "humn"'}, "'humn', which is not computed .*label. and its responses have"),
         (SCALE, {}, "needs a table .cache."),
-        ('compare = true\nresponses = "responses.jsonl"', {}, "needs the top's `baseline`"),
-        (RECORDED, {"more": "[model]\ntype = 'openai'\nmodel = 'm'"},  "'model' at the top cannot be combined"),
+        ('compare = true\nresponses = "responses.jsonl"', {}, "needs `baseline` at the top"),
+        (RECORDED, {"more": "[model]\ntype = 'openai'\nmodel = 'm'"},  ".model. cannot be combined"),
         (RECORDED + '\ngold = "data.jsonl"', {}, "data.jsonl, line 1: The row has no column 'response'"),
     ],
 )  # fmt: skip
@@ -441,20 +441,22 @@ def test_missing_and_repeated_responses(project: LabelProject) -> None:
     last = project.rows.pop()
     with pytest.raises(
         ConfigError,
-        match=r"lacks 1 of 120 responses, the first that of .*'secret-kind'",
+        match=r"lacks 1 of 120 responses. The first is that of .*'secret-kind'",
     ):
         project.load()
     project.rows += [last, last]
-    with pytest.raises(ConfigError, match="line 121: there are two responses"):
+    with pytest.raises(ConfigError, match="line 121 is the second response"):
         project.load()
     project.rows = [{**row, "example": "?"} for row in project.rows]
-    with pytest.raises(ConfigError, match="no row is about an example"):
+    with pytest.raises(
+        ConfigError, match=r"no row of 'responses' in .label. is about an example"
+    ):
         project.load()
 
 
 def test_a_gold_label_that_is_none(project: LabelProject) -> None:
     project.gold[1]["label"] = "yes"
-    with pytest.raises(ConfigError, match="line 2: the label 'yes' is none of"):
+    with pytest.raises(ConfigError, match="line 2 has the label 'yes'"):
         project.load(f'{RECORDED}\ngold = "gold.jsonl"')
 
 
@@ -463,7 +465,7 @@ def test_other_commands_say_who_gives_the_scores(
 ) -> None:
     project.load()
     assert main(["run", str(project.config)]) == 2
-    assert "Run: asktell label" in capsys.readouterr().err
+    assert "Run `asktell label" in capsys.readouterr().err
 
 
 # Responses of an LLM

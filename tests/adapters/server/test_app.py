@@ -116,7 +116,14 @@ def test_goals(goal: Any, said: str | None, service: Any) -> None:
         ({"name": ".."}, "removed from the URL"),
         ({"name": "a\nb"}, "printable"),
         ({"unknown": 1}, "body: unknown key 'unknown'. The keys are"),
-        ({"examples": 1.5}, "body.examples"),
+        (
+            {"examples": 1.5},
+            "body.examples: must be a whole number or a list, got 1.5.",
+        ),
+        (
+            {"budget": {"cost": "x"}},
+            "body.budget: must be a whole number, got {'cost': 'x'}; or must be a number",
+        ),
     ],
 )
 def test_studies_that_cannot_be_made(change: Any, said: str, service: Any) -> None:

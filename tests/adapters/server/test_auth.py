@@ -91,7 +91,7 @@ def test_roles() -> None:
 )
 def test_unusable_tokens(token: str) -> None:
     with pytest.raises(
-        InvalidArgumentError, match="ASKTELL_READ_TOKEN must be at least 16"
+        InvalidArgumentError, match="ASKTELL_READ_TOKEN must have at least 16"
     ) as error:
         Tokens.from_environment({"ASKTELL_READ_TOKEN": token})
     assert not token or token not in str(error.value)

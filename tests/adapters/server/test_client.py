@@ -268,7 +268,9 @@ def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
     first, second = remote.worker("w").ask(2)
     (third,) = remote.worker("w", besides=[first.id, second.id]).ask(1)
     assert remote.worker("w", besides=[second.id]).ask(2) == sorted([first, third])
-    with pytest.raises(InvalidArgumentError, match="besides: only a worker"):
+    with pytest.raises(
+        InvalidArgumentError, match="besides can be given for a worker only"
+    ):
         remote._post("ask", n=1, besides=[0])
 
 
