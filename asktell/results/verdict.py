@@ -575,11 +575,10 @@ class _Judge(ABC):
         given = self.state.problem.n_examples
         if given is None:
             return "More evaluations would change little."
-        these = "this example" if given == 1 else f"these {given:,} examples"
-        said, of_arms = (
-            f"More evaluations of {these} would change little.",
-            np.zeros(len(self.alive)),
-        )
+        said = f"More evaluations of these {given:,} examples would change little."
+        if given == 1:
+            said = "More evaluations of this example would change little."
+        of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown
         for n in (max(1, round(part * given)) for part in _LARGER if has_loss):
