@@ -302,7 +302,7 @@ def _as_examples(
     if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
         raise table.error(
             "loader",
-            f"names {loader!r}, which must return a list of rows (mappings) or Examples",
+            f"refers to {loader!r}, which must return a list of rows (mappings) or Examples",
             type(found),
         )
     examples = []
@@ -315,7 +315,7 @@ def _as_examples(
         if not isinstance(row, Mapping):
             raise table.error(
                 "loader",
-                f"names {loader!r}, which must return mappings or Examples, but row {number} is neither",
+                f"refers to {loader!r}, which must return mappings or Examples, but row {number} is neither",
                 type(row),
             )
         with table.named():
@@ -323,5 +323,5 @@ def _as_examples(
                 datasets.example_of(row, columns, f"row {number} of {loader!r}", number)
             )
     if not examples:
-        raise table.error("loader", f"names {loader!r}, which returned no rows")
+        raise table.error("loader", f"refers to {loader!r}, which returned no rows")
     return examples, named

@@ -83,7 +83,7 @@ class ProfileTable(Table, table="profile"):
                 profiles.append(profile_of(self.beside(name)))
             except (AsktellError, OSError) as error:
                 raise self.mistake(
-                    f"'from' in [profile] names {name!r}, which cannot be used. {error}"
+                    f"'from' in [profile] refers to {name!r}, which cannot be used. {error}"
                 ) from error
         with self.named():
             return ExampleProfile.merged(*profiles, half_life=self.half_life)

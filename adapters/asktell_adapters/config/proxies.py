@@ -94,6 +94,6 @@ class ProxiesTable(Table, table="proxies"):
         if not n_found:
             raise self.error(
                 "scores",
-                f"names {self.scores!r}, which has no row about a prompt and an example of this file. The ids of the "
-                f"prompts are {some(list(prompts))}, and those of the examples are {some(list(examples))}",
+                f"refers to {self.scores!r}, which has no row about a prompt and an example of this file. The ids "
+                f"of the prompts are {some(list(prompts))}, and the ids of the examples are {some(list(examples))}",
             )

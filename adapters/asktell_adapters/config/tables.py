@@ -352,7 +352,7 @@ def import_named(table: Table, dotted: str, key: str = "loader") -> Any:
         # A module of the user's own may raise anything
         raise table.error(
             key,
-            f"names {dotted!r}, which cannot be imported ({type(error).__name__}: {error})",
+            f"refers to {dotted!r}, which cannot be imported ({type(error).__name__}: {error})",
         ) from error
     return target
 
@@ -375,5 +375,5 @@ def call_named(
     except (Exception, SystemExit) as error:
         # A function of the user's own may raise anything
         raise table.error(
-            key, f"names {dotted!r}, which raised {type(error).__name__}: {error}"
+            key, f"refers to {dotted!r}, which raised {type(error).__name__}: {error}"
         ) from error
