@@ -311,7 +311,7 @@ class Comparison:
         if difference.low is None or difference.high is None:
             n = difference.pairs
             few = "1 common example is" if n == 1 else f"{n:,} common examples are"
-            return f"{few} too few for an interval"
+            return f"{few} too few for an interval while the metric's range is unknown"
         return (
             f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
             "interval does not"
@@ -322,7 +322,7 @@ class Comparison:
         a, b = quoted(self.a), quoted(self.b)
         if difference.verdict == EQUAL:
             is_exact = difference.low == difference.high == 0.0
-            within = f" within {self.tolerance:g}" * (
+            within = f" within the tolerance of {self.tolerance:g}" * (
                 self.tolerance > 0.0 and not is_exact
             )
             return f"{a} and {b} are equal{within}"
@@ -363,7 +363,7 @@ class Comparison:
         if difference.pairs == self.examples:
             common = f"all {self.examples} examples" if plural else "the only example"
             if has_interval and difference.low == difference.high:
-                common = f"exact, because both were evaluated on {common}"
+                common = f"exact for the given examples, since both were evaluated on {common}"
         # In parentheses, because the estimate also uses other examples
         return f"{', '.join(parts)} ({common})"
 

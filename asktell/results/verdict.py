@@ -505,21 +505,19 @@ class _Judge(ABC):
         if self.p_feasible is None:
             return ""
         probability = in_percent(self.p_feasible)
-        if len(self.answer) > 1 and self.p_feasible < _LIKELY:
-            return (
-                f" Some of them probably violate {self.a_constraint}: the probability that all of them satisfy "
-                f"{self.constraints} is only {probability}."
-            )
         if len(self.answer) > 1:
-            return f" All of them satisfy {self.constraints} with {probability} probability."
+            doubt = ""
+            if self.p_feasible < _LIKELY:
+                doubt = f" At least one of them probably violates {self.a_constraint}."
+            return f"{doubt} The probability that all of them satisfy {self.constraints} is {probability}."
         return f" It satisfies {self.constraints} with {probability} probability."
 
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
             f"No prompt is likely to satisfy {self.constraints} (the probability that at least one prompt does is "
-            f"{in_percent(self.p_some)}). Relax {self.a_constraint} or add prompts. "
-            f"{capitalized(self.name(self.first))} comes closest."
+            f"{in_percent(self.p_some)}). {capitalized(self.name(self.first))} comes closest. Relax "
+            f"{self.a_constraint} or add prompts."
         )
 
     def unlikely(self) -> str:
@@ -532,21 +530,21 @@ class _Judge(ABC):
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         name, p = self.name(likeliest), float(p_feasible[likeliest])
         if self.alive.sum() == 1:
-            what = f"the probability that {name} satisfies {self.constraints} is only {in_percent(p)}"
+            what = f"the probability that {name} satisfies {self.constraints} is {in_percent(p)}"
         elif p < _LIKELY:
             what = (
-                f"no single prompt is likely to satisfy {self.constraints}. {capitalized(name)} has the highest "
-                f"probability: {in_percent(p)}"
+                f"every prompt probably violates {self.a_constraint}. {capitalized(name)} is the most likely to "
+                f"satisfy {self.constraints} (probability {in_percent(p)})"
             )
         else:
             what = (
-                f"{self.name(self.first)} is selected, but it probably violates {self.a_constraint}. "
-                f"{capitalized(name)} satisfies {self.constraints} with {in_percent(p)} probability"
+                f"{self.name(self.first)} is selected, but it probably violates {self.a_constraint}. If that matters "
+                f"most, take {name}, which satisfies {self.constraints} with {in_percent(p)} probability"
             )
         if not self.n_left.any():
             return (
-                f"{capitalized(what)}. Nothing is left to evaluate, because every prompt still in the selection was "
-                f"evaluated on all examples. Add examples, or relax {self.a_constraint}."
+                f"{capitalized(what)}. More evaluations are not possible, because all examples were used. Add "
+                f"examples, or relax {self.a_constraint}."
             )
         return f"Keep evaluating: so far, {what}."
 
@@ -809,10 +807,9 @@ class _OfBest(_Judge):
             return f"{take} {name}: {why}.{self.satisfies()}"
         then = self.worthwhile
         if action == GO_ON and then is not None:
-            only = "" if p_best >= _LIKELY else "only "
             return (
                 f"Keep evaluating: {name} is selected so far. The probability that it is the best is "
-                f"{only}{in_percent(p_best)}.{self.satisfies()}{self.gain(then)}"
+                f"{in_percent(p_best)}.{self.satisfies()}{self.gain(then)}"
             )
         return f"{take} {name}: it is {best}.{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
 

@@ -112,8 +112,8 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
     assert (
         said(difference, 60)
-        == 'accuracy: "b" is better than "mine": difference +0.05 (exact, because '
-        "both were evaluated on all 60 examples)."
+        == 'accuracy: "b" is better than "mine": difference +0.05 (exact for the '
+        "given examples, since both were evaluated on all 60 examples)."
     )
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
@@ -150,7 +150,8 @@ def test_scores_that_all_agree_are_no_proof() -> None:
     late = compare(np.ones(250), np.ones(250), population=300, tolerance=0.02)
     assert late.verdict == "equal"
     assert said(late, 300, 0.02).startswith(
-        'accuracy: "b" and "mine" are equal within 0.02: difference 0, 95% interval -0.0072'
+        'accuracy: "b" and "mine" are equal within the tolerance of 0.02: difference '
+        "0, 95% interval -0.0072"
     )
 
 
@@ -446,13 +447,13 @@ SENTENCES = {
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
-        '"b" is better than "mine": difference +0.05 (exact, because both were '
-        "evaluated on all 100 examples).",
+        '"b" is better than "mine": difference +0.05 (exact for the given examples, '
+        "since both were evaluated on all 100 examples).",
     ),
     "equal": (
         difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
-        '"b" and "mine" are equal: difference 0 (exact, because both were evaluated on all 100 '
-        "examples).",
+        '"b" and "mine" are equal: difference 0 (exact for the given examples, since '
+        "both were evaluated on all 100 examples).",
     ),
     "probably better": (
         difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
@@ -491,8 +492,9 @@ SENTENCES = {
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
         '"b" is probably better than "mine" (estimated probability 99%). This is not '
-        "established, because 2 common examples are too few for an interval. "
-        "Estimated difference +0.3 (2 common examples of 100).",
+        "established, because 2 common examples are too few for an interval while the"
+        " metric's range is unknown. Estimated difference +0.3 (2 common examples of "
+        "100).",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),

@@ -238,7 +238,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 6 is selected so far. The probability that it is"
-            " the best is only 24%. The expected gap to the best prompt is 0.096 in "
+            " the best is 24%. The expected gap to the best prompt is 0.096 in "
             '"right". With 12 more evaluations (cost about 6), this gap should shrink'
             " to 0.066, and the probability of selecting the best prompt should rise "
             "from 24% to 35%."
@@ -252,7 +252,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 4 is selected so far. The probability that it is"
-            " the best is only 23%. The expected gap to the best prompt is 0.075 in "
+            " the best is 23%. The expected gap to the best prompt is 0.075 in "
             '"right". With 24 more evaluations (cost about 12), this gap should '
             "shrink to 0.061, and the probability of selecting the best prompt should"
             " rise from 23% to 28%."
@@ -265,12 +265,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
-            " the best is only 42%. It satisfies the constraint with over 99% "
-            "probability. The expected gap to the best feasible prompt is 0.051 in "
-            '"right". With 96 more evaluations (cost about 48), this gap should '
-            "shrink to 0.038, and the probability of selecting the best feasible "
-            "prompt should rise from 42% to 46%."
+            "Keep evaluating: prompt 6 is selected so far. The probability that it is"
+            " the best is 71%. It satisfies the constraint with 99% probability. The "
+            'expected gap to the best feasible prompt is 0.019 in "right". With 48 '
+            "more evaluations (cost about 24), this gap should shrink to 0.017."
         ),
     ),
     "leads under constraints": (
@@ -280,12 +278,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 1 is selected so far. The probability that it is"
-            " the best is only 21%. It satisfies every constraint with 99% "
-            "probability. The expected gap to the best feasible prompt is 0.083 in "
-            '"right". With 24 more evaluations (cost about 12), this gap should '
-            "shrink to 0.056, and the probability of selecting the best feasible "
-            "prompt should rise from 21% to 33%."
+            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
+            " the best is 47%. It satisfies every constraint with over 99% "
+            "probability. The expected gap to the best feasible prompt is 0.044 in "
+            '"right". With 48 more evaluations (cost about 24), this gap should '
+            "shrink to 0.039."
         ),
     ),
     "unlikely": (
@@ -294,8 +291,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating: so far, no single prompt is likely to satisfy the "
-        "constraint. Prompt 0 has the highest probability: 49%.",
+        "Keep evaluating: so far, every prompt probably violates the constraint. "
+        "Prompt 0 is the most likely to satisfy the constraint (probability 49%).",
     ),
     "unlikely with evaluations left": (
         evenly(5, (3, 6, 2)),
@@ -304,8 +301,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: so far, no single prompt is likely to satisfy the "
-            "constraint. Prompt 1 has the highest probability: 38%."
+            "Keep evaluating: so far, every prompt probably violates the constraint. "
+            "Prompt 0 is the most likely to satisfy the constraint (probability 37%)."
         ),
     ),
     "unlikely without room": (
@@ -315,10 +312,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "No single prompt is likely to satisfy the constraint. Prompt 2 has the "
-            "highest probability: 49%. Nothing is left to evaluate, because every "
-            "prompt still in the selection was evaluated on all examples. Add "
-            "examples, or relax the constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is the most "
+            "likely to satisfy the constraint (probability 49%). More evaluations are"
+            " not possible, because all examples were used. Add examples, or relax "
+            "the constraint."
         ),
     ),
     "none": (
@@ -328,8 +325,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "none",
         (
-            "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
-            "does is under 1%). Relax the constraint or add prompts. Prompt 2 comes closest."
+            "No prompt is likely to satisfy the constraint (the probability that at "
+            "least one prompt does is under 1%). Prompt 2 comes closest. Relax the "
+            "constraint or add prompts."
         ),
     ),
     "no front": (
@@ -339,8 +337,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "none",
         (
-            "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
-            "does is under 1%). Relax the constraint or add prompts. Prompt 2 comes closest."
+            "No prompt is likely to satisfy the constraint (the probability that at "
+            "least one prompt does is under 1%). Prompt 2 comes closest. Relax the "
+            "constraint or add prompts."
         ),
     ),
     "front": (
@@ -374,9 +373,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: these 2 prompts are selected so far. Together, they are"
-            " expected to be 94% as good as the whole true Pareto set (by "
-            "hypervolume, a measure of how good a set is). With 20 more evaluations "
-            "(cost about 10), the selected set should become 95% as good as the true "
+            " expected to be 93% as good as the whole true Pareto set (by "
+            "hypervolume, a measure of how good a set is). With 10 more evaluations "
+            "(cost about 5), the selected set should become 96% as good as the true "
             "one."
         ),
     ),
@@ -388,10 +387,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 4 is selected so far. It satisfies the "
-            "constraint with 64% probability. This one prompt is expected to be 42% "
+            "constraint with 63% probability. This one prompt is expected to be 44% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
             "good a set is). With 15 more evaluations (cost about 7.5), the selected "
-            "set should become 76% as good as the true one."
+            "set should become 72% as good as the true one."
         ),
     ),
     "front under a constraint": (
@@ -401,10 +400,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 2 trade-offs. All of them satisfy the constraint with"
-            " over 99% probability. Together, they are expected to be over 99% as "
-            "good as the whole true Pareto set (by hypervolume, a measure of how good"
-            " a set is)."
+            "Choose among these 2 trade-offs. The probability that all of them "
+            "satisfy the constraint is over 99%. Together, they are expected to be "
+            "over 99% as good as the whole true Pareto set (by hypervolume, a measure"
+            " of how good a set is)."
         ),
     ),
     "front, more change little": (
@@ -414,7 +413,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 2 trade-offs. Together, they are expected to be 87% "
+            "Choose among these 2 trade-offs. Together, they are expected to be 79% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
             "good a set is). More evaluations of these 8 examples would change "
             "little. With about 64 new examples, the selected set could become 94% as"
@@ -428,10 +427,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "No single prompt is likely to satisfy the constraint. Prompt 2 has the "
-            "highest probability: 49%. Nothing is left to evaluate, because every "
-            "prompt still in the selection was evaluated on all examples. Add "
-            "examples, or relax the constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is the most "
+            "likely to satisfy the constraint (probability 49%). More evaluations are"
+            " not possible, because all examples were used. Add examples, or relax "
+            "the constraint."
         ),
     ),
 }
@@ -557,8 +556,9 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     verdict = played(scores, BestFeasible("a", {"b": 0.9}), 80).result().verdict
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
-        "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
-        "does is under 1%). Relax the constraint or add prompts. Prompt 2 comes closest."
+        "No prompt is likely to satisfy the constraint (the probability that at least"
+        " one prompt does is under 1%). Prompt 2 comes closest. Relax the constraint "
+        "or add prompts."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest

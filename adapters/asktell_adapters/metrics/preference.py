@@ -207,7 +207,7 @@ class Preference:
             math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
         )
         self._said_by_labels.append(
-            f'"{id_}" (mean preference {by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)'
+            f'"{id_}" (mean preference {by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels of people)'
         )
         alike = {
             verdict: [label for label, score in pairs if score == verdict]
@@ -280,15 +280,16 @@ class Preference:
     def remarks(self) -> tuple[str, bool]:
         """A note about results of this metric, and True if nothing in them is established."""
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
-        other = "the baseline's" if self.against == BASELINE else "the other response"
+        other = "baseline's" if self.against == BASELINE else "other"
         said = [
-            f'The metric "{self.name}" says how often a judge ({llms}) prefers a response to {other}. It does not say '
-            "what people prefer."
+            f'The metric "{self.name}" is how often a judge ({llms}) prefers a prompt\'s response over the {other} '
+            "response. People may prefer another one."
         ]
         counts = self._counts
         if n := counts["opinions"]:
             said.append(
-                f"{counts['swayed'] / n:.0%} of {n:,} comparisons changed with the order of the responses."
+                f"In {counts['swayed'] / n:.0%} of {n:,} comparisons, the judge changed its preference when the "
+                "responses changed places."
             )
             if len(self.judge.llms) > 1:
                 said.append(
@@ -297,7 +298,7 @@ class Preference:
                 )
         if self._said_by_labels:
             said.append(
-                f"People disagree with the judge on {', '.join(self._said_by_labels)}, so nothing is established."
+                f"People disagree with the judge on {', '.join(self._said_by_labels)}, so no comparison is established."
             )
         elif self.labels:
             said.append(

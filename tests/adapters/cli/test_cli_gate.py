@@ -800,8 +800,9 @@ def test_compare_studies(tmp_path: Path) -> None:
                 progress=False,
             )
     assert (
-        'a: "x" and "y" are equal: difference 0 (exact, because both were evaluated '
-        "on all 4 examples)." in cli("compare", url, "first", "x", "y").out
+        'a: "x" and "y" are equal: difference 0 (exact for the given examples, since '
+        "both were evaluated on all 4 examples)."
+        in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.
     assert ('a: "x" and "y" have the same mean: difference 0 (all 4 examples)') in cli(
