@@ -127,10 +127,13 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-        means[:, j] = draws[j].mean(axis=0)
     # A metric that has not varied so far gives no information on its prompts' effects.
     varies = [not is_unvarying(cells.of_column(j), j) for j in range(len(draws))]
-    with_trade_offs(draws, means, errors, goal.directions * varies)
+    directions = goal.directions * varies
+    if np.count_nonzero(directions) > 1:
+        widths = np.sqrt([fit.effect_variances for fit in fits]).T  # (K, c)
+        covariance = widths[:, :, None] * widths[:, None] * _correlation(model)
+        with_trade_offs(draws, means, errors, covariance, directions)
     _hold_prices(goal, cells, draws, means, errors)
     of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
     _hold_shares(model, of_subsets, draws, means, errors)
@@ -164,6 +167,11 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
     return fits
 
 
+def _correlation(model: Model) -> Float[Floats, "columns columns"]:
+    """The correlations of the columns' errors."""
+    return of_metrics(model.cells.of_column(0), model.n_arms)
+
+
 def _gaussian_draws(
     model: Model, fits: list[Posterior], n_draws: int
 ) -> Float[Floats, "columns draws arms"]:
@@ -173,7 +181,7 @@ def _gaussian_draws(
         independent.append(
             normals(model.seed, "posterior", (n_draws, fit.n_normals), model.n_rows, j)
         )
-    mixed = correlated(independent, of_metrics(model.cells.of_column(0), model.n_arms))
+    mixed = correlated(independent, _correlation(model))
     # Draws of one metric are adjacent in memory, as are those of a column of values:
     # loops go through them one by one.
     return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])

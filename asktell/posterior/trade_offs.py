@@ -33,6 +33,7 @@ def with_trade_offs(
     draws: Float[Floats, "columns draws arms"],
     means: Float[Floats, "arms columns"],
     errors: Float[Floats, "arms columns"],
+    covariance: Float[Floats, "arms columns columns"],
     directions: Float[Floats, " columns"],
 ) -> None:
     """Change draws, means and errors of separate posteriors to those under the joint prior, in place.
@@ -41,14 +42,12 @@ def with_trade_offs(
         draws: joint draws of the columns' means, in their units.
         means: expectations of the same means.
         errors: their standard deviations, NaN where they are unknown.
+        covariance: for each prompt, the covariances of its effects, which are its
+            means' distances from the average prompt. All 0 for a prompt that is known
+            exactly.
         directions: 1 or -1 for columns where more or less is better, 0 for columns that
             are independent of the others.
     """
-    if np.count_nonzero(directions) < 2:
-        return
-    off = draws - draws.mean(axis=2, keepdims=True)
-    off -= off.mean(axis=1, keepdims=True)
-    covariance = off.transpose(2, 0, 1) @ off.transpose(2, 1, 0) / draws.shape[1]
     variance = np.diagonal(covariance, axis1=1, axis2=2)  # (K, c)
     effects = means - means.mean(axis=0)
     # At least every prompt's variance, so that W exists
@@ -71,6 +70,8 @@ def with_trade_offs(
     inner = np.linalg.cholesky(identity + root.transpose(0, 2, 1) @ added @ root)
     change = root @ np.linalg.inv(root @ inner.transpose(0, 2, 1)) - identity
     change *= (unit[:, None] / unit) * (variance > 0.0)[:, :, None]
+    off = draws - draws.mean(axis=2, keepdims=True)
+    off -= off.mean(axis=1, keepdims=True)
     draws += (change @ off.transpose(2, 0, 1)).transpose(1, 2, 0) + shift.T[:, None]
     means += shift
     after = part @ before  # W

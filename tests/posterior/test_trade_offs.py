@@ -36,7 +36,9 @@ def test_means_and_covariances_are_those_of_the_joint_prior(
 ) -> None:
     draws, means = drawn(MEANS, COVARIANCE), MEANS.copy()
     errors = np.tile(np.sqrt(np.diag(COVARIANCE)), (4, 1))
-    with_trade_offs(draws, means, errors, np.array(directions))
+    with_trade_offs(
+        draws, means, errors, np.tile(COVARIANCE, (4, 1, 1)), np.array(directions)
+    )
     # By the formulas with inverses, in the metrics' own units
     square = np.maximum(
         (MEANS**2).mean(axis=0) + np.diag(COVARIANCE), np.diag(COVARIANCE)
@@ -61,7 +63,9 @@ def test_known_means_stay_and_inform_the_other_metric() -> None:
     draws = drawn(means, np.diag([1e-12, 1.0]))
     draws[0] = means[:, 0]
     errors = np.array([[0.0, 1.0], [0.0, 1.0]])
-    with_trade_offs(draws, means, errors, np.ones(2))
+    with_trade_offs(
+        draws, means, errors, np.tile(np.diag([0.0, 1.0]), (2, 1, 1)), np.ones(2)
+    )
     assert (draws[0] == means[:, 0]).all()
     assert (means[:, 0] == (1.0, -1.0)).all()
     assert (errors[:, 0] == 0.0).all()
@@ -76,7 +80,9 @@ def test_without_two_directions_nothing_changes(
 ) -> None:
     draws, means, errors = drawn(MEANS, COVARIANCE), MEANS.copy(), np.ones((4, 2))
     before = draws.copy()
-    with_trade_offs(draws, means, errors, np.array(directions))
+    with_trade_offs(
+        draws, means, errors, np.tile(COVARIANCE, (4, 1, 1)), np.array(directions)
+    )
     assert (draws == before).all()
     assert (means == MEANS).all()
     assert (errors == 1.0).all()
@@ -86,7 +92,9 @@ def test_a_metric_that_is_equal_for_all_prompts_changes_no_other() -> None:
     draws, means, errors = drawn(MEANS, COVARIANCE), MEANS.copy(), np.ones((4, 2))
     draws[1], means[:, 1] = 3.0, 3.0
     before = draws.copy()
-    with_trade_offs(draws, means, errors, np.ones(2))
+    with_trade_offs(
+        draws, means, errors, np.tile(np.diag([0.5, 0.0]), (4, 1, 1)), np.ones(2)
+    )
     assert (draws == before).all()
 
 
@@ -104,7 +112,9 @@ def test_any_number_of_metrics_and_any_widths_give_finite_draws(
     draws = scale * rng.standard_t(3, (n_metrics, 64, n_arms))
     means = draws.mean(axis=1).T.copy()
     errors = draws.std(axis=1).T.copy()
-    with_trade_offs(draws, means, errors, rng.choice([-1.0, 0.0, 1.0], n_metrics))
+    covariance = np.array([np.cov(draws[:, :, arm]) for arm in range(n_arms)])
+    directions = rng.choice([-1.0, 0.0, 1.0], n_metrics)
+    with_trade_offs(draws, means, errors, covariance, directions)
     assert np.isfinite(draws).all()
     assert np.isfinite(means).all()
     assert np.isfinite(errors).all()
