@@ -252,7 +252,7 @@ def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path) -> None:
         ).err
     )
     assert (
-        "Add a column segment"
+        "Add a column `segment`"
         in cli(
             "simulate", tmp_path / "t.csv", "--goal", "a in its worst segment", code=2
         ).err

@@ -352,7 +352,7 @@ def test_a_configuration_names_it(tmp_path: Path) -> None:
             "'router' in .model. must be a list of tables",
         ),
         ("model = 'x'\nn_ctx = 3", {}, "unknown key 'n_ctx'"),
-        (WITH_KEY, {}, "a secret has no place"),
+        (WITH_KEY, {}, "looks like a secret, which has no place in a file"),
     ],
 )
 def test_mistakes_of_a_configuration_are_named(
