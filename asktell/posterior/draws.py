@@ -38,7 +38,7 @@ from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
 from asktell.posterior.trade_offs import with_trade_offs
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
-from asktell.problem.goals import Goal
+from asktell.problem.goals import BestFeasible, Goal
 
 _FEWEST_DRAWS = 64  # a probability of a half then has a standard error of 0.06
 # Most numbers in one array of draws, 8 MB: large pools take fewer draws
@@ -127,9 +127,14 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-    # A metric that has not varied so far gives no information on its prompts' effects.
-    varies = [not is_unvarying(cells.of_column(j), j) for j in range(len(draws))]
-    directions = goal.directions * varies
+    # In decisions and for Pareto sets, trade-offs gained nothing beyond noise or did
+    # harm on recorded tables.
+    directions = np.zeros(len(draws))
+    if averaged and isinstance(goal, BestFeasible):
+        # A metric that has not varied so far gives no information on its prompts'
+        # effects.
+        varies = [not is_unvarying(cells.of_column(j), j) for j in range(len(draws))]
+        directions = goal.directions * varies
     if np.count_nonzero(directions) > 1:
         widths = np.sqrt([fit.effect_variances for fit in fits]).T  # (K, c)
         covariance = widths[:, :, None] * widths[:, None] * _correlation(model)

@@ -14,6 +14,9 @@ N(0, R), the posterior is
 
 R is fixed. A correlation that is learned from the scores of the same study predicted
 worse, since a few noisy means hardly show one (`python -m benchmarks.selection.worlds`).
+The prior serves the results of a single best prompt. In decisions it gained nothing on
+tables that it was not chosen on, and for Pareto sets it did harm on tables of models,
+where better models are better by all metrics (docs/explanation/what-was-tried.md).
 """
 
 import numpy as np

@@ -265,10 +265,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 6 is selected so far. The probability that it is"
-            " the best is 71%. It satisfies the constraint with 99% probability. The "
-            'expected gap to the best feasible prompt is 0.018 in "right". With 48 '
-            "more evaluations (cost about 24), this gap should shrink to 0.016."
+            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
+            " the best is 48%. It satisfies the constraint with over 99% probability."
+            ' The expected gap to the best feasible prompt is 0.045 in "right". With '
+            "96 more evaluations (cost about 48), this gap should shrink to 0.034, "
+            "and the probability of selecting the best feasible prompt should rise "
+            "from 48% to 52%."
         ),
     ),
     "leads under constraints": (
@@ -278,12 +280,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
-            " the best is 49%. It satisfies every constraint with over 99% "
-            "probability. The expected gap to the best feasible prompt is 0.042 in "
-            '"right". With 96 more evaluations (cost about 48), this gap should '
-            "shrink to 0.033, and the probability of selecting the best feasible "
-            "prompt should rise from 49% to 52%."
+            "Keep evaluating: prompt 1 is selected so far. The probability that it is"
+            " the best is 27%. It satisfies every constraint with 99% probability. "
+            'The expected gap to the best feasible prompt is 0.072 in "right". With '
+            "24 more evaluations (cost about 12), this gap should shrink to 0.062."
         ),
     ),
     "unlikely": (
@@ -314,7 +314,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Every prompt probably violates the constraint. Prompt 2 is the most "
-            "likely to satisfy the constraint (probability 48%). More evaluations are"
+            "likely to satisfy the constraint (probability 49%). More evaluations are"
             " not possible, because all examples were used. Add examples, or relax "
             "the constraint."
         ),
@@ -374,9 +374,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: these 2 prompts are selected so far. Together, they are"
-            " expected to be 93% as good as the whole true Pareto set (by "
-            "hypervolume, a measure of how good a set is). With 10 more evaluations "
-            "(cost about 5), the selected set should become 96% as good as the true "
+            " expected to be 94% as good as the whole true Pareto set (by "
+            "hypervolume, a measure of how good a set is). With 20 more evaluations "
+            "(cost about 10), the selected set should become 95% as good as the true "
             "one."
         ),
     ),
@@ -388,10 +388,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 4 is selected so far. It satisfies the "
-            "constraint with 62% probability. This one prompt is expected to be 42% "
+            "constraint with 64% probability. This one prompt is expected to be 42% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
             "good a set is). With 15 more evaluations (cost about 7.5), the selected "
-            "set should become 75% as good as the true one."
+            "set should become 76% as good as the true one."
         ),
     ),
     "front under a constraint": (
@@ -414,10 +414,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 2 trade-offs. Together, they are expected to be 79% "
+            "Choose among these 2 trade-offs. Together, they are expected to be 87% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
             "good a set is). More evaluations of these 8 examples would change "
-            "little. With about 64 new examples, the selected set could become 93% as"
+            "little. With about 64 new examples, the selected set could become 94% as"
             " good as the true one."
         ),
     ),
@@ -429,7 +429,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Every prompt probably violates the constraint. Prompt 2 is the most "
-            "likely to satisfy the constraint (probability 48%). More evaluations are"
+            "likely to satisfy the constraint (probability 49%). More evaluations are"
             " not possible, because all examples were used. Add examples, or relax "
             "the constraint."
         ),
