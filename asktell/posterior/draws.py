@@ -36,9 +36,8 @@ from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
-from asktell.posterior.trade_offs import with_trade_offs
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
-from asktell.problem.goals import BestFeasible, Goal
+from asktell.problem.goals import Goal
 
 _FEWEST_DRAWS = 64  # a probability of a half then has a standard error of 0.06
 # Most numbers in one array of draws, 8 MB: large pools take fewer draws
@@ -127,18 +126,6 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-    # In decisions and for Pareto sets, trade-offs gained nothing beyond noise or did
-    # harm on recorded tables.
-    directions = np.zeros(len(draws))
-    if averaged and isinstance(goal, BestFeasible):
-        # A metric that has not varied so far gives no information on its prompts'
-        # effects.
-        varies = [not is_unvarying(cells.of_column(j), j) for j in range(len(draws))]
-        directions = goal.directions * varies
-    if np.count_nonzero(directions) > 1:
-        widths = np.sqrt([fit.effect_variances for fit in fits]).T  # (K, c)
-        covariance = widths[:, :, None] * widths[:, None] * _correlation(model)
-        with_trade_offs(draws, means, errors, covariance, directions)
     _hold_prices(goal, cells, draws, means, errors)
     of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
     _hold_shares(model, of_subsets, draws, means, errors)
@@ -172,11 +159,6 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
     return fits
 
 
-def _correlation(model: Model) -> Float[Floats, "columns columns"]:
-    """The correlations of the columns' errors."""
-    return of_metrics(model.cells.of_column(0), model.n_arms)
-
-
 def _gaussian_draws(
     model: Model, fits: list[Posterior], n_draws: int
 ) -> Float[Floats, "columns draws arms"]:
@@ -186,7 +168,7 @@ def _gaussian_draws(
         independent.append(
             normals(model.seed, "posterior", (n_draws, fit.n_normals), model.n_rows, j)
         )
-    mixed = correlated(independent, _correlation(model))
+    mixed = correlated(independent, of_metrics(model.cells.of_column(0), model.n_arms))
     # Draws of one metric are adjacent in memory, as are those of a column of values:
     # loops go through them one by one.
     return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])

@@ -121,30 +121,6 @@ class Posterior(NamedTuple):
         )
 
     @property
-    def effect_variances(self) -> Float[Floats, " arms"]:
-        """Variances of the prompts' distances from the average prompt, at most the variances of their means.
-
-        An average that prompts without evaluations make uncertain does not make the
-        others uncertain.
-        """
-        n, inflation = len(self.sd), 1.0
-        if np.isfinite(self.freedom):
-            inflation = self.freedom / (self.freedom - 2.0)
-        means = np.array([part.mean for part in self.parts])
-        within = self.sd**2 - self.weights @ (means - self.weights @ means) ** 2
-        effects = means - means.mean(axis=1, keepdims=True)
-        between = self.weights @ (effects - self.weights @ effects) ** 2
-        # Var(x - m) = Var(x) - 2 Cov(x, m) + Var(m), for the mean m of all prompts
-        moved = np.zeros(n)
-        for weight, part in zip(self.weights, self.parts, strict=True):
-            half = part.root.T @ np.asarray(part.rows.mean(axis=0)).ravel()
-            shared = part.rows @ (part.root @ half) + part.own**2 / n
-            of_mean = half @ half + (part.own**2).mean() / n
-            moved += weight * inflation * (of_mean - 2.0 * shared)
-        found = np.maximum(within + moved, 0.0) + between
-        return np.asarray(np.minimum(found, self.sd**2))
-
-    @property
     def n_normals(self) -> int:
         """The number of independent normals for one joint draw."""
         return (

@@ -425,9 +425,6 @@ class Goal(ABC):
             quantile, then "failure_rate" if it is constrained.
         bounds: the constraints in the form that the engine uses, on means of columns.
         by_segment: the columns whose worst segment counts.
-        directions: (c,) 1 for a metric where more is better, -1 where less is better, 0
-            where neither is. That is a metric bounded from both sides, and each column
-            after the metrics.
         subsets: further columns, the means of `by_segment` in each segment. Arrays of
             means (K, C) have the c columns first, then these.
         worst_of: for each objective, then for each constraint, the columns of which the
@@ -445,7 +442,6 @@ class Goal(ABC):
     columns: tuple[str, ...]
     bounds: tuple[Bound, ...]
     by_segment: tuple[int, ...]
-    directions: Float[Floats, " columns"]
     subsets: tuple[Subset, ...]
     worst_of: tuple[tuple[int, ...], ...]
     # For each objective, then for each constraint, its column over all examples
@@ -490,10 +486,6 @@ class Goal(ABC):
             bounds=bounds,
             offsets=np.array([bound.bound for bound in bounds], dtype=np.float64),
             by_segment=tuple(dict.fromkeys(by_segment)),
-            directions=np.pad(
-                _directions(objectives, constraints, metrics),
-                (0, len(columns) - len(metrics)),
-            ),
             subsets=(),
             worst_of=tuple((column,) for column in judged),
             baseline=None,
@@ -908,22 +900,6 @@ def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
         return Bound(at, c.bound, c.at_most, c.scale)
     share = c.quantile if c.at_most else 1.0 - c.quantile
     return Bound(at, share, at_most=False, scale=1.0)
-
-
-def _directions(
-    objectives: Sequence[Objective],
-    constraints: Sequence[Constraint],
-    metrics: Sequence[str],
-) -> Float[Floats, " metrics"]:
-    """The direction of each metric, see `Goal.directions`. An objective counts more than a constraint."""
-    wanted: dict[str, set[float]] = {}
-    for constraint in constraints:
-        if constraint.quantile is None:
-            signs = wanted.setdefault(constraint.metric, set())
-            signs.add(-1.0 if constraint.at_most else 1.0)
-    for objective in objectives:
-        wanted[objective.metric] = {-1.0 if objective.minimize else 1.0}
-    return np.array([sum(wanted.get(metric, ())) for metric in metrics], np.float64)
 
 
 def _names(

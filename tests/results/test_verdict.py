@@ -266,11 +266,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 4 is selected so far. The probability that it is"
-            " the best is 48%. It satisfies the constraint with over 99% probability."
-            ' The expected gap to the best feasible prompt is 0.045 in "right". With '
-            "96 more evaluations (cost about 48), this gap should shrink to 0.034, "
+            " the best is 42%. It satisfies the constraint with over 99% probability."
+            ' The expected gap to the best feasible prompt is 0.051 in "right". With '
+            "96 more evaluations (cost about 48), this gap should shrink to 0.038, "
             "and the probability of selecting the best feasible prompt should rise "
-            "from 48% to 52%."
+            "from 42% to 46%."
         ),
     ),
     "leads under constraints": (
@@ -281,9 +281,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: prompt 1 is selected so far. The probability that it is"
-            " the best is 27%. It satisfies every constraint with 99% probability. "
-            'The expected gap to the best feasible prompt is 0.072 in "right". With '
-            "24 more evaluations (cost about 12), this gap should shrink to 0.062."
+            " the best is 21%. It satisfies every constraint with 99% probability. "
+            'The expected gap to the best feasible prompt is 0.083 in "right". With '
+            "24 more evaluations (cost about 12), this gap should shrink to 0.056, "
+            "and the probability of selecting the best feasible prompt should rise "
+            "from 21% to 33%."
         ),
     ),
     "unlikely": (
@@ -293,7 +295,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         "Keep evaluating: so far, every prompt probably violates the constraint. "
-        "Prompt 0 is the most likely to satisfy the constraint (probability 48%).",
+        "Prompt 0 is the most likely to satisfy the constraint (probability 49%).",
     ),
     "unlikely with evaluations left": (
         evenly(5, (3, 6, 2)),
@@ -303,7 +305,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Keep evaluating: so far, every prompt probably violates the constraint. "
-            "Prompt 0 is the most likely to satisfy the constraint (probability 38%)."
+            "Prompt 1 is the most likely to satisfy the constraint (probability 38%)."
         ),
     ),
     "unlikely without room": (
