@@ -538,8 +538,8 @@ class _Judge(ABC):
             )
         else:
             what = (
-                f"{self.name(self.first)} is selected, but it probably violates {self.a_constraint}. If that matters "
-                f"most, take {name}, which satisfies {self.constraints} with {in_percent(p)} probability"
+                f"{self.name(self.first)} is selected, but it probably violates {self.a_constraint}. "
+                f"{capitalized(name)} is the most likely to satisfy {self.constraints} (probability {in_percent(p)})"
             )
         if not self.n_left.any():
             return (

@@ -283,7 +283,7 @@ class Preference:
         other = "baseline's" if self.against == BASELINE else "other"
         said = [
             f'The metric "{self.name}" is how often a judge ({llms}) prefers a prompt\'s response over the {other} '
-            "response. People may prefer another one."
+            "response. People may prefer other responses."
         ]
         counts = self._counts
         if n := counts["opinions"]:

@@ -100,8 +100,9 @@ def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_withou
     n_compared = sum("Plain" not in str(request.messages) for request in llm.requests)
     assert len(judge.requests) == metric.spent.requests == 2 * n_compared
     assert (
-        'The metric "preference" says how often a judge (judge) prefers a response to the '
-        "baseline's. It does not say what people prefer. 0% of" in result.notes[0]
+        'The metric "preference" is how often a judge (judge) prefers a prompt\'s response over '
+        "the baseline's response. People may prefer other responses. In 0% of"
+        in result.notes[0]
     )
 
 
@@ -175,7 +176,7 @@ def test_a_study_that_goes_on_elsewhere_has_the_baselines_answers_from_the_cache
     ]
     assert len(of_baseline) == len(set(of_baseline))
     assert result.selected[0].id == "good"
-    assert "how often a judge (judge) prefers a response" in result.notes[0]
+    assert "how often a judge (judge) prefers a prompt's response" in result.notes[0]
 
 
 def test_what_the_baselines_answer_costs_is_charged_once() -> None:
@@ -251,7 +252,9 @@ def test_a_judge_that_always_prefers_the_first_answer_says_nothing_but_ties() ->
         progress=False,
     )
     assert {entry.estimate["preference"] for entry in result.prompts} == {0.5}
-    assert re.search(r"100% of \d+ comparisons changed with the order", result.notes[0])
+    assert re.search(
+        r"In 100% of \d+ comparisons, the judge changed its preference", result.notes[0]
+    )
 
 
 def test_orders_that_disagree_by_a_half_are_a_tie_too() -> None:
