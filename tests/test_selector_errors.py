@@ -303,7 +303,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (
         lambda s: s.tell(99, [1, 1]),
         UnknownTrialError,
-        "Trial 99 is not pending. Pending trials: 1, 4.",
+        "Trial 99 is not pending. The pending trials have the ids 1, 4.",
     ),
     (lambda s: s.tell(-1, [1, 1]), UnknownTrialError, "Trial -1 is not pending"),
     (lambda s: s.tell(10**30, [1, 1]), UnknownTrialError, "is not pending"),

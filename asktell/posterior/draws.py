@@ -203,15 +203,15 @@ def _hold_shares(
 ) -> None:
     """Give each segment its share of the examples in the means of columns that are judged by segment.
 
-    A goal in the worst segment has most evaluations there. So the evaluated examples do
-    not have the segments' shares, and their mean is that of no input.
+    If the worst segment counts, most evaluations are there. A mean over the evaluated
+    examples would then be close to the mean of this segment.
 
     Changes `draws`, `means` and `errors`.
     """
-    if model.segments is None:
+    if model.segments is None or not of_subsets:
         return
     shares = model.segments.sizes / model.segments.sizes.sum()
-    for j, in_segments in zip(model.goal.by_segment, of_subsets, strict=False):
+    for j, in_segments in zip(model.goal.by_segment, of_subsets, strict=True):
         draws[j] = np.tensordot(shares, in_segments, 1)
         means[:, j] = draws[j].mean(axis=0)
         known = np.isfinite(errors[:, j])

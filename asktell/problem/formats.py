@@ -1,6 +1,6 @@
 """Readers and writers of JSON that check what they read, and the format of goals.
 
-Loaded data are checked field by field before any object is built. MalformedError, truncated
+Loaded data are checked field by field before any object is built. Malformed, truncated
 or foreign input is refused. Loading never executes code from a file.
 """
 

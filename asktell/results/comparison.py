@@ -311,7 +311,7 @@ class Comparison:
         if difference.low is None or difference.high is None:
             n = difference.pairs
             few = "1 common example is" if n == 1 else f"{n:,} common examples are"
-            return f"{few} too few for an interval while the metric's range is unknown"
+            return f"the metric's range is not stated, and {few} too few for an interval without it"
         return (
             f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
             "interval does not"

@@ -530,7 +530,10 @@ class _Judge(ABC):
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         name, p = self.name(likeliest), float(p_feasible[likeliest])
         if self.alive.sum() == 1:
-            what = f"the probability that {name} satisfies {self.constraints} is {in_percent(p)}"
+            what = (
+                f"{name} probably violates {self.a_constraint} (the probability that it satisfies "
+                f"{self.constraints} is {in_percent(p)})"
+            )
         elif p < _LIKELY:
             what = (
                 f"every prompt probably violates {self.a_constraint}. {capitalized(name)} is the most likely to "

@@ -113,7 +113,7 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
 def _pending(state: State) -> str:
     pending = sorted(state.pending)
     return (
-        f"Pending trials: {some(pending)}."
+        f"The pending trials have the ids {some(pending)}."
         if pending
         else "No trial is pending. Call ask() first."
     )

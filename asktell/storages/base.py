@@ -175,7 +175,7 @@ def study_exists(name: str, where: str) -> StudyExistsError:
 def study_gone(where: str) -> StudyNotFoundError:
     """Return the error for a study that was deleted while it was in use."""
     return StudyNotFoundError(
-        f"The study and its scores were deleted from {where}. Study.create() makes a new study."
+        f"The study and its scores were deleted from {where}. Create a new study to start over."
     )
 
 

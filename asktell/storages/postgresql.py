@@ -372,7 +372,7 @@ class PostgreSQLStorage(SQLStorage):
             return
         if not create:
             raise StudyNotFoundError(
-                f"There are no studies in {self.where}. Check the URL. Study.create() makes a study."
+                f"There are no studies in {self.where}. Correct the URL, or create a study there first."
             )
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
@@ -413,7 +413,7 @@ class PostgreSQLStorage(SQLStorage):
             )
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
-            cure = "The server's disk is full. Make room, and try again. Scores for which tell() returned are stored."
+            cure = "The server's disk is full. Make room, and try again. Recorded scores are not lost."
         elif isinstance(
             error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege
         ):
@@ -421,7 +421,7 @@ class PostgreSQLStorage(SQLStorage):
         elif isinstance(
             error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout
         ):
-            cure = "Check the server and the URL, and try again. Scores for which tell() returned are stored."
+            cure = "Check the server and the URL, and try again. Recorded scores are not lost."
         else:
             cure = "Nothing was changed."
         return StorageError(

@@ -49,12 +49,12 @@ _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of a file. None if there is no file."""
 
 _CURES = {
-    sqlite3.SQLITE_FULL: "The disk is full. Make room, and try again. Scores for which tell() returned are stored.",
+    sqlite3.SQLITE_FULL: "The disk is full. Make room, and try again. Recorded scores are not lost.",
     sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
     sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
     sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
     sqlite3.SQLITE_IOERR: "The disk could not be read or written. Check it, and try again. "
-    "Scores for which tell() returned are stored.",
+    "Recorded scores are not lost.",
     sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
     "it with `sqlite3 FILE .recover`, or use a backup.",
     sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Check the path, or use a backup.",

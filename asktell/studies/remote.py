@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import urlencode
@@ -511,9 +512,8 @@ class RemoteStudy(AbstractStudy):
                 {f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found}
             )
         query = urlencode(asked, errors="surrogatepass")
-        return Comparison.from_dict(
-            _record(self._get(f"compare?{query}"), "a", "b", "differences")
-        )
+        data = _record(self._get(f"compare?{query}"), "a", "b", "differences")
+        return replace(Comparison.from_dict(data), _minimized=self._goal.minimized)
 
     def evaluations(self, after: int = 0) -> Evaluations:
         return Evaluations(self._evaluations(whole("after", after, 0)), self.metrics)

@@ -476,9 +476,7 @@ def test_a_lost_connection(
 
     with monkeypatch.context() as patch:
         patch.setattr(asktell.studies.log, "encode", lose)
-        with pytest.raises(
-            StorageError, match=r"Scores for which tell\(\) returned are stored"
-        ):
+        with pytest.raises(StorageError, match="Recorded scores are not lost"):
             study.tell(trial, [3])
     assert study.spent == 3
     assert study.worker("w").ask() == trial

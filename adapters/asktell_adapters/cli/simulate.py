@@ -92,8 +92,8 @@ def _recorded(
     recorded = RecordedScores.read(table, goal)
     if goal.by_segment and recorded.segments is None:
         raise InvalidArgumentError(
-            f"The goal has segments, and {table} has none. Add a column `segment`, or an array "
-            "`segments` to .npz."
+            f"The goal has segments, and {table} has none. Add a column `segment` (in an .npz file, an "
+            "array `segments`)."
         )
     return goal, recorded
 

@@ -349,7 +349,7 @@ class _Scoring(Generic[_LLM]):
                 f"{{{name}}}."
             )
             if self.framing.fields is not True:
-                problem += f" If prompts that are plain texts contain {{{name}}}, set fields to true to fill it in."
+                problem += f" If plain-text prompts contain {{{name}}}, set fields to true, so that it is filled in."
         return f"The factor {name!r} is not used. {problem} The settings are {some(known)}."
 
     def begin(self, result: Callable[[], Result]) -> None:

@@ -241,7 +241,7 @@ def _deployments(router: Any) -> list[dict[str, Any]]:
     )
     if not isinstance(found, list) or not found:
         raise InvalidArgumentError(
-            f"router must be a litellm.Router or a list of deployments, got {short(router)}."
+            f"router must be a litellm.Router or a list of at least one deployment, got {short(router)}."
         )
     for each in found:
         params = each.get("litellm_params") if isinstance(each, Mapping) else None

@@ -207,7 +207,7 @@ class Preference:
             math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
         )
         self._said_by_labels.append(
-            f'"{id_}" (mean preference {by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels of people)'
+            f'"{id_}" (mean preference {by_judge:.2f} by the judge, {people:.2f} in {len(pairs)} labels by people)'
         )
         alike = {
             verdict: [label for label, score in pairs if score == verdict]

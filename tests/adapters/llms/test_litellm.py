@@ -189,7 +189,7 @@ def test_a_router_that_is_ready_is_used(litellm: ModuleType) -> None:
             {"router": deployments("http://a"), "model": "large"},
             r"no model 'large', only \['small'\]",
         ),
-        ({"router": []}, "a litellm.Router or a list of deployments"),
+        ({"router": []}, "a litellm.Router or a list of at least one deployment"),
         ({"router": [{"model": "x"}]}, "A deployment must be .*, but one is"),
         ({"router": 7}, "got 7"),
         (

@@ -511,7 +511,7 @@ def test_prompts_with_a_lone_surrogate_are_compared_by_the_service(server: Any) 
 def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
     selector = Selector(
         ["be brief", "be exact", "be kind"],
-        BestFeasible(maximize("a", range=(0, 1))),
+        BestFeasible(minimize("a", range=(0, 1))),
         18,
         "uniform",
         examples=10,
@@ -522,6 +522,8 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
             study.tell(trial, [0.1 * (trial.example or 0) / (1 + int(trial.prompt_id))])
         local = study.selector.result()
         assert study.compare(0) == local.compare(0)
+        assert str(study.compare(0)) == str(local.compare(0))
+        assert str(study.compare(0)).startswith("a (lower is better): ")
         assert study.compare(
             "be kind", 0, confidence=0.9, tolerance=0.01
         ) == local.compare(2, 0, 0.9, 0.01)
