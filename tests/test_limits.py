@@ -291,7 +291,7 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
             lambda: BestFeasible("right", {"failure_rate": at_least(0.5)}),
             "Constrain it from above",
         ),
-        (lambda: BestFeasible("right", {"failure_rate": 0.02}), "is ambiguous"),
+        (lambda: BestFeasible("right", {"failure_rate": 0.02}), "needs a direction"),
         (
             lambda: ParetoSet("right", asktell.minimize("failure_rate")),
             "cannot be an objective",

@@ -133,8 +133,8 @@ class Elimination(AbstractMethod):
         for part in (self.scheduler, self.allocator, self.estimator):
             if part.needs_features and problem.features is None:
                 raise IncompatibleMethodError(
-                    f"{type(part).__name__} needs features, one row of numbers per prompt. Use Selector(..., "
-                    'features=embeddings), or features="text" to compute them from the texts of the prompts.'
+                    f"{type(part).__name__} needs features of the prompts, one row of numbers per prompt. Use "
+                    'Selector(..., features=embeddings), or features="text" to compute them from the prompts.'
                 )
         rounds = self.rounds(problem)
         # No round can plan more evaluations than exist.

@@ -244,8 +244,8 @@ class Candidates(Sequence[dict[str, Value]]):
         """The candidates, followed by more candidates of the same factors. These may have new levels."""
         if list(more.factors) != list(self.factors):
             raise InvalidArgumentError(
-                f"New candidates must have the factors of the existing candidates, {some(list(self.factors))}, in this "
-                f"order, got {some(list(more.factors))}. Nothing was added."
+                f"The existing candidates have the factors {list(self.factors)}. New candidates must have the same "
+                f"factors in the same order, but theirs are {list(more.factors)}. Nothing was added."
             )
         factors = {factor: dict(named) for factor, named in self.factors.items()}
         for factor, named in more.factors.items():

@@ -841,8 +841,9 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
         if not isinstance(metric, Objective) and less_may_be_better(objective.metric):
             name = objective.metric
             raise InvalidArgumentError(
-                f"subject_to={{{name!r}: {bound!r}}} is ambiguous, because less {name!r} is often better. "
-                f"Use asktell.at_most({bound!r}) or asktell.at_least({bound!r})."
+                f"The constraint on {name!r} needs a direction, because less {name!r} is often better. Got "
+                f"subject_to={{{name!r}: {bound!r}}}. Write asktell.at_most({bound!r}) or asktell.at_least({bound!r}) "
+                "instead of the number."
             )
         bound = Threshold(value, at_most=objective.minimize)
     if objective.metric == FAILURE_RATE and (
@@ -874,8 +875,9 @@ def _relative(
         and less_may_be_better(name)
     ):
         raise InvalidArgumentError(
-            f"subject_to={{{name!r}: within({exact(bound.margin)})}} is ambiguous, because less {name!r} is often "
-            f"better. Use {{asktell.minimize({name!r}): within({exact(bound.margin)})}}, or asktell.maximize."
+            f"The constraint on {name!r} needs a direction, because less {name!r} is often better. Got subject_to="
+            f"{{{name!r}: within({exact(bound.margin)})}}. Write asktell.minimize({name!r}) or "
+            f"asktell.maximize({name!r}) instead of {name!r}."
         )
     return Constraint(
         name,

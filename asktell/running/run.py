@@ -5,6 +5,7 @@ asyncio and tqdm are imported where they are needed, to keep `import asktell` fa
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -250,10 +251,22 @@ class _Crew:
     def __init__(self, board: Board, how: Calling, executor: Executor) -> None:
         self._board, self._how, self._executor = board, how, executor
         self.running: dict[Future[Any], list[Trial]] = {}
+        # The trials of lost batches. One at a time is evaluated, because a process that
+        # dies takes along what else it has.
+        self._suspects: deque[Trial] = deque()
         self._is_broken = False
 
+    def free(self, at_once: int, size: int) -> int:
+        """Return how many trials can start. Beside suspects, these are whole groups, which can be evaluated again."""
+        n = at_once - len(self._suspects) - sum(map(len, self.running.values()))
+        return n - n % size if self._suspects else n
+
     def start(self, groups: Iterable[list[Trial]]) -> None:
-        """Submit groups of trials."""
+        """Submit groups of trials, and a suspect if no other trial is running by itself."""
+        groups = list(groups)
+        others = [*self.running.values(), *groups]
+        if self._suspects and all(len(each) > 1 for each in others):
+            groups.append([self._suspects.popleft()])
         for group in groups:
             try:
                 future = self._executor.submit(
@@ -288,7 +301,7 @@ class _Crew:
         group = self.running.pop(future)
         if error is not None and len(group) > 1:
             _log.warning(_LOST, len(group), error)
-            self.start([trial] for trial in group)
+            self._suspects.extend(group)
         else:
             outcome = error or future.result()
             self._board.take_batch(
@@ -331,13 +344,11 @@ def _run_executor(
     running = crew.running
     try:
         while True:
-            crew.start(
-                _groups(board.ask(at_once - sum(map(len, running.values()))), size)
-            )
+            crew.start(_groups(board.ask(crew.free(at_once, size)), size))
             if not running:
                 return
             crew.stop_unwanted()
-            while not (
+            while running and not (
                 done := wait(
                     running, _LOOK if how.can_stop else None, FIRST_COMPLETED
                 ).done

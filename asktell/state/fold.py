@@ -61,7 +61,10 @@ def _check_asked(state: State, event: events.Asked) -> None:
     if pull is not None and pull.trial is None:
         pull = pull._replace(trial=state.asked)
     if pull != (event.trial, event.arm, event.example):
-        raise MalformedError(f"It has {event}, but the next evaluation is {pull}.")
+        raise MalformedError(
+            f"The next trial, prompt and example are {(event.trial, event.arm, event.example)}, but the plan has "
+            f"{pull and tuple(pull)}."
+        )
 
 
 def _check_told(state: State, event: events.Told) -> None:
@@ -101,7 +104,7 @@ def _check_observed(state: State, event: events.Observed) -> None:
 def not_pending(event: Any) -> MalformedError:
     """Return the error for an event of a trial that was not pending."""
     return MalformedError(
-        f"It has {short(event)}, but trial {event.trial} was not pending."
+        f"An event ({type(event).__name__}) is about trial {event.trial}, which was not pending."
     )
 
 

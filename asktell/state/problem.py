@@ -534,7 +534,7 @@ def _features(
     if isinstance(features, str):
         if features != "text":
             raise InvalidArgumentError(
-                f'features must be numbers, "text" or None, got {short(features)}.'
+                f'The features of the prompts must be rows of numbers, "text" or None, got {short(features)}.'
             )
         features = text_features(texts)
     return checks.check_features(features, len(texts))

@@ -408,7 +408,7 @@ def _check_trials(
         or _isin(np.array(out, dtype=np.int64), over).any()
     ):
         raise MalformedError(
-            "A pending trial is listed twice, was never assigned, or has scores or a failure."
+            "The list of pending trials has a trial twice, or a trial that was never assigned or is no longer pending."
         )
     if len(told) + n_out + n_planned > problem.budget:
         raise MalformedError(

@@ -36,7 +36,7 @@ from asktell import state as states
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
-from asktell.problem.checks import MalformedError, short
+from asktell.problem.checks import MalformedError
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import State, apply, decide, events, grown
@@ -72,7 +72,7 @@ def check(state: State, entry: Entry) -> None:
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
             raise MalformedError(
-                f"It has {short(entry)}, but not all of these trials were pending."
+                f"A lease is about the trials {list(entry.trials)}, but not all of them were pending."
             )
     elif not isinstance(entry, _ABOUT_LEASES):
         states.check(state, entry)
@@ -169,7 +169,7 @@ class LoggedSelector:
                 for trial in (trial for each in leased for trial in each.trials):
                     if leases.holder(trial) is not None and trial not in state.pending:
                         raise MalformedError(
-                            f"It has a lease on trial {trial}, which was not pending."
+                            f"A lease is about trial {trial}, which was not pending."
                         )
                 n_entries += len(entries)
         return state, leases, n_entries

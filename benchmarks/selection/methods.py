@@ -66,9 +66,11 @@ class Rival(NamedTuple):
         """
         minds = self.constrained or not problem.goal.is_constrained
         if not isinstance(problem.goal, self.goals) or not minds:
-            raise IncompatibleMethodError("It is not for this goal.")
+            raise IncompatibleMethodError("This method is not for this goal.")
         if self.featured and problem.features is None:
-            raise IncompatibleMethodError("It needs features of the prompts.")
+            raise IncompatibleMethodError(
+                "This method needs features of the prompts, and the problem has none."
+            )
         return self.run(Pool(problem, seed, self.iid), problem.goal, seed)
 
 

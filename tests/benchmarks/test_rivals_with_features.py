@@ -55,7 +55,7 @@ def test_no_cell_is_bought_twice_and_the_budget_is_spent(
 
 def test_methods_that_need_features_say_so() -> None:
     for name in ("triple-clst", "triple-gse"):
-        with pytest.raises(IncompatibleMethodError, match="It needs features"):
+        with pytest.raises(IncompatibleMethodError, match="needs features"):
             methods.run(name, exact("best@.5", (0.1, 0.2), (0.3, 0.4)), 10, 0)
 
 

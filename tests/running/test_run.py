@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -79,6 +80,31 @@ def test_of_a_lost_batch_only_the_culprit_fails(selector: asktell.Selector) -> N
     assert [entry.failures for entry in result.prompts] == [0, 1, 0]
     (reason,) = selector.state.failures.reasons()
     assert "the worker died" in reason
+
+
+def test_after_a_lost_batch_no_two_trials_run_by_themselves_at_once(
+    selector: asktell.Selector,
+) -> None:
+    """Dask blames every trial of a worker that died, so a trial beside the culprit would fail with it."""
+    alone: list[int] = []
+
+    class Counting(Batches):
+        def evaluate_batch(self, trials: Sequence[Trial]) -> list[Any]:
+            if len(trials) > 1:
+                return super().evaluate_batch(trials)
+            alone.append(1)
+            time.sleep(0.02)
+            n = len(alone)
+            alone.clear()
+            assert n == 1
+            return super().evaluate_batch(trials)
+
+    evaluator = Counting(deadly=(PROMPTS[1], 2))
+    with ThreadPoolExecutor(4) as executor:
+        result = asktell.run(selector, evaluator, executor, 8, False, batch_size=4)
+    assert evaluator.told == CELLS - {(PROMPTS[1], 2)}
+    assert [entry.failures for entry in result.prompts] == [0, 1, 0]
+    assert evaluator.sizes.count(1) == 4
 
 
 def test_an_executor_that_gives_up_ends_the_run(selector: asktell.Selector) -> None:

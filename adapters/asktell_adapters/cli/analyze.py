@@ -180,7 +180,7 @@ def _add_relative(
             and less_may_be_better(name)
         ):
             raise InvalidArgumentError(
-                f"--within {each!r} is ambiguous, because less {name!r} is often better. Use "
+                f"The constraint --within {each!r} needs a direction, because less {name!r} is often better. Use "
                 f"--at-most '{name}=within {margin}', or --at-least '{name}=within {margin}'."
             )
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"

@@ -68,8 +68,8 @@ def _run_config(
     if arguments.study is not None:
         if arguments.fresh or arguments.join:
             raise InvalidArgumentError(
-                "--fresh and --join cannot be combined with --study. To start over, give another --name. To add a "
-                "worker, repeat the command without --join."
+                "--fresh and --join cannot be combined with --study. To start over, give another --name. To add "
+                "another worker, run the same command in another terminal, without --join."
             )
         with _at_url(
             config, arguments.study, arguments.name or config.path.stem
@@ -360,7 +360,7 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
         raise InvalidArgumentError(
             f"{config.path.name}: the run in {str(folder.path)!r} was started with other settings or data. "
             f"{'. '.join(found)}. To resume it, undo the change. To start another run, "
-            "set another `output`, or pass --fresh, which keeps the old folder."
+            "set another `output`, or pass --fresh, which first renames the existing folder."
         )
 
 

@@ -256,8 +256,8 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
         direction = directions.get(objective.metric)
         if direction is None:
             raise IncompatibleMethodError(
-                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Pass the "
-                "names of the values to study.set_metric_names([...])."
+                f"The goal has the metric {objective.metric!r}, but the values of the Optuna study are called "
+                f"{list(names)}. Pass the right names to study.set_metric_names([...])."
             )
         if (direction == StudyDirection.MINIMIZE) != objective.minimize:
             raise IncompatibleMethodError(

@@ -208,7 +208,7 @@ class Guard:
         due = max(self._due.get(address, -math.inf), now - _GUESSES_AT_ONCE + 1)
         if due > now:
             seconds = str(math.ceil((due - now) / _GUESSES_PER_SECOND))
-            problem = f"Too many requests with a wrong token. Try again in {seconds} s."
+            problem = f"Too many requests with a wrong token. Check the token, and try again in {seconds} s."
             raise ProblemDetails(429, problem, headers={"Retry-After": seconds})
         # Bound the memory. Forgetting all addresses gives each a few guesses more.
         if len(self._due) >= _MOST_ADDRESSES:

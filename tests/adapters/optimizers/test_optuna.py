@@ -622,7 +622,7 @@ def test_the_goal_of_a_study() -> None:
             asktell.ParetoSet("a", "b"),
             ["maximize"],
             None,
-            "'b' is none of the study's values",
+            "has the metric 'b', but the values",
         ),
         (
             asktell.BestFeasible("a"),
@@ -634,7 +634,7 @@ def test_the_goal_of_a_study() -> None:
             asktell.BestFeasible("a"),
             ["maximize"],
             ["rouge"],
-            r"'a' is none of the study's values \['rouge'\]",
+            r"has the metric 'a', but the values of the Optuna study are called \['rouge'\]",
         ),
     ],
 )
