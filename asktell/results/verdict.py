@@ -869,7 +869,7 @@ class _OfSet(_Judge):
         )
 
     def improvement(self, verb: str, loss: float) -> str:
-        return f"the selected set {verb} become {self.number(loss)} as good as the true one"
+        return f"this percentage {verb} rise to {self.number(loss)}"
 
     @property
     def least_shown(self) -> float:

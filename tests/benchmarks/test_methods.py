@@ -114,4 +114,6 @@ def test_rivals_run_in_a_simulation() -> None:
         for name in names[:2]
         for seed in (0, 1)
     ]
-    assert "ape did not run at 3: This method is not for this goal" in str(found.summary())
+    assert "ape did not run at 3: This method is not for this goal" in str(
+        found.summary()
+    )

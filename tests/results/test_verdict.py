@@ -378,8 +378,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Keep evaluating: these 2 prompts are selected so far. Together, they are"
             " expected to be 94% as good as the whole true Pareto set (by "
             "hypervolume, a measure of how good a set is). With 20 more evaluations "
-            "(cost about 10), the selected set should become 95% as good as the true "
-            "one."
+            "(cost about 10), this percentage should rise to 95%."
         ),
     ),
     "front of one, keep evaluating": (
@@ -392,8 +391,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Keep evaluating: prompt 4 is selected so far. It satisfies the "
             "constraint with 64% probability. This one prompt is expected to be 42% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). With 15 more evaluations (cost about 7.5), the selected "
-            "set should become 76% as good as the true one."
+            "good a set is). With 15 more evaluations (cost about 7.5), this "
+            "percentage should rise to 76%."
         ),
     ),
     "front under a constraint": (
@@ -419,8 +418,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             "Choose among these 2 trade-offs. Together, they are expected to be 87% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
             "good a set is). More evaluations of these 8 examples would change "
-            "little. With about 64 new examples, the selected set could become 94% as"
-            " good as the true one."
+            "little. With about 64 new examples, this percentage could rise to 94%."
         ),
     ),
     "front of one, unlikely": (
