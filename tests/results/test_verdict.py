@@ -513,7 +513,7 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
             lowered = (
-                r"to be ((?:over )?\d+%) as good as .* become ((?:over )?\d+%) as good"
+                r"to be ((?:over )?\d+%) as good as .* should rise to ((?:over )?\d+%)"
             )
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
