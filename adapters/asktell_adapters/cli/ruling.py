@@ -424,12 +424,10 @@ class Ruling:
             f"{_count(len(broken)) if broken else 'no example'} regressed{_ids(broken)}"
         )
         were_fixed = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} fixed{_ids(mended)}"
-        return [
-            f"{noise}",
-            f"beyond noise, {regressed}, and {were_fixed}. At most {100 * _FDR:g}% of the listed examples "
-            f"are expected to be "
-            "false alarms.",
-        ]
+        false = ""
+        if broken or mended:
+            false = f" At most {100 * _FDR:g}% of the listed examples are expected to be false alarms."
+        return [f"{noise}", f"beyond noise, {regressed}, and {were_fixed}.{false}"]
 
     def markdown(self) -> str:
         """A summary in Markdown for a CI job or a comment on GitHub. Names, examples and responses are escaped."""
