@@ -49,6 +49,7 @@ _WORTHWHILE = 0.1
 _MORE = (0.5, 1.0, 2.0)
 # Numbers of new examples to try, relative to the number of examples
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_USED_UP = "More evaluations are not possible, because all examples were used."
 # Share of an evaluation's information that is about the prompt. The rest is about the
 # example.
 _TOLD = 0.5
@@ -545,10 +546,7 @@ class _Judge(ABC):
                 f"{capitalized(name)} is the most likely to satisfy {self.constraints} (probability {in_percent(p)})"
             )
         if not self.n_left.any():
-            return (
-                f"{capitalized(what)}. More evaluations are not possible, because all examples were used. Add "
-                f"examples, or relax {self.a_constraint}."
-            )
+            return f"{capitalized(what)}. {_USED_UP} Add examples, or relax {self.a_constraint}."
         return f"Keep evaluating: so far, {what}."
 
     def gain(self, then: Outlook) -> str:
@@ -577,7 +575,9 @@ class _Judge(ABC):
         if given is None:
             return "More evaluations would change little."
         said = f"More evaluations of these {given:,} examples would change little."
-        if given == 1:
+        if not self.n_left.any():
+            said = _USED_UP
+        elif given == 1:
             said = "More evaluations of this example would change little."
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0

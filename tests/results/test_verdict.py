@@ -153,13 +153,24 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
     "more of these change little": (
         wins(10, 9, 41),
         ONE,
+        110,
+        {},
+        "take",
+        "Take prompt 1: it is the best with 64% probability. The expected gap to the "
+        'best prompt is 0.015 in "right". More evaluations of these 59 examples would'
+        " change little. With about 236 new examples, this gap could shrink to "
+        "0.0051.",
+    ),
+    "all examples used": (
+        wins(10, 9, 41),
+        ONE,
         120,
         {},
         "take",
         (
             "Take prompt 1: it is the best with 60% probability. The expected gap to "
-            'the best prompt is 0.017 in "right". More evaluations of these 59 '
-            "examples would change little. With about 118 new examples, this gap "
+            'the best prompt is 0.017 in "right". More evaluations are not possible, '
+            "because all examples were used. With about 118 new examples, this gap "
             "could shrink to 0.0071."
         ),
     ),
@@ -408,7 +419,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
             " of how good a set is)."
         ),
     ),
-    "front, more change little": (
+    "front, all examples used": (
         evenly(2, (4, 8, 2)),
         FRONT,
         32,
@@ -417,8 +428,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Choose among these 2 trade-offs. Together, they are expected to be 87% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). More evaluations of these 8 examples would change "
-            "little. With about 64 new examples, this percentage could rise to 94%."
+            "good a set is). More evaluations are not possible, because all examples "
+            "were used. With about 64 new examples, this percentage could rise to "
+            "94%."
         ),
     ),
     "front of one, unlikely": (
