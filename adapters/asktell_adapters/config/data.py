@@ -144,8 +144,8 @@ class DataTable(Table, table="data"):
 
     file: str | None = key(
         None,
-        "`.csv`, `.tsv`, `.json`, `.jsonl`, `.parquet`, `.xlsx`, or a folder of `datasets`: "
-        "[read your data](../how-to/read-your-data.md).",
+        "`.csv`, `.tsv`, `.json`, `.jsonl`, `.parquet`, `.xlsx`, or a folder that "
+        "`Dataset.save_to_disk` wrote: [read your data](../how-to/read-your-data.md).",
         said="this or `loader`",
     )
     delimiter: str | None = key(

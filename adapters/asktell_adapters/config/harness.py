@@ -79,7 +79,9 @@ class EvaluatorTable(Table, table="evaluator"):
         ge=0,
     )
     type: str | None = key(
-        None, '`"promptfoo"` or `"inspect"`.', said="this, `command` or `loader`"
+        None,
+        'Kind of tool: `"promptfoo"` or `"inspect"`.',
+        said="this, `command` or `loader`",
     )
     config: str = key(
         "promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests."

@@ -42,7 +42,7 @@ class ImproveTable(Table, table="improve"):
 
     generations: int = key(
         4,
-        "Usual maximum of generations. The prompts of the file, and each generation, may spend "
+        "Usual largest number of generations. The prompts of the file, and each generation, may spend "
         "`budget / (generations + 1)`. If some spend less, more generations may follow.",
         ge=1,
     )

@@ -43,10 +43,10 @@ class LabelTable(Table, table="label"):
         "Shows the response beside the `baseline`'s on the same example, on a random side. The score is 1 if the "
         "response is better, 0 if the baseline's is, and 0.5 for a tie.",
     )
-    metric: str = key("human", "Name of the metric whose scores the labels are.")
+    metric: str = key("human", "Name of the metric that the labels measure.")
     responses: str | None = key(
         None,
-        "File with a table of recorded responses. Its columns are `prompt` (its id), `example` (its id) and "
+        "File with a table of recorded responses. Its columns are `prompt` (an id), `example` (an id) and "
         "`response`. Other columns may be metrics of the goal.",
         said="none: the LLM of `[model]` responds",
     )

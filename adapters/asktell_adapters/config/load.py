@@ -66,7 +66,7 @@ class ProfileTable(Table, table="profile"):
     """Learns from earlier runs which examples discriminate best."""
 
     runs: list[str] = key(
-        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.",
+        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles (`.json`).",
         alias="from",
     )
     half_life: float | None = key(

@@ -244,7 +244,8 @@ METRICS: dict[str, MetricType] = {
         metrics.Rouge, needs_references=True,
     ),
     "brevity": MetricType(
-        BrevityTable, "1 up to `low` output tokens, 0 from `high` on, and linear between them. Both are needed.",
+        BrevityTable,
+        "1 up to `low` output tokens, 0 from `high` on, and linear between them. `low` and `high` are needed.",
         lambda low, high: metrics.Brevity(low, high),
     ),
     "exact_match": MetricType(

@@ -229,7 +229,8 @@ _PRICE: Any = (
     PriceTable | None,
     key(
         None,
-        'Price of a million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`.',
+        'Price of a million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`. '
+        "`cached_input` is for tokens that the server read from its cache.",
         expected="a table with input, output and perhaps cached_input and currency",
     ),
 )
@@ -257,7 +258,7 @@ MODELS: dict[str, ModelType] = {
             extra_body=_BODY,
             price=_PRICE,
         ),
-        about="the model's name at an OpenAI-compatible API. Its key is in the environment",
+        about="the LLM's name at an OpenAI-compatible API. The API key is in the environment",
         summary="an OpenAI-compatible API: hosted, Ollama, vLLM's server, llama.cpp's server",
         first="gpt-4o-mini",
         advice=(

@@ -22,7 +22,7 @@ class ProxiesTable(Table, table="proxies"):
     scores: str | None = key(
         None,
         "File with a table of recorded scores, which are known before the first evaluation. Its columns are `prompt` "
-        "(its id), `example` (its id) and the names in `columns`.",
+        "(an id), `example` (an id) and the names in `columns`.",
     )
     columns: list[str] = key(
         [], "Columns of `scores`, each with the scores of a proxy.", said="none"

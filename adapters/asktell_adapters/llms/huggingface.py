@@ -46,8 +46,8 @@ class HuggingFace:
             (which also needs `tokenizer`).
         tokenizer: a loaded tokenizer (default: the model's).
         device: the device, such as "cuda", "cpu" or "cuda:1" (default: a GPU if there is one).
-        device_map: how accelerate spreads a model that is too large for one GPU:
-            "auto", "balanced", ... See transformers. Use it instead of `device`.
+        device_map: how the library accelerate spreads a model that is too large for one
+            GPU, such as "auto" or "balanced". Use it instead of `device`.
         dtype: type of the weights: "bfloat16", "float16", "float32", or "auto" for the
             type of the checkpoint (default: float32 on a CPU, bfloat16 on a GPU that
             supports it, and float16 on any other GPU).

@@ -67,8 +67,8 @@ class LlamaCpp:
         n_threads: number of threads (default: the physical cores that this process may
             use). Pass 1 if several such processes run at once or the machine is busy,
             because threads that wait for each other gain nothing there.
-        n_gpu_layers: number of layers on a GPU, if xllamacpp was built for one. -1
-            stands for all layers.
+        n_gpu_layers: number of layers on a GPU. Needs an xllamacpp that was built for
+            GPUs. -1 stands for all layers.
         reuse_prefix: whether the beginning of a request is reused, instead of read
             again, if an earlier request began in the same way.
         timeout: largest number of seconds for loading, or for a request.

@@ -39,8 +39,8 @@ class OpenAIChat(RemoteChat):
         model: the model's name at the server.
         base_url: the API's root, ending in /v1 (default: the environment variable
             OPENAI_BASE_URL, else OpenAI's own API).
-        api_key_env: name of the environment variable with the API key. The key is never shown
-            or stored. A server with a `base_url` may need no key.
+        api_key_env: name of the environment variable with the API key. The key is never
+            shown or stored. A server with a `base_url` may need no key.
         price: price per million tokens. Without a price, every cost is 0. In Python, it may
             also be a mapping model -> price.
         concurrency: largest number of simultaneous requests.
@@ -64,8 +64,8 @@ class OpenAIChat(RemoteChat):
         limit_field: the request's field for the limit of tokens (default: `max_tokens`
             with a `base_url`, else `max_completion_tokens`). OpenAI's newer models
             require `max_completion_tokens`.
-        send_sampling: whether requests have a temperature and a seed, which some models
-            refuse.
+        send_sampling: whether requests have a temperature and a seed. Some LLMs refuse
+            such requests.
         extra_body: further fields of the body of each request.
 
     Raises:

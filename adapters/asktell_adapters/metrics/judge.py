@@ -113,8 +113,8 @@ class Judge:
         criteria: name -> description of a good response: a text, or a text with a weight
             (`Criterion`, in a configuration file a table `{ text = "...", weight = 2 }`).
         scale: the worst and the best grade, whole numbers.
-        reference: whether to show the judge the example's references (default: if there
-            are any).
+        reference: whether to show the judge the example's references (default: true if
+            there are any).
         against: compare the response with this response instead of grading it. It is a
             column of the data (a key of the example's `fields`) or, only in Python, a
             function of the example.
@@ -127,7 +127,7 @@ class Judge:
         max_new_tokens: largest number of tokens in a reply. A longer reply is cut, and the
             evaluation fails.
         cache: replies on disk, which are not requested again.
-        instructions: the judge's system message, instead of the default message.
+        instructions: the judge's system message (default: a message of asktell).
             `{criteria}` and `{format}` (how to write the grades) are filled in, and
             without `against` also `{low}` and `{high}`, the ends of the scale. In
             Python, the default messages are `POINTWISE` and, with `against`,
