@@ -170,7 +170,7 @@ class GoalTable(Table, table="goal"):
         None,
         "Probability with which the selected prompt must satisfy the constraints, such as 0.95. Only with the type "
         "`best-feasible` and the method `auto`.",
-        said="above 0.5",
+        said="at least 0.5",
     )
 
     def goal(

@@ -69,7 +69,7 @@ class ModelTable(Table):
     template: str = key(
         TEMPLATE,
         "The user message. `{prompt}`, `{input}` and the names of other columns of the data, in braces, are replaced "
-        "by their values. Chats do not use it.",
+        "by their values. It is not used for chats, or for prompts in which `fields` replaces names.",
     )
 
     @property
