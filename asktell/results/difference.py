@@ -29,10 +29,11 @@ class Difference:
       order count, as far as both prompts were evaluated on all of them.
     - `verdict`: "equal" if the interval is within the tolerance. Otherwise "better" (a is
       better) or "worse" if 0 is outside the interval, else "undecided".
-    - `guaranteed`: True if the interval holds for any distribution of scores. For this,
-      the range of the metric must be declared, or every example evaluated without
-      noise. In both cases, there must be no failure among these evaluations, no
-      drift and no doubtful remark, and neither prompt was added after the first scores.
+    - `guaranteed`: True if the interval holds for any distribution of scores. Either the
+      range of the metric must be declared, or both prompts evaluated on every example
+      without noise. In both cases, none of these evaluations may have failed, the check
+      "drift" must have found no change, no remark may be doubtful, and neither prompt
+      may have been added after the first scores.
     """
 
     estimate: float | None

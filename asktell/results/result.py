@@ -120,10 +120,10 @@ class Result:
             given examples.
         stopped_early: whether the run ended before the budget was spent, because the
             requested confidence was reached.
-        finished_early: whether budget was left over because every remaining prompt was
-            evaluated on every example.
+        finished_early: whether budget was left over because every prompt that was not
+            eliminated was evaluated on every example.
         notes: further remarks, in sentences.
-        checks: the premises of the statements, and whether they hold.
+        checks: the premises of the probabilities and intervals, and whether they hold.
         baseline: id of the prompt in use, None if there is no baseline.
         example_ids: the ids of the examples by position, if the examples have ids.
         failures: the failed evaluations by reason, the most common reason first.

@@ -188,8 +188,8 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
         exist_ok: Annotated[
             bool,
             Query(
-                description="If a study of this name exists with the same definition, use it. If false, or with "
-                "another definition: error 409."
+                description="Whether to use an existing study of this name with the same definition. "
+                "Otherwise, an existing study of this name is an error (409)."
             ),
         ] = False,
     ) -> Response:
@@ -275,7 +275,10 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/add")
     def add(name: StudyName, body: requests.Add) -> answers.Joined:
-        """Add prompts. A study that was done continues with them while its budget lasts."""
+        """Add prompts. A study that was done continues with them while its budget lasts.
+
+        Send a list of texts only if the study was created with a list of texts.
+        """
         return {"ids": done(studies, name, Study.add, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/retire")

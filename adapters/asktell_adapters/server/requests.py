@@ -120,7 +120,10 @@ Level = Text | StrictBool | StrictInt | Number | None
 
 
 class CandidatesModel(StrictRequest):
-    """Candidates that differ in several factors, such as the model and the prompt."""
+    """Candidates that differ in several factors, such as the model and the prompt.
+
+    The id of a candidate is the names of its levels, joined by `/`.
+    """
 
     factors: dict[Text, dict[Text, Level]]
     """Factor -> name of a level -> value of this level. Example: `{"model": {"mini": "gpt-4o-mini"}}`."""
@@ -170,7 +173,9 @@ class BoundModel(StrictRequest):
     bound: Number
     """In the units of the metric."""
     quantile: float | None = None
-    """With 0.05 in `at_least` or 0.95 in `at_most`, 95% of the scores must satisfy the bound. Null: the mean must."""
+    """With 0.05 in `at_least` or 0.95 in `at_most`, at least 95% of the
+    examples must satisfy the bound. Null: the mean must.
+    """
     in_every_segment: bool = False
     """Whether the bound is required in each segment of the examples, instead of over all examples."""
 
@@ -189,8 +194,8 @@ class GoalModel(StrictRequest):
     segment counts, not the overall mean.
     """
     at_least: dict[Text, Number | Relative | BoundModel] = {}
-    """Metric -> its lowest allowed mean: a number, or a text such as `within 0.02 of
-    best` or `within 0.02 of baseline`.
+    """Metric -> its lowest allowed mean: a number, or a text. `within 0.02 of best` allows a
+    mean that is 0.02 worse than the best, and `within 0.02 of baseline` than the baseline's.
     """
     at_most: dict[Text, Number | Relative | BoundModel] = {}
     """Metric -> its highest allowed mean, in the same forms."""
@@ -250,14 +255,14 @@ class NewStudy(StrictRequest):
     confidence: Number | None = None
     """Only for `auto` and `race`. Stop as soon as the selection is right with this probability, such as 0.95."""
     tolerance: Number | None = None
-    """Only with `confidence`. A selected prompt counts as right if it is worse by at
-    most this, in the metric's units.
+    """Only with `confidence`. The selected prompt counts as right if it is worse than the
+    best by at most this, in the metric's units.
     """
     examples: StrictInt | list[Text] | None = None
     """Number of examples, or their distinct ids. Null if the evaluator draws its own."""
     features: list[list[Number]] | Literal["text"] | None = None
-    """For each prompt, numbers that describe it, such as an embedding. `"text"`: the
-    service computes them from the texts.
+    """For the methods `lcsh`, `gege`, `mlp-csr` and `mlp-ege`: numbers that describe each
+    prompt, such as an embedding. `"text"`: the service computes them from the texts.
     """
     seed: StrictInt = 0
     """Seed of all random choices, at least 0 and below 2^64."""
@@ -270,7 +275,7 @@ class NewStudy(StrictRequest):
     to score, they count as these scores.
     """
     max_failure_rate: Number = 0.5
-    """A prompt is eliminated if its true failure rate is above this with 99% probability. With 1, never."""
+    """A prompt is eliminated if its true failure rate is above this with 99% probability. With 1, no prompt."""
     baseline: AnyPrompt | None = None
     """Id or text of the prompt in use, which is never eliminated."""
     repeats: StrictInt | None = None
@@ -288,8 +293,8 @@ class NewStudy(StrictRequest):
     max_attempts: StrictInt = 3
     """A trial fails when its lease has expired this many times."""
     exist_ok: StrictBool = False
-    """If a study of this name exists with the same definition, use it. If false, or
-    with another definition: error 409.
+    """Whether to use an existing study of this name with the same definition.
+    Otherwise, an existing study of this name is an error (409).
     """
 
     def selector(self) -> Selector:
@@ -386,7 +391,7 @@ class Observe(StrictRequest):
 
     prompt: AnyPrompt
     scores: Scores | None
-    """Null to add only a cost."""
+    """In the same forms as for `tell`. Null to add only a cost."""
     example: StrictInt | Text | None = None
     """The example's position or id. Null if the scores are not from an example of the study."""
     cost: Number | None = None
