@@ -32,7 +32,7 @@ class Difference:
     - `guaranteed`: True if the interval holds for any distribution of scores. Either the
       range of the metric must be declared, or both prompts evaluated on every example
       without noise. In both cases, none of these evaluations may have failed, the check
-      "drift" must have found no change, no remark may be doubtful, and neither prompt
+      "drift" must have found no change, no remark may be `doubtful`, and neither prompt
       may have been added after the first scores.
     """
 

@@ -113,7 +113,7 @@ class Verdict:
         p_feasible: probability that the selected prompt satisfies every constraint, or
             for a Pareto set that all selected prompts do. None without constraints.
         loss: the expected gap between the selected prompt and the best feasible prompt,
-            in the units of the first objective. For a Pareto set, it is a share from 0
+            in the units of the goal's first metric. For a Pareto set, it is a share from 0
             to 1: how much of the true Pareto set's hypervolume (a measure of the quality
             of a set) the selected prompts are expected to miss.
         loss_95: with 95% probability, the true loss is at most this number.

@@ -323,7 +323,7 @@ class TrialReference(StrictRequest):
     example: StrictInt | None = None
     """Position of the example, or null if the trial has none."""
     candidate: dict[Text, Any] | None = None
-    """It may be missing."""
+    """Value of each factor. It may be missing."""
 
     def value(self) -> Trial:  # without its text
         return Trial(self.id, self.prompt_id, "", self.example)
