@@ -17,14 +17,14 @@ class Evaluation(NamedTuple):
     """One evaluation: recorded with scores, or failed with an error.
 
     Attributes:
-        trial: the number of the trial.
+        trial: the id of the trial.
         prompt: the id of the prompt.
-        example: the position of the example, None if evaluations have no examples.
-        scores: metric -> score. None if the evaluation failed, unless
-            `Selector(..., on_failure={...})` counts failures as scores.
-        cost: the recorded cost.
-        error: the reason of the failure.
-        details: further data that was recorded with the scores.
+        example: the position of the example, None if the evaluator draws its own.
+        scores: metric -> score. None if the evaluation failed, unless the study's
+            `on_failure` counts failures as scores.
+        cost: the recorded cost, None if no cost was recorded.
+        error: the reason of the failure, None if the evaluation did not fail.
+        details: further data that was recorded with the evaluation, None without data.
         example_id: the id of the example, None if the examples have no ids.
     """
 
