@@ -253,7 +253,7 @@ def test_a_judge_that_always_prefers_the_first_answer_says_nothing_but_ties() ->
     )
     assert {entry.estimate["preference"] for entry in result.prompts} == {0.5}
     assert re.search(
-        r"In 100% of \d+ comparisons, the judge changed its preference", result.notes[0]
+        r"changed the judge's preference in 100% of \d+ comparisons", result.notes[0]
     )
 
 
@@ -428,7 +428,7 @@ def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end
     corrected = [race(seed, with_labels=True) for seed in range(10)]
     assert not any(claims(result) or result.stopped_early for result in corrected)
     assert all(
-        'People disagree with the judge on "bad" (mean preference 1.00 by the judge, 0.'
+        'People disagree with the judge. The mean preference for "bad" is 1.00 by the judge, but 0.'
         in str(result)
         for result in corrected
     )
