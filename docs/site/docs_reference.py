@@ -29,6 +29,15 @@ from asktell_adapters.server.open_studies import OpenStudies
 DOCS = Path(__file__).parents[1]
 
 _ERRORS = "errors of asktell"
+# Options of mkdocstrings for a part. The values of these classes' properties are code
+# that only asktell needs.
+_PLAIN = "\n    options:\n      show_attribute_values: false\n      show_labels: false"
+_OPTIONS = {
+    "asktell": '\n    options:\n      filters: ["Error$"]',
+    "asktell.Study": _PLAIN,
+    "asktell.RemoteStudy": _PLAIN,
+    "asktell.extend.AbstractStudy": _PLAIN,
+}
 _PART = re.compile(r"<!-- generated: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -69,9 +78,8 @@ def for_site(page: Path, text: str) -> str:
         text = text.replace(
             f"<!-- generated: {_ERRORS} -->", "<!-- generated: asktell -->"
         )
-        filtered = '::: asktell\n    options:\n      filters: ["Error$"]'
         return _PART.sub(
-            lambda part: filtered if part[1] == "asktell" else f"::: {part[1]}", text
+            lambda part: f"::: {part[1]}{_OPTIONS.get(part[1], '')}", text
         )
     return re.sub(r"<!-- (generated: .+?|end) -->\n?", "", text)
 
