@@ -13,10 +13,19 @@ from asktell.numerics.arrays import Ints
 @final
 @dataclass(frozen=True)
 class Uniform(AbstractAllocator):
-    """floor(n / A) pulls for each of A arms, and one more for the least pulled arms. Ties are in random order."""
+    """Evaluate all active arms equally often.
+
+    With n evaluations and A arms, each arm gets floor(n / A). The remaining evaluations
+    go, one each, to the arms with the fewest evaluations so far. Ties are broken at
+    random.
+    """
 
     def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
-        """Share the pulls evenly. What full arms cannot take is shared again among the others."""
+        """Return the number of evaluations of each active arm in this round.
+
+        If an arm cannot take its share, because it has had every example, the rest of
+        it is divided evenly among the other arms.
+        """
         counts = np.zeros(len(pulls.pulled), dtype=np.int64)
         left = min(pulls.n_pulls, int(pulls.capacity.sum()))
         while left > 0:
