@@ -45,4 +45,7 @@ class AbstractAllocator(ABC):
         """Return the number of evaluations of each active arm in this round.
 
         The numbers sum to `n_pulls`, or to the sum of `capacity` if this is less.
+
+        Args:
+            pulls: the number of evaluations to divide, and data about each active arm.
         """

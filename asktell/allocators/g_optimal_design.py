@@ -79,7 +79,9 @@ class GOptimalDesign(AbstractAllocator):
 
     The numbers of evaluations follow a G-optimal design. Such a design makes the
     largest standard error of the model's predictions as small as possible. It is
-    computed for the arms that can still be evaluated. Many arms get no evaluation.
+    computed for the arms that can still be evaluated. Many arms get no evaluation. With
+    fewer evaluations than coefficients, a linear model cannot be fitted. The
+    evaluations are then divided evenly, as by `Uniform`.
 
     Attributes:
         tolerance: how far the largest variance of a prediction may be above the
@@ -103,11 +105,6 @@ class GOptimalDesign(AbstractAllocator):
     packages: ClassVar[tuple[str, ...]] = ("jax",)
 
     def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
-        """Return the number of evaluations of each active arm in this round.
-
-        With fewer evaluations than coefficients, a linear model cannot be fitted. The
-        evaluations are then divided evenly, as by `Uniform`.
-        """
         assert pulls.features is not None, "the method has checked it"
         n = min(pulls.n_pulls, int(pulls.capacity.sum()))
         # In random order, so that equal arms are not chosen by their position.

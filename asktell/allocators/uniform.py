@@ -17,15 +17,11 @@ class Uniform(AbstractAllocator):
 
     With n evaluations and A arms, each arm gets floor(n / A). The remaining evaluations
     go, one each, to the arms with the fewest evaluations so far. Ties are broken at
-    random.
+    random. If an arm cannot take its share, because it has had every example, the rest
+    of its share is divided evenly among the other arms.
     """
 
     def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
-        """Return the number of evaluations of each active arm in this round.
-
-        If an arm cannot take its share, because it has had every example, the rest of
-        it is divided evenly among the other arms.
-        """
         counts = np.zeros(len(pulls.pulled), dtype=np.int64)
         left = min(pulls.n_pulls, int(pulls.capacity.sum()))
         while left > 0:

@@ -41,12 +41,25 @@ class AbstractEliminationRule(ABC):
 
     @abstractmethod
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Return the order of elimination, and which arms are accepted."""
+        """Return the order of elimination, and which arms are accepted.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
 
     @abstractmethod
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """Return the positions of the arms to select if nothing more is evaluated, best first: at least one."""
+        """Return the positions of the arms to select if nothing more is evaluated, best first: at least one.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
 
     @abstractmethod
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Return the reason, in words, why the arm at a position is accepted or eliminated now."""
+        """Return the reason, in words, why an arm is accepted or eliminated now.
+
+        Args:
+            judgement: the decision that `judge` returned.
+            position: the position of the arm among the active arms.
+        """

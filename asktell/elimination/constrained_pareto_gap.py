@@ -43,7 +43,11 @@ class ConstrainedParetoGap(AbstractEliminationRule):
     feasible arms, the arm with the largest gap is eliminated first. The gap is as in
     `ParetoGap`, but only feasible arms count. A feasible arm that no feasible arm
     dominates is accepted. An arm whose mean equals the bound of a constraint satisfies
-    this constraint.
+    this constraint. If no arm is feasible, the arm with the smallest violation is
+    selected.
+
+    `Judgement.measure` is the gap of a feasible arm. For an infeasible arm, it is the
+    largest violation with a minus sign.
 
     Attributes:
         n_objectives: the number of objectives. The other columns of the values are the
@@ -55,16 +59,15 @@ class ConstrainedParetoGap(AbstractEliminationRule):
     def violation(
         self, values: Float[Floats, "active columns"]
     ) -> Float[Floats, " active"]:
-        """Return the largest violation of each arm: 0 if it satisfies every constraint, otherwise above 0."""
+        """Return the largest violation of each arm: 0 if it satisfies every constraint, otherwise above 0.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         least: Floats = values[:, self.n_objectives :].min(axis=1, initial=0.0)
         return np.abs(least)
 
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Return the order of elimination, and which arms are accepted.
-
-        The measure of a feasible arm is its gap. The measure of an infeasible arm is
-        its largest violation with a minus sign.
-        """
         violation, objectives = self.violation(values), values[:, : self.n_objectives]
         keeps = violation == 0
         measure, accepted = -violation, np.zeros(len(values), dtype=bool)
@@ -82,10 +85,6 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         return Judgement(order, accepted, measure)
 
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """Return the positions of the Pareto set of the feasible arms, best in the first objective first.
-
-        If no arm is feasible, it is the arm with the smallest violation.
-        """
         keeps = np.flatnonzero(self.violation(values) == 0)
         if not len(keeps):
             return self.judge(values).order[-1:]
@@ -93,7 +92,6 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Return a text with the violation of an infeasible arm, or the gap of a feasible arm."""
         measure = float(judgement.measure[position])
         n_feasible = int((judgement.measure >= 0).sum())
         if measure < 0:

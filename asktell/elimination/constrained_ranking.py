@@ -22,7 +22,10 @@ class ConstrainedRanking(AbstractEliminationRule):
     Among infeasible arms, the arm with the largest violation is eliminated first. Among
     feasible arms, the arm with the worst objective is eliminated first. How far a
     feasible arm is from the bounds does not matter. Ties are broken at random. No arm
-    is accepted before the end.
+    is accepted before the end, and one arm is selected.
+
+    `Judgement.measure` is the smallest slack of each arm. The texts of `reason` show it
+    only for infeasible arms.
 
     Attributes:
         strict: whether an arm whose mean equals the bound of a constraint violates the
@@ -34,7 +37,11 @@ class ConstrainedRanking(AbstractEliminationRule):
     strict: bool = False
 
     def ranking(self, values: Float[Floats, "active columns"]) -> Int[Ints, " active"]:
-        """Return the positions of all active arms, best first."""
+        """Return the positions of all active arms, best first.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         violation = np.maximum(0.0, -self.least_slack(values))
         return np.lexsort((-values[:, 0], violation, ~self.feasible(values)))
 
@@ -44,6 +51,9 @@ class ConstrainedRanking(AbstractEliminationRule):
         """Return the smallest slack of each arm. Infinite if there are no constraints.
 
         A slack of -0.2 means that a constraint is violated by 0.2.
+
+        Args:
+            values: the values of the active arms, one row per arm.
         """
         if values.shape[1] == 1:
             return np.full(len(values), np.inf)
@@ -52,25 +62,22 @@ class ConstrainedRanking(AbstractEliminationRule):
     def feasible(
         self, values: Float[Floats, "active columns"]
     ) -> Bool[Bools, " active"]:
-        """Return True for each arm that satisfies every constraint."""
+        """Return True for each arm that satisfies every constraint.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         slack = self.least_slack(values)
         return np.asarray(slack > 0 if self.strict else slack >= 0)
 
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Return the order of elimination, the worst arm first. No arm is accepted.
-
-        The measure is the smallest slack, from which `reason` takes the violation of an
-        infeasible arm.
-        """
         none = np.zeros(len(values), dtype=bool)
         return Judgement(self.ranking(values)[::-1], none, self.least_slack(values))
 
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """Return the position of the best arm, as an array of length 1."""
         return self.ranking(values)[:1]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Return a text with the rank of an arm, and with its violation if it is infeasible."""
         # The order begins with the worst arm, and ranks begin with the best.
         place = int(np.flatnonzero(judgement.order == position)[0])
         rank = len(judgement.order) - place

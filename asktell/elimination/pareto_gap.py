@@ -23,24 +23,20 @@ class ParetoGap(AbstractEliminationRule):
 
     Among arms with equal gaps, dominated arms come first, because an arm must not be
     decided before the arms that it dominates. Other ties are broken at random.
+
+    `Judgement.measure` is the gap.
     """
 
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Return the order by gap, the largest gap first. Arms that no other arm dominates are accepted.
-
-        The measure is the gap.
-        """
         gaps, optimal = pareto_gaps(values)
         # The last key of `lexsort` counts first: the gap, then optimality.
         return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """Return the positions of the Pareto set, best in the first objective first."""
         front = np.flatnonzero(pareto_mask(values))
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Return a text: whether the arm is in the Pareto set, and its gap."""
         place = "in the Pareto set" if judgement.accepted[position] else "dominated"
         return (
             f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

@@ -64,7 +64,11 @@ class AbstractEstimator(ABC):
 
     @abstractmethod
     def estimate(self, sample: Sample) -> Estimates:
-        """Return the estimates of the active arms. If there is at least one score, all means must be finite."""
+        """Return the estimates of the active arms. If there is at least one score, all means must be finite.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
+        """
 
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]

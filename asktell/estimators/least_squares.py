@@ -104,6 +104,9 @@ class LeastSquares(AbstractEstimator):
 
         The standard errors are right only if the true means are a linear function of
         the features.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
         """
         assert sample.features is not None, "the method has checked it"
         tally, chosen = sample.tally, sample.active
@@ -122,12 +125,15 @@ class LeastSquares(AbstractEstimator):
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
     ) -> Iterator[str]:
-        """Yield a note if estimates cannot use some combinations of the features.
+        """Yield notes for `Result.notes` if the estimates cannot use some combinations of the features.
 
         One note is about combinations in which the prompts hardly differ. They are left
         out. Another note is about combinations in which the prompts with scores do not
-        differ, although other prompts do. `features` and `pulled` are as for
-        `AbstractEstimator.remarks`.
+        differ, although other prompts do.
+
+        Args:
+            features: the features of all arms, one row per arm.
+            pulled: True for each arm that has a score.
         """
         if lost := lost_directions(features, self.intercept):
             were = (

@@ -68,6 +68,9 @@ class MLP(AbstractEstimator):
         3. The variance of the differences between sample means and predictions, as far
            as it is larger than noise alone would make it. This part of the means does
            not follow from the features.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
         """
         assert sample.features is not None, "the method has checked it"
         tally, active = sample.tally, sample.active

@@ -21,6 +21,9 @@ class SampleMean(AbstractEstimator):
         error of an arm that has had every example is 0 (finite population correction).
         With `sampling="iid"`, the errors are about new examples, and have no such
         correction.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
         """
         tally, active = sample.tally, sample.active
         means = tally.means[active]

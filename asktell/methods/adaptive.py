@@ -157,9 +157,10 @@ class Adaptive(AbstractMethod):
         share: The average number of evaluations per example in use. A new example comes
             into use after every `share` evaluations, and also when a prompt was
             evaluated on every example in use. None: 8 for the first evaluation of each
-            prompt. Then the number of prompts, 6 if the goal has constraints, or 4 if
-            candidates with factors differ mostly by their factors. Ignored with
-            `confidence`, because all prompts then take the examples in the same order.
+            prompt. For later evaluations: 4 if candidates with factors differ mostly by
+            their factors, otherwise 6 if the goal has constraints, and otherwise the
+            number of prompts. With `confidence`, `share` is ignored, because all
+            prompts then take the examples in the same order.
         batch: One decision plans evaluations of at most this fraction of the prompts,
             but of at least one prompt. The first decision plans an evaluation of every
             prompt.
@@ -228,6 +229,9 @@ class Adaptive(AbstractMethod):
 
         Without `confidence`, it supports every goal and budget.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
             IncompatibleMethodError: `confidence` is given, and the goal uses segments
                 (`in_every_segment` or `worst_segment`).
@@ -236,7 +240,11 @@ class Adaptive(AbstractMethod):
             check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
 
     def due(self, state: State) -> bool:
-        """True if the planned evaluations are used up and more can be planned, or if no more scores can come."""
+        """Return True if the plan is used up and more can be planned, or if no more scores can come.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         if not state.plan_is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
@@ -249,7 +257,11 @@ class Adaptive(AbstractMethod):
         )
 
     def decide(self, state: State) -> Decided:
-        """Plan the next evaluations, or end the selection."""
+        """Return the next decision. It plans the next evaluations, or ends the selection.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         # Step 1: the field.
         first = self._first(state)
         field = self._field(state, first)
@@ -279,7 +291,11 @@ class Adaptive(AbstractMethod):
         return Decided(len(state.decisions), plan=plan)
 
     def answer(self, state: State) -> list[int]:
-        """The positions of the prompts to select if nothing more is evaluated. Each of them has a score."""
+        """Return the positions of the prompts to select if nothing more is evaluated. Each of them has a score.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         return _answer(state, stated(state))
 
     # Step 7: the early stop
@@ -322,7 +338,11 @@ class Adaptive(AbstractMethod):
     # Step 6: the selection
 
     def finish(self, state: State) -> Decided:
-        """The last decision. It selects by the scores so far, even if some of the budget is left."""
+        """Return the decision that ends the selection now, by the scores so far. Some of the budget may be left.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         statement = stated(state)
         chosen = _answer(state, statement)
         # Arms that have no score and will never have one.

@@ -29,6 +29,9 @@ class AbstractMethod(ABC):
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
             IncompatibleMethodError: the method does not support the problem.
         """
@@ -46,12 +49,24 @@ class AbstractMethod(ABC):
 
     @abstractmethod
     def due(self, state: State) -> bool:
-        """True if a decision is due: the planned evaluations are used up, or the budget does not allow the rest."""
+        """Return True if a decision is due: the plan is used up, or the budget does not allow the rest of the plan.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
 
     @abstractmethod
     def decide(self, state: State) -> Decided:
-        """The next decision. It plans more evaluations, or ends the selection with the selected prompts."""
+        """Return the next decision. It plans more evaluations, or ends the selection with the selected prompts.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
 
     @abstractmethod
     def answer(self, state: State) -> list[int]:
-        """The positions of the prompts to select if nothing more is evaluated, best first."""
+        """Return the positions of the prompts to select if nothing more is evaluated, best first.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """

@@ -116,6 +116,9 @@ class Elimination(AbstractMethod):
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
             IncompatibleMethodError: the rule does not fit the goal, the goal has
                 `sure`, a part needs features and the problem has none, or the budget is
@@ -195,14 +198,22 @@ class Elimination(AbstractMethod):
         )
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
-        """The rounds of a selection, as the scheduler plans them. They are computed once per problem."""
+        """Return the rounds that the scheduler plans for a selection.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+        """
         n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
         return problem.memo.get(
             self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank)
         )
 
     def due(self, state: State) -> bool:
-        """True at the end of a round: none of its evaluations is left or in progress."""
+        """Return True at the end of a round: none of its evaluations is left or in progress.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         return state.plan_is_empty and not state.pending
 
     @needs_extra("structured")
@@ -214,7 +225,7 @@ class Elimination(AbstractMethod):
         If there is no score at all, every mean is 0, and every standard error is NaN.
 
         Args:
-            state: the state of the selection.
+            state: the state of the selection: its settings, and all that was recorded.
             active: the positions of the prompts to estimate.
             pooled: the result of `state.current_tally()`, if the caller has computed it
                 already.
@@ -265,13 +276,16 @@ class Elimination(AbstractMethod):
         return means
 
     def answer(self, state: State) -> list[int]:
-        """The positions of the prompts to select if nothing more is evaluated.
+        """Return the positions of the prompts to select if nothing more is evaluated.
 
         These are the prompts that were accepted in earlier rounds, followed by the
         rule's choice among the active prompts. A prompt without a score cannot be
         selected, unless the estimator can estimate it from other prompts. If this
         leaves no prompt, because prompts failed or were retired, the rule chooses among
         the rejected prompts.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
         """
         active, tally = state.active, state.current_tally()
         if self.estimator.needs_every_arm:
@@ -285,7 +299,13 @@ class Elimination(AbstractMethod):
         return answer or [departure.arm for departure in self._runners_up(state, tally)]
 
     def decide(self, state: State) -> Decided:
-        """End the current round, and plan the next round. The first decision only plans, and the last only ends."""
+        """Return the next decision. It ends the current round, and plans the next round.
+
+        The first decision only plans a round. The last decision ends the selection.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         number, baseline = len(state.decisions), state.problem.baseline
         rounds, tally = self.rounds(state.problem), state.current_tally()
         active = state.active

@@ -92,9 +92,10 @@ def preset(
         schedule: for a method with rounds, how the rounds divide the budget.
             "published" follows the papers that `SuccessiveRejects` and
             `SequentialHalving` name. "default" is asktell's variant of it, which makes
-            better use of a small budget. Other methods ignore this argument.
+            better use of a small budget. "uniform" and "gege" have only one schedule.
+            "auto" and "race" ignore this argument.
         data: for a method with rounds, the scores that count: "pooled" or "round" (see
-            `Elimination`). Other methods ignore this argument.
+            `Elimination`). "auto" and "race" ignore this argument.
 
     Raises:
         InvalidArgumentError: the name, the schedule or the kind of data is unknown.

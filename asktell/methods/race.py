@@ -89,6 +89,9 @@ class Race(AbstractMethod):
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem. It supports every budget, and most goals.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
             IncompatibleMethodError: the goal is a `BestFeasible(..., sure=...)`, or it
                 uses segments (`in_every_segment` or `worst_segment`).
@@ -97,7 +100,11 @@ class Race(AbstractMethod):
         check_over_all_examples(problem.goal, "Race")
 
     def due(self, state: State) -> bool:
-        """True if the planned evaluations are used up and more can be planned, or if no more scores can come."""
+        """Return True if the plan is used up and more can be planned, or if no more scores can come.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         if not state.plan_is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
@@ -106,7 +113,14 @@ class Race(AbstractMethod):
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
     def decide(self, state: State) -> Decided:
-        """End if the selection is established. Otherwise eliminate worse prompts, and plan the next evaluations."""
+        """Return the next decision. It ends the selection if this is established.
+
+        Otherwise it eliminates the prompts that are established to be worse, and plans
+        the next evaluations.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         number = len(state.decisions)
         if not len(state.active):
             # All other prompts failed or were retired, so the best of the rejected
@@ -134,7 +148,11 @@ class Race(AbstractMethod):
         return Decided(number, leaving, plan=cells)
 
     def answer(self, state: State) -> list[int]:
-        """The positions of the prompts to select if nothing more is evaluated. Each of them has a score."""
+        """Return the positions of the prompts to select if nothing more is evaluated. Each of them has a score.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         bounds, errors = self._bounds(state)
         verdicts = claims.excluded(state, bounds, *errors)
         return self._best(state, _without(state.active, verdicts))

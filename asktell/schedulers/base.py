@@ -28,7 +28,7 @@ class AbstractScheduler(ABC):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds. Together, they have at most `budget` evaluations.
+        """Return the rounds, in order. Together, they have at most `budget` evaluations.
 
         Args:
             n_arms: K, the number of arms.

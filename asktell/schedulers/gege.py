@@ -15,7 +15,8 @@ class GEGEHalving(AbstractScheduler):
     B the budget. There are R = ceil(log2 h) rounds, but at least one. Each round has
     floor(B / R) evaluations, and round 1 also has the remainder. Round r keeps
     ceil(h / 2^r) arms. So round 1 goes from all arms straight to ceil(h / 2). A round
-    that begins with no more arms than it keeps eliminates none.
+    that begins with no more arms than it keeps eliminates none. A single arm has no
+    rounds.
     """
 
     needs_features: ClassVar[bool] = True
@@ -23,7 +24,6 @@ class GEGEHalving(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds. For a single arm, there are none."""
         assert rank is not None, "the method has checked that there are features"
         if n_arms == 1:
             return ()

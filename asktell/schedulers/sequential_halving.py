@@ -14,7 +14,7 @@ class SequentialHalving(AbstractScheduler):
 
     With K arms and a budget of B evaluations, there are R = ceil(log2 K) rounds. Each
     round has floor(B / R) evaluations, and round 1 also has the remainder. Round r
-    keeps ceil(K / 2^r) arms.
+    keeps ceil(K / 2^r) arms. A single arm has no rounds.
 
     If floor(B / R) < K, round 1 of this schedule would leave some arms without an
     evaluation. With `adaptive`, there are then only R = max(1, floor(B / K)) rounds,
@@ -31,7 +31,6 @@ class SequentialHalving(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds. For a single arm, there are none."""
         n_rounds = (n_arms - 1).bit_length()  # ceil(log2 K)
         if n_rounds == 0:
             return ()

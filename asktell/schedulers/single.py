@@ -14,5 +14,4 @@ class Single(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """One round that keeps all arms."""
         return (Round(pulls=budget, keep=n_arms),)

@@ -29,7 +29,6 @@ class SuccessiveRejects(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds: one for each arm that is eliminated."""
         totals = self.pulls_per_arm(n_arms, budget)
         # In phase k = 1, 2, ..., the K + 1 - k active arms go from n_(k-1) to n_k.
         return tuple(
@@ -38,7 +37,7 @@ class SuccessiveRejects(AbstractScheduler):
         )
 
     def pulls_per_arm(self, n_arms: int, budget: int) -> list[int]:
-        """The numbers n_1, ..., n_{K-1}: how many evaluations each active arm has had at the end of each round.
+        """Return n_1, ..., n_{K-1}: how many evaluations each active arm has had at the end of each round.
 
         Args:
             n_arms: K, the number of arms.
