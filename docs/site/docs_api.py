@@ -102,7 +102,7 @@ def _signature(target: griffe.Object, name: str) -> str:
             return f"{name}({', '.join(fields)})"
         # Private fields of a dataclass, which asktell itself sets
         parameters = [each for each in parameters if not each.name.startswith("_")]
-    elif target.is_function and "property" not in target.labels:
+    elif target.is_function and not _is_property(target):
         parameters = [
             each for each in target.parameters if each.name not in ("self", "cls")
         ]
@@ -123,10 +123,19 @@ def _signature(target: griffe.Object, name: str) -> str:
     returns = (
         "" if target.is_class or target.returns is None else f" -> {target.returns}"
     )
+    # The names of an array's axes mean something only in the code
+    returns = re.sub(r"(Float|Int|Bool)\[\w+, '[^']*'\]", "numpy.ndarray", returns)
     line = f"{name}({', '.join(written)}){returns}"
     if len(line) <= 100:
         return line
     return f"{name}(\n" + "".join(f"    {part},\n" for part in written) + f"){returns}"
+
+
+def _is_property(function: griffe.Function) -> bool:
+    """True for a property: griffe does not know asktell's own `cached_property`."""
+    return "property" in function.labels or any(
+        str(each.value) == "cached_property" for each in function.decorators
+    )
 
 
 def _docstring(target: griffe.Object) -> Iterator[str]:
