@@ -95,7 +95,7 @@ class StorageBusyError(StorageError):
 
 
 class StudyExistsError(InvalidArgumentError):
-    """The storage already has a study with this name."""
+    """The storage already has a study with this name. With `exist_ok=True`, this study has other settings."""
 
 
 class StudyNotFoundError(AsktellError, KeyError):

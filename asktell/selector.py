@@ -462,7 +462,7 @@ class Selection(ABC):
     @property
     @abstractmethod
     def proxies(self) -> tuple[str, ...]:
-        """The names of the cheap metrics that help to predict the goal. See the argument `proxies`."""
+        """The names of the cheap metrics that help to predict the goal. See the argument `proxies` of `Selector`."""
 
     @property
     @abstractmethod

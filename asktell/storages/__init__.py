@@ -32,12 +32,15 @@ def open_storage(location: Location) -> AbstractStorage:
     |------------------------------------|--------------------------------------------------------------|
     | `path/to/file.db`, a `Path`        | a SQLite file                                                |
     | `sqlite:///path`, `sqlite:////abs` | the same, written as a URL                                   |
-    | `postgresql://user@host/database`  | a PostgreSQL database, by psycopg (`asktell[postgresql]`)    |
-    | `memory://name`                    | this process's memory, until the process ends                |
+    | `postgresql://user@host/database`  | a PostgreSQL database. It needs `asktell[postgresql]`        |
+    | `memory://name`                    | the memory of this process, until the process ends           |
+
+    Args:
+        location: one of the locations in the table, or a storage object.
 
     Raises:
         InvalidArgumentError: the location is not one of these.
-        MissingExtraError: psycopg is missing.
+        MissingExtraError: the package psycopg is not installed.
     """
     if isinstance(location, AbstractStorage):
         return location

@@ -60,6 +60,9 @@ class Transaction(Protocol):
     def append(self, line: Line) -> None:
         """Append the next line to the log.
 
+        Args:
+            line: the line. Its position is one more than that of the last line.
+
         Raises:
             StorageError: the log has a line at this position already.
         """
@@ -145,7 +148,11 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def find(self, name: str) -> int:
-        """Return the key of the study with this name."""
+        """Return the key of a study.
+
+        Args:
+            name: the study's name.
+        """
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -153,11 +160,19 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Remove the study with this name, and all of its data."""
+        """Remove a study and all of its data.
+
+        Args:
+            name: the study's name.
+        """
 
     @abstractmethod
     def document(self, key: int) -> bytes:
-        """Return the document of a study."""
+        """Return the document of a study.
+
+        Args:
+            key: the key of the study.
+        """
 
     @abstractmethod
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
@@ -177,6 +192,10 @@ class AbstractStorage(ABC):
         """Return the details by trial, for those of the given trials that have details.
 
         This does not wait for an open transaction.
+
+        Args:
+            key: the key of the study.
+            trials: the ids of the trials.
         """
 
     @abstractmethod
@@ -185,6 +204,9 @@ class AbstractStorage(ABC):
 
         A part that another process adds during the call does not belong to it. None if
         the study has no snapshot.
+
+        Args:
+            key: the key of the study.
         """
 
     @abstractmethod

@@ -350,7 +350,7 @@ class AbstractStudy(Selection):
     @property
     @abstractmethod
     def selector(self) -> Selector:
-        """A copy of the selection as a Selector. Later changes of the study do not affect it."""
+        """A copy of the selection, as a Selector. It does not change when the study changes later."""
 
     @property
     def pending(self) -> list[Trial]:

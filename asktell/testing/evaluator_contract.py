@@ -41,7 +41,12 @@ PROMPTS = (
 
 
 def good(prompt: str, example: int) -> float:
-    """A script without faults. Each pair of a prompt and an example has a different score."""
+    """A script without faults. Each pair of a prompt and an example has a different score.
+
+    Args:
+        prompt: one of `PROMPTS`.
+        example: the position of the example.
+    """
     return (PROMPTS.index(prompt) * EvaluatorContract.n_examples + example) / 100
 
 
@@ -72,7 +77,12 @@ class EvaluatorContract:
         raise NotImplementedError
 
     def selector(self, method: str = "uniform", seed: int = 0) -> Selector:
-        """A selector whose budget is enough for every prompt on every example. The tests use it."""
+        """Return a selector whose budget is enough for every prompt on every example. The tests use it.
+
+        Args:
+            method: as for `asktell.Selector`.
+            seed: as for `asktell.Selector`.
+        """
         goal = BestFeasible(self.metric)
         return Selector(
             PROMPTS,
@@ -84,7 +94,11 @@ class EvaluatorContract:
         )
 
     def told(self, selector: Selector) -> dict[tuple[str, int], float]:
-        """The scores that a selector has recorded, by prompt and example."""
+        """Return the scores that a selector has recorded, by prompt and example.
+
+        Args:
+            selector: the selector.
+        """
         history = selector.state.history
         cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
         return {

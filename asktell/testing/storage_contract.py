@@ -39,7 +39,7 @@ class StorageContract:
 
     @pytest.fixture
     def storage(self, connect: Connect) -> AbstractStorage:
-        """The first connection of a test. By default, it comes from `connect`."""
+        """The first connection of a test. It comes from the fixture `connect`."""
         return connect()
 
     # Studies

@@ -90,6 +90,9 @@ def _signature(target: griffe.Object, name: str) -> str:
         is_property = "property" in target.labels or is_private
         return "" if target.value is None or is_property else f"{name} = {target.value}"
     if target.is_class:
+        opener = target.members.get("open")
+        if opener is not None and "classmethod" in opener.labels:
+            return ""  # a study: its class methods make it
         parameters = list(target.parameters)[1:]
         if not parameters and any(
             str(base).endswith("NamedTuple") for base in target.bases

@@ -78,9 +78,7 @@ def for_site(page: Path, text: str) -> str:
         text = text.replace(
             f"<!-- generated: {_ERRORS} -->", "<!-- generated: asktell -->"
         )
-        return _PART.sub(
-            lambda part: f"::: {part[1]}{_OPTIONS.get(part[1], '')}", text
-        )
+        return _PART.sub(lambda part: f"::: {part[1]}{_OPTIONS.get(part[1], '')}", text)
     return re.sub(r"<!-- (generated: .+?|end) -->\n?", "", text)
 
 

@@ -103,6 +103,10 @@ class LLMContract:
 
 
 def completions(answers: list[Completion | Exception]) -> list[Completion]:
-    """Check that no response is an exception, and return the responses."""
+    """Check that no response is an exception, and return the responses.
+
+    Args:
+        answers: the return value of `LLM.complete`.
+    """
     assert all(isinstance(answer, Completion) for answer in answers), answers
     return [answer for answer in answers if isinstance(answer, Completion)]

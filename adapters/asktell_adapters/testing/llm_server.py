@@ -50,12 +50,20 @@ class Reply:
 
     @classmethod
     def server_error(cls, status: int = 500) -> "Reply":
-        """A reply with a status of 500 or more, and an error object."""
+        """A reply with an error of the server, and an error object.
+
+        Args:
+            status: the HTTP status, 500 or more.
+        """
         return cls(status=status, code="server_error")
 
     @classmethod
     def malformed(cls, body: bytes = b'{"choices": [{"mess') -> "Reply":
-        """A reply with the status 200, and a body that is not a chat completion."""
+        """A reply with the status 200, and a body that is not a chat completion.
+
+        Args:
+            body: the bytes to send.
+        """
         return cls(body=body)
 
 
@@ -195,7 +203,12 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
 
 
 def content(reply: Reply, model: str) -> dict[str, Any]:
-    """Return the body of a reply as JSON data: a chat completion of this model, or an error object."""
+    """Return the body of a reply as JSON data: a chat completion, or an error object.
+
+    Args:
+        reply: the reply.
+        model: the name of the model in the chat completion.
+    """
     if reply.status >= 400:
         return {
             "error": {
