@@ -220,10 +220,10 @@ class AbstractStorage(ABC):
 
         Args:
             key: the key of the study.
-            durable: True: the end of the block waits until all changes are on the disk.
-                False: the changes survive if all processes die, but a crash of the
-                machine may lose the latest changes. If a change survives, all changes
-                before it survive, too.
+            durable: with True, the end of the block waits until all changes are on the
+                disk. With False, the changes survive if all processes die, but a crash
+                of the machine may lose the latest changes. If a change survives, all
+                changes before it survive, too.
         """
 
     @abstractmethod

@@ -205,6 +205,9 @@ class AbstractStudy(Selection):
     def release(self, trial: AnyTrial) -> bool:
         """Return a trial without evaluating it. It will be handed out again under the same id.
 
+        Args:
+            trial: as for `tell`.
+
         Returns:
             True if the trial was released. False if the trial is no longer pending, or
             if another worker holds it.
@@ -374,8 +377,8 @@ class AbstractStudy(Selection):
         """Pending trials to stop, because their prompts were eliminated or retired.
 
         A study that is bound to a worker's name lists only the trials that its own
-        `ask` returned. The list is renewed by each heartbeat of its `with` block, and
-        is empty without a `with` block. There, use `workers` and its field `wanted`.
+        `ask` returned. Each heartbeat of its `with` block renews the list. Without a
+        `with` block, the list is empty: use the field `wanted` of `workers` instead.
         """
         worker = self._worker
         if worker is None:

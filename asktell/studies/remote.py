@@ -465,7 +465,7 @@ class RemoteStudy(AbstractStudy):
         return [holding.trial for holding in self.workers()]
 
     def repeat_of(self, trial: Trial) -> int:
-        """As for `Selector`, but only for trials that this object asked for. For other trials, it returns 0."""
+        """As for `Selector.repeat_of`, if this object asked for the trial. For other trials, it returns 0."""
         return self._repeats.get(trial.id, 0)
 
     @property
