@@ -182,8 +182,8 @@ class AbstractStudy(Selection):
             details: as for `tell`.
 
         Returns:
-            True if the failure was recorded. False if the trial is no longer pending,
-            or if another worker holds it.
+            True if the failure was recorded. False if the trial is no longer pending. A
+            bound study also returns False if another worker holds the trial.
 
         Raises:
             UnknownTrialError: the trial was never asked.
@@ -209,8 +209,8 @@ class AbstractStudy(Selection):
             trial: as for `tell`.
 
         Returns:
-            True if the trial was released. False if the trial is no longer pending, or
-            if another worker holds it.
+            True if the trial was released. False if the trial is no longer pending. A
+            bound study also returns False if another worker holds the trial.
 
         Raises:
             UnknownTrialError: the trial was never asked.

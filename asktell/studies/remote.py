@@ -183,9 +183,9 @@ class RemoteStudy(AbstractStudy):
                 or is overloaded. The pauses between the attempts become longer. With 8,
                 a request succeeds even if the service is unreachable for about 20
                 seconds. This requires that the service has responded to this object
-                before. Until its first response, a request is sent again at most twice.
-                So if no service runs at the address, the error usually comes within a
-                second.
+                before. Until its first response, a request that cannot connect is sent
+                again at most twice. So if no service runs at the address, the error
+                usually comes within a second.
 
                 The service carries out a repeated request only once, unless it was
                 restarted in between. Even then, scores that are recorded twice count

@@ -47,8 +47,9 @@ class Attendance(NamedTuple):
             oldest first. The arm is the position of the prompt. The lease is None if
             the trial has none. The attempt is 1 when the trial is handed out for the
             first time.
-        told: for each worker, the number of scores that it recorded since the study was
-            opened in this process.
+        told: for each worker, the number of scores that it recorded. Scores from before
+            the study was opened in this process may be missing. So use differences of
+            two values.
     """
 
     now: float
