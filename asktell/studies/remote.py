@@ -185,7 +185,7 @@ class RemoteStudy(AbstractStudy):
                 seconds. This requires that the service has responded to this object
                 before. Until its first response, a request that cannot connect is sent
                 again at most twice. So if no service runs at the address, the error
-                usually comes within a second.
+                usually comes after a second or two.
 
                 The service carries out a repeated request only once, unless it was
                 restarted in between. Even then, scores that are recorded twice count
