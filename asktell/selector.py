@@ -272,6 +272,9 @@ class Selection(ABC):
     def release(self, trial: AnyTrial) -> bool:
         """Return a trial without evaluating it. `ask` will return it again, with the same id.
 
+        Args:
+            trial: as for `tell`.
+
         Returns:
             True if the trial was pending. False if it is no longer pending, so that
             nothing changed.
@@ -462,7 +465,7 @@ class Selection(ABC):
     @property
     @abstractmethod
     def proxies(self) -> tuple[str, ...]:
-        """The names of the cheap metrics that help to predict the goal. See the argument `proxies`."""
+        """The names of the cheap metrics that help to predict the goal. See the argument `proxies` of `Selector`."""
 
     @property
     @abstractmethod
@@ -490,7 +493,10 @@ class Selection(ABC):
         confidence: float = 0.95,
         tolerance: float = 0.0,
     ) -> Comparison:
-        """Compare two prompts in every metric. See `Result.compare`."""
+        """Compare two prompts in every metric.
+
+        The arguments and errors are those of `Result.compare`.
+        """
 
     @abstractmethod
     def evaluations(self, after: int = 0) -> Evaluations:
