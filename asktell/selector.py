@@ -1069,8 +1069,8 @@ class Selector(Selection):
         Args:
             text: the saved JSON, or the result of `json.loads`.
             method: the selector's method. Required if the method or a part of it is
-                your own class, because the text has only the class names and the
-                parameters of a method. These must match.
+                your own class. The text has only class names and parameters of the
+                method, which must match.
             examples: the number of examples or their ids, to check that they have not
                 changed. None: no check.
 
