@@ -273,6 +273,9 @@ class Selection(ABC):
     def release(self, trial: AnyTrial) -> bool:
         """Return a trial without evaluating it. `ask` will return it again, with the same id.
 
+        Args:
+            trial: as for `tell`.
+
         Returns:
             True if the trial was pending. False if it is no longer pending, so that
             nothing changed.
@@ -491,7 +494,10 @@ class Selection(ABC):
         confidence: float = 0.95,
         tolerance: float = 0.0,
     ) -> Comparison:
-        """Compare two prompts in every metric. See `Result.compare`."""
+        """Compare two prompts in every metric.
+
+        The arguments and errors are those of `Result.compare`.
+        """
 
     @abstractmethod
     def evaluations(self, after: int = 0) -> Evaluations:
@@ -1064,8 +1070,8 @@ class Selector(Selection):
         Args:
             text: the saved JSON, or the result of `json.loads`.
             method: the selector's method. Required if the method or a part of it is
-                your own class, because the text has only the class names and the
-                parameters of a method. These must match.
+                your own class. The text has only class names and parameters of the
+                method, which must match.
             examples: the number of examples or their ids, to check that they have not
                 changed. None: no check.
 

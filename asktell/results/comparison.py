@@ -136,15 +136,15 @@ class Comparison:
         """The examples on which prompt a is really worse than prompt b. The most certain come first.
 
         Scores also differ by noise. For example, two runs of the same agent often
-        differ on a fifth of the examples. How large the noise is, is learned from
-        repeated evaluations. Without repeats, it is learned from the direction of the
-        differences. Noise goes in both directions equally often. So if a is worse on
-        about as many examples as it is better, no example is listed.
+        differ on a fifth of the examples. The amount of noise is estimated from
+        repeated evaluations. Without repeats, differences in both directions look like
+        noise. Examples are then listed only if nearly all differences go in one
+        direction.
 
         Args:
-            fdr: an example is listed if its `false_rate`, the probability of a false
-                alarm, is at most this number. Above 0 and at most 1. With 1, all
-                examples are listed on which the mean score of a is worse.
+            fdr: the largest allowed `false_rate`, the probability that an entry is a
+                false alarm. Above 0 and at most 1. With 1, all examples are listed on
+                which the mean score of a is worse.
             metric: the metric, by default the first objective.
 
         Raises:
@@ -167,8 +167,14 @@ class Comparison:
         """How many examples have different scores, and how many would differ between two runs of prompt a.
 
         None if no example was evaluated with both prompts, or if a remark says that the
-        scores are doubtful. `metric` is the metric, by default the first objective. The
-        errors are those of `regressions`.
+        scores are doubtful.
+
+        Args:
+            metric: the metric, by default the first objective.
+
+        Raises:
+            InvalidArgumentError: the metric is unknown, or the comparison has no scores
+                because it came over HTTP or from JSON.
         """
         found = self._flips(metric)
         if found is None or not len(found.examples):
@@ -304,7 +310,11 @@ class Comparison:
         return f"{100 * self.confidence:g}%"
 
     def sentence(self, metric: str) -> str:
-        """The comparison in one metric as a sentence: the better prompt, the difference and its interval."""
+        """The comparison in one metric as a sentence: the better prompt, the difference and its interval.
+
+        Args:
+            metric: the name of a metric, a key of `differences`.
+        """
         difference = self.differences[metric]
         if difference.estimate is None:
             both = f"{quoted(self.a)} and {quoted(self.b)}"

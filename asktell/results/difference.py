@@ -23,7 +23,8 @@ class Difference:
             unknown.
         low: the lower end of the interval of the difference. The interval stays valid
             no matter how often you look while scores arrive. It does not depend on the
-            statistical model. None if there are too few pairs for an interval.
+            statistical model. None if the range of the metric is unknown and there are
+            too few pairs for an interval.
         high: the upper end of the interval. None as for `low`.
         p_better: the probability that a is better than b, according to the statistical
             model. If the metric is minimized, better means lower.

@@ -19,14 +19,14 @@ class Evaluation(NamedTuple):
     Attributes:
         trial: the number of the trial.
         prompt: the id of the prompt.
-        example: the position of the example. None if the evaluator chooses its own
+        example: the position of the example, from 0. None if evaluations have no
             examples.
-        scores: metric -> score. None if the evaluation failed, unless `Selector(...,
-            on_failure={...})` gives failures scores.
-        cost: the recorded cost, if a study stores it. None otherwise.
-        error: the reason of the failure. None if the evaluation succeeded.
-        details: further data that was recorded with the scores, in a study. None
-            otherwise.
+        scores: metric -> score. None if the evaluation failed, unless
+            `Selector(..., on_failure={...})` counts failures as scores.
+        cost: the recorded cost. None if none was recorded.
+        error: the reason of the failure. None if the evaluation did not fail.
+        details: further data that was recorded with the scores, by name. None without
+            such data.
         example_id: the id of the example. None if the examples have no ids.
     """
 
@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
 
     @property
     def answer(self) -> str | None:
-        """The response of the model as text, if the details have it under "output" or "answer". Otherwise None."""
+        """The response of the model, from "output" or "answer" in the details. None if neither is a text there."""
         details = self.details or {}
         return next(
             (details[key] for key in ANSWER_KEYS if isinstance(details.get(key), str)),
@@ -50,7 +50,14 @@ class Evaluation(NamedTuple):
 
 
 class Evaluations(Iterator[Evaluation]):
-    """An iterator of evaluations, from `Selector.evaluations` or `Study.evaluations`. It can also make a table."""
+    """An iterator of evaluations, which can also make a table. `Selector.evaluations` returns it.
+
+    Each evaluation is an `asktell.extend.Evaluation`.
+
+    Args:
+        evaluations: the evaluations.
+        metrics: the names of the goal's metrics.
+    """
 
     def __init__(
         self, evaluations: Iterable[Evaluation], metrics: Sequence[str]

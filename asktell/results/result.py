@@ -133,9 +133,9 @@ class Result:
             comes first.
 
     For a `ParetoSet`, the method "auto" selects the prompts that are expected to match
-    the true Pareto set best. By its estimates, a selected prompt can then be dominated
-    by another selected prompt, or slightly violate a constraint, because its true means
-    may be better. A note in the result explains this.
+    the true Pareto set best. By the estimates, one of them may be dominated by another
+    selected prompt, or slightly violate a constraint. It is selected because its true
+    means may be better. A note in the result explains this.
     """
 
     goal: Goal

@@ -172,14 +172,15 @@ def run(
     executor loses a whole batch because its process died, the trials of the batch are
     evaluated again one by one.
 
-    **Details.** In a study, an evaluation can have details. They are a mapping in an
-    attribute `details` of the exception, or of the object with the scores, such as an
-    object of a subclass of dict. They are stored with the scores. Metrics that are not
-    in the goal are stored there, too. See `Study.evaluations`.
+    **Details.** In a study, an evaluation can have details, which are stored with its
+    scores. They are a mapping in the attribute `details` of the exception, or of the
+    object with the scores. A plain dict cannot have this attribute, but an object of a
+    subclass of dict can. If the scores have metrics that are not in the goal, the
+    details get all scores under "scores". See `Study.evaluations`.
 
-    **The end of a run.** If a run ends because of an error, it first waits for the
-    evaluations that have started, and records their scores. Evaluations that an
-    executor has not started are cancelled. A KeyboardInterrupt also stops the
+    **The end of a run.** An error can end a run, for example in `on_tell`. The run then
+    waits for the evaluations that have started, and records their scores. Evaluations
+    that an executor has not started are cancelled. A KeyboardInterrupt also stops the
     evaluations that have started: async evaluations are cancelled, and `cancel` is
     called for the others, if the evaluator has it. The run then waits for the
     evaluations to end. A second KeyboardInterrupt ends the wait, and the scores of

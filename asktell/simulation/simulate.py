@@ -123,9 +123,9 @@ def simulate(
             these scores before the first evaluation. Functions of your own do not get
             them.
         lines: the path of a file of JSON lines, to which a line is added for each run.
-            A run is not repeated if the file has it already: a run with the same
-            scores, goal and other arguments, name of the method, budget, seed and
-            version of asktell. The code of a function is not compared.
+            A run that the file has already is not repeated. Two runs count as the same
+            if they have the same scores, goal, other arguments, name of the method,
+            budget, seed and version of asktell. The code of a function is not compared.
 
     Raises:
         InvalidArgumentError: an argument is invalid, no prompt satisfies the

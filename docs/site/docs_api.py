@@ -182,6 +182,7 @@ def _docstring(target: griffe.Object) -> Iterator[str]:
 def _listed(title: str, rows: list[tuple[str, str]]) -> str:
     items = []
     for name, about in rows:
-        text = re.sub(r"\s*\n\s*", " ", about.strip())
+        paragraphs = re.split(r"\n\s*\n", about.strip())
+        text = "\n\n  ".join(" ".join(each.split()) for each in paragraphs)
         items.append(f"- {name}: {text}" if name else f"- {text}")
     return f"**{title}**\n\n" + "\n".join(items)
