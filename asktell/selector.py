@@ -145,10 +145,11 @@ class Selection(ABC):
     def ask(self, n: int) -> list[Trial]: ...
 
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
-        """The next trial, or with `n` a list of up to n trials, grouped by prompt.
+        """The next trial. With `n`, a list of up to n trials, grouped by prompt.
 
-        Returns None, or an empty list, if the selection is `done` or waits for the
-        scores of `pending` trials. Never blocks.
+        Returns None, or with `n` an empty list, if the selection is `done`, if the next
+        decision needs the scores of `pending` trials, or if a study is paused. Never
+        blocks.
         """
         if n is not None:
             return self._ask(whole("n", n, 0))
@@ -164,24 +165,29 @@ class Selection(ABC):
         """Record the scores of a trial. Trials can be told in any order.
 
         Args:
-            trial: the trial, its JSON form (a list or a mapping) or its id. A prompt's
-                text or id as str stands for the prompt's oldest pending trial.
+            trial: the trial, its JSON form (a list or a mapping) or its id (a number).
+                You can also pass the text or the id of a prompt, as a string. The
+                string stands for the oldest pending trial of this prompt.
             scores: a mapping from metric to number, or numbers in the order of
-                `metrics`. With one metric, a number. A mapping may also have scores of
-                the `proxies`. Its other keys are ignored.
+                `metrics`. With one metric, also a number. A mapping may also have
+                scores of the `proxies`. Its other keys are ignored.
             cost: the cost of the evaluation, in a unit of your choice. It is added to
                 `spent_cost`. Required if the budget is a cost.
 
         Returns:
-            True if the scores were recorded, False if the same scores were recorded
+            True if the scores were recorded now. False if the same scores were recorded
             before.
 
-        After an error the trial is still pending.
+        After an error, the trial is still pending.
 
         Raises:
-            InvalidScoresError: a metric is missing, NaN, infinite or not a number, or
-                the number of scores is wrong.
-            UnknownTrialError: the trial was never asked, or it has failed.
+            InvalidScoresError: a metric is missing, a score is NaN, infinite, not a
+                number or outside the range of its metric, or the number of scores is
+                wrong.
+            InvalidArgumentError: the cost is invalid, or the budget is a cost and no
+                cost is given.
+            UnknownTrialError: the trial was never asked, comes from another selector,
+                or has failed.
             ConflictingTellError: other scores were recorded for this trial before.
         """
 
@@ -192,14 +198,16 @@ class Selection(ABC):
         An error in one of them does not affect the others.
 
         Args:
-            tells: tuples `(trial, scores)` or `(trial, scores, cost)`.
+            tells: tuples `(trial, scores)` or `(trial, scores, cost)`, with the
+                arguments of `tell`.
 
         Returns:
-            The return value of `tell` for each, in order.
+            What `tell` returns for each tuple, in their order.
 
         Raises:
-            TellManyError: some were refused. All others are recorded. `outcomes` of the
-                error has the result of each.
+            TellManyError: some scores were refused. All others are recorded. The
+                attribute `outcomes` of the error has the return value or the error for
+                each tuple.
         """
 
     @abstractmethod
@@ -210,26 +218,30 @@ class Selection(ABC):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        """Record scores that were not asked for: scores of proxies, or a warm start.
+        """Record scores for which no trial was asked: scores of proxies, or scores from earlier work.
 
-        They inform the estimates and do not count against the number of evaluations in
-        the budget.
+        They inform the estimates. They do not count against the number of evaluations
+        in the budget.
 
         Args:
             prompt: the prompt's id or text, or a trial of it.
-            scores: as for `tell`. A mapping may have scores of `proxies` alone, which
-                also need an example. The prompt is still evaluated on that example.
-                None records only a cost.
-            example: the example of the scores, its position or its id. The prompt is
-                not evaluated on it again. If a prompt has several scores on an example,
+            scores: as for `tell`. Scores of the goal's metrics count as an evaluation
+                of the prompt. A mapping with scores of `proxies` alone does not, and
+                needs an `example`. None records only a cost.
+            example: the example of the scores, by its position or its id. None if it is
+                unknown. After scores of the goal's metrics, the prompt is not evaluated
+                on this example again. If a prompt gets several scores on an example,
                 their mean counts once, and their differences show how noisy scores are.
-            cost: the cost of the evaluation, 0 by default. It counts against a budget
-                of cost, even beyond the budget.
+            cost: the cost of the evaluation, 0 by default. It is added to `spent_cost`,
+                even if a budget of cost is then exceeded.
+
+        Returns:
+            True. The same scores are recorded again if you pass them twice.
 
         Raises:
             InvalidScoresError: as for `tell`, or there are neither scores nor a cost.
-            InvalidArgumentError: the prompt or the example is unknown, or scores of
-                proxies come without an example.
+            InvalidArgumentError: the prompt or the example is unknown, the cost is
+                invalid, or scores of proxies come without an example.
         """
 
     @abstractmethod
@@ -238,19 +250,20 @@ class Selection(ABC):
     ) -> bool:
         """Record a failed evaluation.
 
-        The prompt is evaluated on its next example, or eliminated if too many of its
-        evaluations fail. See `on_failure` and `max_failure_rate` of the `Selector`. A
-        failed evaluation does not count against the number of evaluations in the budget
-        unless `on_failure` gives it scores.
+        The prompt is then evaluated on another example, or eliminated if too many of
+        its evaluations fail. See `on_failure` and `max_failure_rate` of the `Selector`.
+        A failed evaluation does not count against the number of evaluations in the
+        budget, unless `on_failure` gives it scores.
 
         Args:
             trial: as for `tell`.
             reason: text or an exception.
-            cost: the cost of the evaluation, 0 by default. It counts against a budget
-                of cost.
+            cost: the cost of the evaluation, 0 by default. It is added to `spent_cost`
+                and counts against a budget of cost.
 
         Returns:
-            False if the trial is no longer pending.
+            True if the failure was recorded. False if the trial is no longer pending,
+            so that nothing changed.
 
         Raises:
             UnknownTrialError: the trial was never asked.
@@ -258,10 +271,14 @@ class Selection(ABC):
 
     @abstractmethod
     def release(self, trial: AnyTrial) -> bool:
-        """Return a trial without evaluating it. It will be asked again under the same id.
+        """Return a trial without evaluating it. `ask` will return it again, with the same id.
+
+        Args:
+            trial: as for `tell`.
 
         Returns:
-            False if the trial is no longer pending.
+            True if the trial was pending. False if it is no longer pending, so that
+            nothing changed.
 
         Raises:
             UnknownTrialError: the trial was never asked.
@@ -269,11 +286,15 @@ class Selection(ABC):
 
     @abstractmethod
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for other workers of a study, after an `ask` that returned no trial.
+        """Wait for other workers of a study. Call it after an `ask` that returned no trial.
+
+        Args:
+            seconds: how long to wait. See `Study.wait` for the default.
 
         Returns:
-            False if there is nothing to wait for. A Selector has no other workers, so
-            its `wait` returns False at once.
+            True if other workers may still record scores, so that you should call `ask`
+            again. False if there is nothing to wait for. A Selector has no other
+            workers, so its `wait` returns False at once.
         """
 
     # Growing
@@ -282,24 +303,28 @@ class Selection(ABC):
     def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         """Add prompts. A selection that was `done` continues with them.
 
-        Recorded scores stay. The new prompts are first evaluated on examples that the
-        other prompts have seen, so that they can be compared. The budget does not
-        change (see `extend`).
+        Recorded scores stay. The new prompts are first evaluated on examples on which
+        the other prompts were evaluated, so that they can be compared. The budget does
+        not change (see `extend`).
 
         Args:
-            prompts: texts if the ids of the existing prompts are positions, and
-                otherwise a mapping from id to text. Candidates must have the same
-                factors as the existing candidates, but can have new levels. A prompt
-                that exists with the same id and text is ignored.
-            key: idempotency key. A second request with the same key changes nothing and
-                returns the same ids. A different request with that key is refused.
+            prompts: if the ids of the existing prompts are positions, a sequence of
+                texts. Otherwise a mapping from id to text. If a prompt with the same id
+                and text exists already, it is ignored. Candidates must have the same
+                factors as the existing candidates, and can have new levels.
+            key: a name for this request, so that it can safely be repeated, for example
+                after a lost connection. A second request with the same key changes
+                nothing and returns the same ids. A different request with that key is
+                refused.
 
         Returns:
             The ids of the prompts, in the order given.
 
         Raises:
-            IncompatibleMethodError: the method has planned its rounds. "auto" and
-                `Race` accept new prompts.
+            IncompatibleMethodError: the method has rounds, which were planned for the
+                first prompts. "auto" and "race" accept new prompts.
+            InvalidArgumentError: the text or the id of a new prompt belongs to an
+                existing prompt, or `key` to another request.
         """
 
     @abstractmethod
@@ -308,9 +333,10 @@ class Selection(ABC):
     ) -> None:
         """Retire a prompt: it is not evaluated again and cannot be selected.
 
-        Its pending trials can still be told, and its scores keep informing the
-        estimates of other prompts. If the final selection contains it, the selection
-        continues without it. If no prompt is left, the selection is done.
+        Its pending trials can still be told, and its scores still inform the estimates
+        of other prompts. If the selection was `done` and the prompt was selected, the
+        selection continues without the prompt. If no prompt is left, the selection is
+        done.
 
         Args:
             prompt: its id or text, or its entry of a result. The baseline cannot be
@@ -337,28 +363,33 @@ class Selection(ABC):
         Args:
             evaluations: the number of additional evaluations.
             cost: the additional cost, if the budget is a cost.
-            examples: the number of additional examples, or their ids. They follow the
-                existing examples and are evaluated last. Estimates are then about all
-                examples. Recorded scores stay.
+            examples: the number of additional examples, or their ids if the existing
+                examples have ids. The new examples come after all existing examples.
+                Estimates are then about all examples. Recorded scores stay.
             key: as for `add`.
 
         Raises:
-            IncompatibleMethodError: the method has planned its rounds. "auto" and
-                `Race` can continue.
+            IncompatibleMethodError: the method has rounds, which were planned for the
+                first budget. "auto" and "race" can be extended.
+            InvalidArgumentError: there is nothing to add, an argument does not fit the
+                budget or the examples, or the examples have segments and `examples` is
+                given.
         """
 
     @abstractmethod
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
-        """Attach a note about the scores to the result, for example that they come from an LLM judge.
+        """Add a note about the scores to the result, for example that they come from an LLM judge.
 
         `asktell.run` does this for evaluators that define `remarks()`.
 
         Args:
             text: sentences for `result.notes`. Line breaks become spaces.
-            topic: a later remark on the same topic replaces this remark.
-            doubtful: the scores are not reliable, so results state no probability.
+            topic: the subject of the note, such as the name of a metric. A later remark
+                on the same topic replaces this remark.
+            doubtful: True if the scores are not reliable. Results then state no
+                probabilities.
         """
 
     # Reading
@@ -366,51 +397,58 @@ class Selection(ABC):
     @property
     @abstractmethod
     def pending(self) -> list[Trial]:
-        """Trials whose scores or failure are not recorded yet, and that were not released, oldest first."""
+        """The trials that are pending, oldest first: asked, and neither recorded, failed nor released."""
 
     @property
     @abstractmethod
     def unwanted(self) -> list[Trial]:
-        """Pending trials to stop, because their prompts were eliminated or retired."""
+        """The pending trials that should be stopped, because their prompts were eliminated or retired."""
 
     @abstractmethod
     def repeat_of(self, trial: Trial) -> int:
-        """Number of earlier trials of the same prompt on the same example: 0 for the first, 1 for the second, ...
+        """The number of earlier trials of the same prompt on the same example: 0 for the first trial.
 
         Prompt, example and this number identify an evaluation in any run. If `repeats`
-        is above 1, use all three as the key of a cache of responses and to derive a
+        is above 1, use all three as the key of a cache of responses, and to derive a
         sampling seed. If `repeats` is 1, the number is always 0.
         """
 
     @property
     @abstractmethod
     def done(self) -> bool:
-        """True after the last decision. `ask` returns nothing more unless prompts, budget or examples are added."""
+        """True if the selection has ended: the selected prompts are final.
+
+        `ask` then returns no trial. A selection continues if prompts, budget or
+        examples are added, or if a selected prompt is retired.
+        """
 
     @property
     @abstractmethod
     def spent(self) -> int:
-        """Number of recorded evaluations, without scores from `observe`."""
+        """The number of evaluations whose scores were recorded, without scores from `observe`."""
 
     @property
     @abstractmethod
     def budget(self) -> int:
-        """Maximum number of evaluations."""
+        """The maximum number of evaluations.
+
+        If the budget is only a cost, this is the number of all possible evaluations.
+        """
 
     @property
     @abstractmethod
     def spent_cost(self) -> float:
-        """Sum of all recorded costs, including failures and `observe`."""
+        """The sum of all recorded costs, including those of failures and of `observe`."""
 
     @property
     @abstractmethod
     def max_cost(self) -> float | None:
-        """Maximum cost. None if only evaluations are counted."""
+        """The maximum cost. None if the budget is only a number of evaluations."""
 
     @property
     @abstractmethod
     def example_ids(self) -> tuple[str, ...] | None:
-        """The ids of the examples by position (`trial.example`). None if the examples have no ids."""
+        """The ids of the examples, in the order of their positions. None if the examples have no ids."""
 
     @property
     @abstractmethod
@@ -419,27 +457,34 @@ class Selection(ABC):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The goal's metrics, in the order of scores that are given as a list."""
+        """The names of the goal's metrics, the objectives first.
+
+        Scores that are given as a sequence instead of a mapping have this order.
+        """
         return self.goal.metrics
 
     @property
     @abstractmethod
     def proxies(self) -> tuple[str, ...]:
-        """The names of the cheap metrics that inform the goal, see the argument `proxies`."""
+        """The names of the cheap metrics that help to predict the goal. See the argument `proxies` of `Selector`."""
 
     @property
     @abstractmethod
     def method(self) -> AbstractMethod:
-        """The method that chooses evaluations and decides."""
+        """The method, which decides which trial comes next and which prompts are selected."""
 
     @property
     @abstractmethod
     def n_active(self) -> int:
-        """Number of prompts that are neither eliminated, accepted nor retired."""
+        """The number of prompts that were not accepted, eliminated, failed or retired."""
 
     @abstractmethod
     def result(self) -> Result:
-        """The selected prompts and the estimates of all prompts. Final if `done`, else based on the scores so far."""
+        """The selected prompts, and the estimates of all prompts.
+
+        It is final if the selection is `done`. Before, it is based on the scores so
+        far.
+        """
 
     @abstractmethod
     def compare(
@@ -449,14 +494,18 @@ class Selection(ABC):
         confidence: float = 0.95,
         tolerance: float = 0.0,
     ) -> Comparison:
-        """Compare two prompts in every metric. See `Result.compare`."""
+        """Compare two prompts in every metric.
+
+        The arguments and errors are those of `Result.compare`.
+        """
 
     @abstractmethod
     def evaluations(self, after: int = 0) -> Evaluations:
-        """Every recorded or failed evaluation. `.to_dataframe()` makes a table.
+        """Every recorded or failed evaluation, without those from `observe`. `.to_dataframe()` makes a table.
 
-        A selector lists recorded evaluations in the order of recording, then failures.
-        A study lists all in the order of recording, with their details.
+        A selector lists recorded evaluations in the order of recording, then failed
+        evaluations. A study lists both together in the order of recording, and with
+        their details.
 
         Args:
             after: the number of evaluations to skip at the beginning.
@@ -464,12 +513,12 @@ class Selection(ABC):
 
     @abstractmethod
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        """Write a self-contained HTML page about the selection. It needs no network and no other file.
+        """Write an HTML page about the selection. It needs no network and no other file.
 
         Args:
-            path: path of the page. An existing file is replaced.
-            about: more facts to show, by name, such as the model, the dataset or a
-                commit.
+            path: the path of the page. An existing file is replaced.
+            about: more facts to show, as a mapping from name to value, such as the
+                model, the dataset or a commit.
         """
 
 
@@ -481,8 +530,8 @@ def part_at(place: str, like: object) -> Any:
 class Selector(Selection):
     """Finds the best feasible prompt or the Pareto set with few evaluations.
 
-    Ask for a trial, evaluate its prompt on its example, tell the scores, and read the
-    result.
+    Ask for a trial, evaluate its prompt on its example, tell the scores, and repeat
+    this until `ask` returns None. Then read the result.
 
         >>> import asktell
         >>> prompts = {"short": "Answer briefly.", "long": "Think step by step, then answer."}
@@ -495,66 +544,78 @@ class Selector(Selection):
         ('long', 'Think step by step, then answer.')
 
     Args:
-        prompts: the K candidates: a sequence of texts, whose ids are their positions,
-            or a mapping from id to text. For candidates with several factors, such as
-            models and settings, `asktell.grid(model=[...], prompt={...})` or
+        prompts: the K candidates: a mapping from id to text, or a sequence of texts,
+            whose ids are their positions. For candidates with several factors, such as
+            models and settings, pass `asktell.grid(model=[...], prompt={...})` or
             `asktell.Candidates([{...}, ...])`.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        budget: the maximum number of evaluations, including pending trials, or
-            `asktell.Budget(cost=...)`.
-        method: "auto", the name of another preset, an `Adaptive`, a `Race` or an
-            `Elimination`.
-        examples: N, the number of examples in the dataset, or a list of their distinct
-            ids (texts). With ids, continuing with other examples is an error. None if
-            the evaluator draws its own examples.
-        features: (K, d) numbers that describe the prompts, such as
+        budget: the maximum number of evaluations, including pending trials. For a limit
+            on cost, `asktell.Budget(cost=...)`.
+        method: "auto" (default), the name of another method, such as "race", or an
+            `Adaptive`, a `Race` or an `Elimination`. `asktell.METHODS` has the names.
+        examples: N, the number of examples in the dataset, or a list of their ids
+            (texts, all different). With ids, a saved selection cannot be continued with
+            other examples by mistake. None if the evaluator chooses its own example for
+            each evaluation.
+        features: numbers that describe the prompts, shape (K, d), such as
             `asktell.features.pca` of their embeddings. "text" computes them from the
             texts. Only the methods "lcsh", "gege", "mlp-csr" and "mlp-ege" use
-            features, and need them.
-        seed: makes every choice repeatable, 0 <= seed < 2**64.
-        sampling: "shared" (default) evaluates every prompt on the same examples in the
-            same order, without replacement, except that the method "auto" chooses the
-            examples of each prompt itself. "iid" draws an example for every evaluation.
-        on_failure: "skip" (default) treats a failed evaluation as a missing value, and
-            the prompt is evaluated on another example. A mapping such as `{"accuracy":
-            0.0}` gives failed evaluations these scores. They then count against the
-            budget, and no prompt is eliminated for failures.
-        max_failure_rate: eliminate a prompt as soon as more than this share of its
-            evaluations fail, with a probability of 99% (uniform prior). With the
-            default of 0.5, this is after six failures in the first six evaluations. 1
-            never eliminates a prompt for failures. The baseline is never eliminated.
+            features, and they need them.
+        seed: the start of all random choices, 0 <= seed < 2**64. With the same seed and
+            the same scores, a selection makes the same choices.
+        sampling: "shared" (default) evaluates a prompt on the same example once, or up
+            to `repeats` times. The method "auto" chooses the examples of each prompt.
+            The other methods evaluate all prompts on the same examples, in the same
+            random order. "iid" draws an example at random for every evaluation, so that
+            an example can come again.
+        on_failure: "skip" (default) leaves a failed evaluation out of the estimates,
+            and the prompt is evaluated on another example. A mapping such as
+            `{"accuracy": 0.0}` gives failed evaluations these scores instead. They then
+            count against the budget, and no prompt is eliminated for failures.
+        max_failure_rate: the allowed share of failed evaluations of a prompt, above 0
+            and at most 1. A prompt is eliminated as soon as its true failure rate is
+            above this share with a probability of at least 99%. The probability is
+            computed from the evaluations of the prompt so far (with a uniform prior).
+            With the default of 0.5, this happens if the first six evaluations fail.
+            With 1, no prompt is eliminated for failures. The baseline is never
+            eliminated.
         baseline: the id or text of the prompt in use today. It is never eliminated, and
             the result compares the selected prompt with it.
-        repeats: how often a prompt may be evaluated on the same example, by default
-            once. A prompt that was evaluated on every example is then evaluated on the
-            examples again. The mean of repeated evaluations counts as one observation.
-            With inputs="given", an explicit 1 declares that repeated evaluations would
-            give the same scores, so a prompt's mean is known exactly once it was
-            evaluated on every example.
-        profile: the difficulty and discrimination of these examples in earlier studies,
-            from `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then
-            prefers discriminating examples. Other methods ignore it. Needs ids of the
-            examples.
-        segments: a label for each example, such as its language. The result has
+        repeats: how often a prompt may be evaluated on the same example, once by
+            default. With 2 or more, a prompt is usually evaluated on every example
+            before it is evaluated on an example again. The mean of its scores on an
+            example then counts as one score. With inputs="given", `repeats=1` has a
+            meaning of its own, other than the default None: it declares that a second
+            evaluation would give the same scores. The mean of a prompt that was
+            evaluated on every example then has no error.
+        profile: what earlier studies have shown about these examples: how hard each
+            example is, and how well it distinguishes good prompts from bad prompts.
+            Pass `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then
+            prefers examples that distinguish prompts well. Other methods ignore the
+            profile. Needs ids of the examples.
+        segments: a label for each example, such as its language. The result then has
             estimates for each segment, and the goal can use them (`at_least(0.8,
-            in_every_segment=True)`, `maximize("accuracy", worst_segment=True)`). "auto"
-            then evaluates more in segments that matter for the selection.
+            in_every_segment=True)`, `maximize("accuracy", worst_segment=True)`). If it
+            does, "auto" evaluates more in the segments that matter for the selection.
         inputs: the subject of estimates, errors and probabilities. "new" (default): the
-            expected score on a new input, evaluated once. The examples are a sample of
+            expected score on a new input. The examples then count as a random sample of
             such inputs. "given": the mean over exactly these examples, for a fixed
             suite such as a regression suite or a leaderboard.
-        proxies: the names of cheap metrics outside of the goal that help to predict it,
-            such as a cheap judge of responses that people grade. Record their scores by
-            `observe`, on any examples, or together with the scores of a `tell`. They cost no
-            budget. The model estimates how much each proxy helps to predict the goal. Needs
-            examples.
+        proxies: the names of cheap metrics outside of the goal that help to predict it.
+            An example is the score of a cheap judge, if people grade the responses.
+            Record scores of proxies with `observe`, for any prompts and examples, or
+            together with other scores in `tell`. They do not count against the budget.
+            How much each proxy helps is estimated from the scores. Needs `examples`.
 
     A selector can be used from several threads. `to_json` saves it, and `from_json`
     continues exactly.
 
     Raises:
         BudgetTooSmallError: the method needs a larger budget.
-        IncompatibleMethodError: the method does not fit the goal, or it needs features.
+        IncompatibleMethodError: the method does not support the goal, or it needs
+            features.
+        InvalidArgumentError: an argument is invalid. The message has the expected
+            value.
     """
 
     def __init__(
@@ -839,10 +900,11 @@ class Selector(Selection):
 
     @property
     def state(self) -> State:
-        """The immutable state, including decisions that are due because nothing is pending. For inspection.
+        """The immutable state of the selection. For inspection, and for methods of your own.
 
-        Reading does not change the selector: due decisions are computed, but not
-        recorded. Before the first trial, no decision is due.
+        If no trial is pending, the state includes the decisions that the next `ask`
+        will make, such as eliminations. They are computed without changing the
+        selector. Before the first trial, there are none.
         """
         with self._lock:
             recorded = self._state
@@ -857,7 +919,7 @@ class Selector(Selection):
 
     @property
     def prompts(self) -> Prompts:
-        """The prompts by arm: their ids and texts."""
+        """All prompts with their ids and texts, in the order in which they were given."""
         return self._prompts
 
     @property
@@ -982,8 +1044,9 @@ class Selector(Selection):
         """Save the selector as JSON text. `Selector.from_json` continues it exactly.
 
         Raises:
-            InvalidStateError: a custom part of the method has a parameter that is not a
-                plain value.
+            InvalidStateError: a part of the method is your own class, and has a
+                parameter that is not text, a finite number, True, False, None or a list
+                of these.
         """
         with self._lock:
             state = self._state
@@ -1006,11 +1069,11 @@ class Selector(Selection):
 
         Args:
             text: the saved JSON, or the result of `json.loads`.
-            method: the selector's method, required if the method or a part of it is
-                your own code. The file contains only class names and parameters, which
-                must match.
+            method: the selector's method. Required if the method or a part of it is
+                your own class. The text has only class names and parameters of the
+                method, which must match.
             examples: the number of examples or their ids, to check that they have not
-                changed.
+                changed. None: no check.
 
         Raises:
             InvalidStateError: the text is malformed, truncated, not from asktell, or of

@@ -24,15 +24,15 @@ _Cell: TypeAlias = tuple[str, str, list[float] | None]
 @final
 @dataclass(frozen=True, eq=False)
 class RecordedScores:
-    """The scores of K prompts on N examples in m metrics, without gaps.
+    """The scores of every one of K prompts on every one of N examples, in m metrics, for `asktell.simulate`.
 
     Attributes:
-        scores: shape (K, N, m), with metrics in the goal's order. NaN marks an
-            evaluation that failed. If a file has R evaluations of every prompt on every
-            example, the shape is (K, N, m, R).
-        prompts: names of the K prompts.
-        segments: label of each example's segment, shape (N,), or None.
-        features: features of the prompts, shape (K, d), or None.
+        scores: the scores, shape (K, N, m), with the metrics in the order of
+            `goal.metrics`. NaN is an evaluation that failed. With R evaluations of
+            every prompt on every example, the shape is (K, N, m, R).
+        prompts: the names of the K prompts.
+        segments: the labels of the N examples' segments. None without segments.
+        features: the features of the prompts, shape (K, d). None without features.
     """
 
     scores: Float[Floats, "prompts examples metrics *repeats"]
@@ -44,23 +44,23 @@ class RecordedScores:
     def read(cls, path: str | Path, goal: Goal) -> Self:
         """Read the scores from a file.
 
-        A `.npz` file has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics`
-        (m,). It may also have `prompts` (K,), `segments` (N,) and `embeddings` (K, d),
-        which become the features.
+        A `.npz` file has the arrays `scores`, of shape (K, N, m) or (K, N, m, R), and
+        `metrics`, the names of the m metrics. It may also have `prompts` (the K names),
+        `segments` (N labels) and `embeddings` (K, d), which become the features.
 
-        Any other table (.csv, .tsv, .jsonl, .parquet, .xlsx, ...) has one row per
+        Any other table (.csv, .tsv, .jsonl, .parquet, .xlsx, ...) has a row for each
         evaluation, as in `study.evaluations().to_dataframe()`. It has the columns
-        prompt, example and one per metric, and may have the column segment. A row
-        without scores is an evaluation that failed. Repeated evaluations are averaged.
+        `prompt`, `example` and one for each metric, and may have the column `segment`.
+        A row without the score of a metric is an evaluation that failed. Repeated
+        evaluations are averaged.
 
         Args:
             path: the file.
-            goal: its metrics are read.
+            goal: the goal. The scores of its metrics are read.
 
         Raises:
             InvalidArgumentError: the file cannot be read, a column or array is missing,
-                a score is not a number, or scores are missing for some pairs of prompt
-                and example.
+                a score is not a number, or a prompt has no evaluation on some example.
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
@@ -87,6 +87,8 @@ class RecordedScores:
     @classmethod
     def of(cls, study: Study) -> Self:
         """Take the scores from a study that has evaluated every prompt on every example.
+
+        Repeated evaluations are averaged.
 
         Raises:
             InvalidArgumentError: an evaluation is missing.

@@ -26,23 +26,34 @@ _PRIOR_PULLS = 1.0
 @final
 @dataclass(frozen=True)
 class Budget:
-    """A limit on evaluations, on money, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
+    """A limit on evaluations, on cost, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
 
     Args:
-        evaluations: the number of evaluations. A plain number as `budget` means the
-            same.
-        cost: the total cost, in the unit of the recorded costs. Every `tell(trial,
-            scores, cost=...)` then needs a cost.
+        evaluations: the largest number of evaluations. A plain number as `budget` means
+            the same.
+        cost: the largest total cost, in the unit of the recorded costs, such as
+            dollars. Every `tell(trial, scores, cost=...)` then needs a cost.
         max_cost_per_evaluation: the largest possible cost of an evaluation. With it,
-            `cost` is never exceeded.
+            the total never exceeds `cost`.
 
-    A trial is assigned only if the recorded costs, and a reserve for this trial and for
-    every trial in progress, fit into `cost`. The reserve is `max_cost_per_evaluation`.
-    Without that number, the reserve is the prompt's expected cost, but at least its
-    highest cost so far. For a prompt without a recorded cost, the reserve is the
-    highest cost of any prompt. The total then exceeds `cost` by no more than the trials
-    in progress cost above their reserves. Before the first cost is recorded, one trial
-    is in progress at a time.
+    With a limit on cost, each trial in progress has a reserve: a cost that is set aside
+    for it. A new trial is assigned only if three parts together fit into `cost`: the
+    recorded costs, the reserves of the trials in progress, and the reserve of the new
+    trial.
+
+    The reserve is `max_cost_per_evaluation`, if you pass it. Otherwise it is the
+    expected cost of the prompt, but at least the prompt's highest cost so far. For a
+    prompt without a recorded cost, it is the highest cost of any prompt. Until the
+    first cost is recorded, only one trial is in progress at a time.
+
+    Without `max_cost_per_evaluation`, a trial can cost more than its reserve, and the
+    total can then exceed `cost`. It exceeds `cost` by at most the sum of these
+    differences over the trials in progress.
+
+    Raises:
+        InvalidArgumentError: there is neither a number of evaluations nor a cost, a
+            number is not above 0, or `max_cost_per_evaluation` is larger than `cost` or
+            given without it.
     """
 
     evaluations: int | None = None

@@ -22,16 +22,16 @@ Value: TypeAlias = str | int | float | bool | None
 
 
 class Trial(NamedTuple):
-    """One evaluation to do: evaluate the prompt on the example, then tell the scores.
+    """One evaluation to do: evaluate `prompt` on the example at position `example`, then tell the scores.
 
     Attributes:
-        id: the id of the trial.
-        prompt_id: the id of the prompt.
+        id: the number of the trial.
+        prompt_id: the prompt's id, or its position if the prompts have no ids.
         prompt: the prompt's text.
-        example: the position of the example, from 0. None if the evaluator draws its own
-            examples.
-        candidate: factor -> value. None if the candidates do not differ in several
-            factors.
+        example: the position of the example in the dataset, from 0. None if the
+            evaluator chooses its own example.
+        candidate: a mapping from factor to value, in a selection among `Candidates`.
+            None in a selection among prompts.
     """
 
     id: int
@@ -100,7 +100,15 @@ class ById(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """One entry of `tell_many`. A tuple `(trial, scores)` works, too."""
+    """One entry of `tell_many`. A tuple `(trial, scores)` works, too.
+
+    Attributes:
+        trial: as for `Selector.tell`.
+        scores: as for `Selector.tell`.
+        cost: as for `Selector.tell`.
+        details: more data about the evaluation, for a study. See `Study.tell`. A
+            Selector accepts only None.
+    """
 
     trial: Any
     scores: Any
@@ -109,7 +117,11 @@ class Tell(NamedTuple):
 
     @classmethod
     def of(cls, item: object) -> "Tell":
-        """Check an item of `tell_many`."""
+        """Turn an item of `tell_many`, a tuple or a list of 2 to 4 values, into a Tell.
+
+        Raises:
+            InvalidArgumentError: the item is something else.
+        """
         if (
             isinstance(item, Trial)
             or not isinstance(item, tuple | list)
@@ -146,12 +158,35 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
 class Candidates(Sequence[dict[str, Value]]):
     """Candidates that differ in several factors, such as models, prompts and settings.
 
-    A candidate maps each factor to its value. `factors` maps each factor to its levels,
-    and the name of each level to its value: text, a finite number, true, false or None.
-    The id of a candidate is the names of its levels, joined by "/". Its text is the
-    value of the factor "prompt", or its id if there is no such factor. The name of a
-    level is its value as text. A long text is replaced by its beginning and a checksum.
-    `asktell.grid` combines levels, and can name them.
+        >>> import asktell
+        >>> given = [{"model": "small", "temperature": 0}, {"model": "large", "temperature": 1}]
+        >>> candidates = asktell.Candidates(given)
+        >>> candidates.ids
+        ['small/0', 'large/1']
+        >>> candidates.factors
+        {'model': {'small': 'small', 'large': 'large'}, 'temperature': {'0': 0, '1': 1}}
+
+    Each value that a factor has is a level of this factor. The name of a level is its
+    value as text. A text of more than 40 characters, or with line breaks, is replaced
+    by its beginning and a checksum. `asktell.grid` combines levels, and lets you choose
+    their names.
+
+    Args:
+        candidates: for each candidate a mapping from factor to value. All candidates
+            have the same factors. A value is text, a finite number, True, False or
+            None.
+
+    Attributes:
+        factors: a nested mapping: factor -> name of the level -> value.
+        levels: for each candidate the names of its levels, in the order of the factors.
+        ids: for each candidate its id: the names of its levels, joined by "/".
+        texts: for each candidate its text: the value of the factor "prompt". Without
+            this factor, the text is the id.
+
+    Raises:
+        InvalidArgumentError: there is no candidate, the factors differ, two candidates
+            have the same id, or a value has another type. The values of the factor
+            "prompt" must be texts.
     """
 
     def __init__(self, candidates: Iterable[Mapping[str, Value]]) -> None:
@@ -240,13 +275,22 @@ class Candidates(Sequence[dict[str, Value]]):
         return f"<Candidates: {len(self)} of {sizes}>"
 
     def part(self, places: Iterable[int]) -> "Candidates":
-        """The candidates at these places."""
+        """The candidates at these positions, from 0."""
         return Candidates.__new__(Candidates)._set(
             self.factors, [self.levels[i] for i in places]
         )
 
     def joined(self, more: "Candidates") -> "Candidates":
-        """The candidates, followed by more candidates of the same factors. These may have new levels."""
+        """The candidates, followed by more candidates.
+
+        Args:
+            more: candidates with the same factors in the same order. They can have new
+                levels.
+
+        Raises:
+            InvalidArgumentError: the factors differ, or two candidates have the same
+                id.
+        """
         if list(more.factors) != list(self.factors):
             raise InvalidArgumentError(
                 f"The existing candidates have the factors {list(self.factors)}. New candidates must have the same "
@@ -261,7 +305,7 @@ class Candidates(Sequence[dict[str, Value]]):
         )
 
     def to_data(self) -> dict[str, Any]:
-        """The candidates as JSON-ready data: `factors`, and the names of each candidate's levels."""
+        """The candidates as a mapping that JSON can represent. `from_data` reads it."""
         return {
             "factors": self.factors,
             "candidates": [list(names) for names in self.levels],
@@ -269,7 +313,15 @@ class Candidates(Sequence[dict[str, Value]]):
 
     @classmethod
     def from_data(cls, data: object) -> "Candidates":
-        """The candidates that `to_data` turned into `data`. Without the key `candidates`, all combinations."""
+        """Read the candidates from a mapping that `to_data` returned.
+
+        If the mapping has no key "candidates", the result has all combinations of the
+        levels in its "factors".
+
+        Raises:
+            InvalidArgumentError: the mapping has other keys, or a candidate has an
+                unknown level.
+        """
         factors = data.get("factors") if isinstance(data, Mapping) else None
         known = isinstance(data, Mapping) and set(data) <= {"factors", "candidates"}
         if (
@@ -299,14 +351,24 @@ def grid(
     where: Callable[[dict[str, Value]], bool] | None = None,
     **factors: Iterable[Value] | Mapping[str, Value],
 ) -> Candidates:
-    """All combinations of the factors' levels, at most a million. The last factor changes first.
+    """All combinations of the factors' levels, at most a million.
+
+    The last factor changes fastest, as in `itertools.product`.
+
+        >>> import asktell
+        >>> asktell.grid(model=["small", "large"], temperature=[0, 1]).ids
+        ['small/0', 'small/1', 'large/0', 'large/1']
 
     Args:
-        where: a function of a candidate, a mapping from factor to value. Candidates for
-            which it returns False are left out.
-        factors: for each factor its values, or a mapping from the name of a level to
-            its value, such as `prompt={"short": "Be brief.", "long": "Take your
-            time."}`.
+        where: a function that gets a candidate, which is a mapping from factor to
+            value. Candidates for which it returns False are left out.
+        factors: for each factor a list of its values, or a mapping from the name of a
+            level to its value, such as `prompt={"short": "Be brief.", "long": "Take
+            your time."}`.
+
+    Raises:
+        InvalidArgumentError: there are more than a million combinations, a factor has a
+            value twice, or `where` leaves no candidate.
     """
     named: dict[str, dict[str, Value]] = {}
     for factor, values in factors.items():

@@ -24,17 +24,33 @@ _CONSTANT = 1e-12
 
 
 class PCA(NamedTuple):
-    """Principal components: `features` (K, d) and `explained_variance_ratio` (d,), largest first."""
+    """The principal components of an embedding, from `pca`.
+
+    Attributes:
+        features: the coordinates of each prompt in the first d components, shape (K,
+            d).
+        explained_variance_ratio: for each component its share of the total variance,
+            the largest first, shape (d,).
+    """
 
     features: Float[Floats, "arms features"]
     explained_variance_ratio: npt.NDArray[np.float64]
 
 
 def pca(embedding: npt.ArrayLike, d: int) -> PCA:
-    """Reduce a (K, p) embedding to its first d principal components (K, d). Columns beyond its rank are zero.
+    """Reduce an embedding to its first d principal components.
 
-    The signs are fixed. In every column, the entry of the largest magnitude is
-    positive.
+    The sign of a component is arbitrary. It is chosen so that the entry with the
+    largest absolute value is positive. Components beyond the rank of the embedding are
+    zero.
+
+    Args:
+        embedding: a row of numbers for each of the K prompts, shape (K, p).
+        d: the number of components, at least 1.
+
+    Raises:
+        InvalidArgumentError: d is below 1, or `embedding` is not a table of finite
+            numbers.
     """
     x = _matrix(embedding)
     if d < 1:
@@ -137,13 +153,30 @@ def fix_signs(
 def text_features(
     prompts: Sequence[str], d: int = 10, seed: int = 0
 ) -> Float[Floats, "arms features"]:
-    """Features (K, d) of the prompts' texts, without a model or a network. They are the same in every process.
+    """Features of the prompts' texts, computed without a model or a network.
 
-    Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed,
-    weighted by (1 + log tf) * idf, normalized and reduced to d - 1 principal
-    components. The first component has unit variance, and the others have their natural
-    share of it. The last column is the standardized logarithm of the length. `seed`
-    chooses the hash.
+    In each text, short sequences of characters (3 to 5 bytes of UTF-8) and of words (1
+    or 2) are counted. A count tf has the weight (1 + log tf) * idf, where idf is larger
+    for sequences that few of the texts have. Each text's weights are scaled to a length
+    of 1. All texts together are then reduced to d - 1 principal components. These are
+    divided by the standard deviation of the first component, so the first has a
+    variance of 1 and the later components have less. The last feature is the logarithm
+    of the length of the text, with a mean of 0 and a variance of 1.
+
+    The same texts have the same features in every process.
+
+    Args:
+        prompts: the texts of the K prompts.
+        d: the number of features, at least 1.
+        seed: chooses the hash function, which assigns each sequence to one of 32,768
+            columns of counts.
+
+    Returns:
+        The features, shape (K, d). Missing components are 0, for example if there are
+        fewer texts than features.
+
+    Raises:
+        InvalidArgumentError: d is below 1.
     """
     if d < 1:
         raise InvalidArgumentError(

@@ -124,7 +124,7 @@ def maximize(
 ) -> Objective:
     """An objective to maximize. `maximize("rouge")` is equivalent to the bare name "rouge".
 
-    Use it to add a range or to optimize the worst segment.
+    Use it to declare the range of the scores, or to optimize the worst segment.
 
         >>> import asktell
         >>> asktell.BestFeasible(asktell.maximize("rouge", range=(0, 1))).ranges
@@ -133,9 +133,15 @@ def maximize(
     Args:
         metric: the name of the metric, as in the scores.
         range: the lowest and the highest possible score. Scores outside the range are
-            refused. Confidence statements are guaranteed only for metrics with a range.
-        worst_segment: maximize the mean of the segment where the prompt is worst,
-            instead of the overall mean. Needs `Selector(..., segments=...)`.
+            refused with an InvalidScoresError. Without a range, most confidence
+            statements about the metric are only approximate (see
+            `Difference.guaranteed`).
+        worst_segment: True optimizes the mean over the prompt's worst segment, instead
+            of the mean over all examples. Needs `Selector(..., segments=...)`.
+
+    Raises:
+        InvalidArgumentError: the name is empty, or the range is not two finite numbers,
+            the smaller one first.
     """
     return Objective(metric, False, range, worst_segment)
 
@@ -146,11 +152,13 @@ def minimize(
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
 ) -> Objective:
-    """An objective to minimize, such as latency or cost. The arguments are those of `maximize`.
+    """An objective to minimize, such as latency or cost. The arguments and errors are those of `maximize`.
 
-    >>> import asktell
-    >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost")))
-    Pareto set: maximize rouge, minimize cost
+        >>> import asktell
+        >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost")))
+        Pareto set: maximize rouge, minimize cost
+
+    As a key of `subject_to`, it means that a number is the highest allowed mean.
     """
     return Objective(metric, True, range, worst_segment)
 
@@ -189,15 +197,15 @@ def at_least(
     Args:
         bound: in the metric's units. A mean that equals the bound satisfies the
             constraint.
-        quantile: constrain this quantile over the examples instead of the mean, above 0
-            and below 1. With `at_least(0.5, quantile=0.05)`, at least 95% of the
-            examples must score 0.5 or more.
-        in_every_segment: require the bound in each segment of the examples
-            (`Selector(..., segments=...)`).
+        quantile: a number above 0 and below 1. The bound then applies to this quantile
+            of the scores over the examples, instead of to the mean. With `at_least(0.5,
+            quantile=0.05)`, at least 95% of the examples must score 0.5 or more.
+        in_every_segment: True requires the bound in each segment of the examples. Needs
+            `Selector(..., segments=...)`.
 
     Raises:
-        InvalidArgumentError: the bound is not finite, or the quantile is not between 0
-            and 1.
+        InvalidArgumentError: the bound is not finite, or the quantile is not above 0
+            and below 1.
     """
     return Threshold(bound, False, quantile, in_every_segment)
 
@@ -241,23 +249,27 @@ class Within:
 def within(margin: float, *, of: str = BEST) -> Within:
     """Require that a metric's mean is at most `margin` worse than the mean of a reference prompt.
 
-    "Worse" follows the metric's direction. An objective has its own direction. For
-    other metrics more is better, unless the key is `minimize(...)`, as in
-    `{asktell.minimize("latency"): asktell.within(0.5)}`. A bare name such as "latency"
-    or "cost" is refused, because its direction would be ambiguous.
-
         >>> import asktell
         >>> cheapest = asktell.minimize("cost")
         >>> print(asktell.BestFeasible(cheapest, subject_to={"accuracy": asktell.within(0.02)}))
         minimize cost subject to accuracy >= best - 0.02
 
+    The key in `subject_to` decides what "worse" means:
+
+    - The name of an objective: the direction of this objective.
+    - `asktell.minimize("latency")`: more is worse, as in `{asktell.minimize("latency"):
+      asktell.within(0.5)}`.
+    - Any other name: less is worse. Names that contain a word such as "latency" or
+      "cost" are refused, because their direction is unclear. Use `minimize(...)` or
+      `maximize(...)` for them.
+
     Args:
         margin: in the metric's units, 0 or more. A mean that is worse by exactly the
             margin satisfies the constraint.
-        of: the reference. "best" is the best prompt in this metric, whether or not it
-            satisfies the constraints. An eliminated prompt can be the reference. A
-            failed or retired prompt cannot. "baseline" is the prompt in use
-            (`Selector(..., baseline=ID)`), which is never eliminated.
+        of: the reference prompt. "best" (default) is the best prompt in this metric,
+            even if this prompt violates a constraint or was eliminated. Failed and
+            retired prompts do not count. "baseline" is the prompt in use
+            (`Selector(..., baseline=ID)`).
 
     Raises:
         InvalidArgumentError: the margin is negative or not finite, or `of` is neither
@@ -504,16 +516,21 @@ class Goal(ABC):
 
     @property
     def is_constrained(self) -> bool:
-        """True if there is a constraint."""
+        """True if the goal has a constraint."""
         return bool(self.constraints)
 
     @property
     def counts_failures(self) -> bool:
-        """True if the failure rate is constrained. Its column is the last column."""
+        """True if the failure rate is constrained. Then it is the last of `goal.columns`."""
         return self.columns[-1] == FAILURE_RATE
 
     def with_segments(self, n: int) -> Self:
-        """The same goal, with a column for each of `n` segments where the worst segment counts."""
+        """The same goal, for a dataset with `n` segments. `Selector` calls this method.
+
+        If the worst segment of a metric counts (`worst_segment`, `in_every_segment`),
+        the metric gets `n` more columns: its mean in each segment. In arrays of means,
+        these columns follow `goal.columns`. `goal.subsets` lists them.
+        """
         subsets = tuple(Subset(j, g) for j in self.by_segment for g in range(n))
         parts: list[Objective | Constraint] = [*self.objectives, *self.constraints]
         worst_of = []
@@ -526,7 +543,11 @@ class Goal(ABC):
         return goal
 
     def with_baseline(self, arm: int | None) -> Self:
-        """The same goal with the baseline's arm, the row of its means.
+        """The same goal, with the position of the baseline. `Selector` calls this method.
+
+        Args:
+            arm: the row of the baseline in arrays of means, from 0. None without a
+                baseline.
 
         Raises:
             InvalidArgumentError: a constraint is relative to the baseline, and `arm` is
@@ -544,7 +565,7 @@ class Goal(ABC):
 
     @property
     def is_relative(self) -> bool:
-        """True if a constraint is relative to another prompt's mean."""
+        """True if a constraint is relative to another prompt's mean (`within`)."""
         return any(bound.of is not None for bound in self.bounds)
 
     def resolved(
@@ -552,12 +573,23 @@ class Goal(ABC):
         means: Float[Floats, "... arms columns"],
         among: Int[Ints, " rivals"] | None = None,
     ) -> Float[Floats, "... constraints"]:
-        """The bounds in metric units, (..., B), for the means (..., K, c) of all K prompts.
+        """The bounds of the B constraints, in the units of their metrics.
 
-        Each set of means, such as a draw of a posterior, has its own best prompt.
-        `among`: the arms that can be that best prompt, None or empty for all. A bound
-        without a mean to refer to is NaN. If no bound is relative, the result has the
-        shape (B,).
+        A bound of `within(...)` depends on the mean of the best prompt or of the
+        baseline. So the bounds are computed separately for each set of means, such as
+        each draw of a posterior. The bound of a constraint on a quantile is a share of
+        the examples, from 0 to 1.
+
+        Args:
+            means: the means of all K prompts in the c columns `goal.columns`, shape
+                (..., K, c).
+            among: the positions of the prompts that can be the best prompt of `within`.
+                None or an empty array: every prompt can.
+
+        Returns:
+            The bounds, shape (..., B). A bound is NaN if the prompts that it depends on
+            have no mean. Without a constraint of `within`, the bounds are the same for
+            all means, and their shape is (B,).
         """
         if not self.is_relative:
             return self.offsets
@@ -581,14 +613,23 @@ class Goal(ABC):
         return found
 
     def limits(self, column: str) -> tuple[float, float] | None:
-        """The range of a column in its units. None unless it is a share, or an objective with a range."""
+        """The lowest and the highest possible value of one of `goal.columns`, in its units. None if they are unknown.
+
+        They are known for an objective with a declared range, and for shares, such as
+        the failure rate. They are None for a metric that is only constrained.
+        `goal.ranges` also has the ranges of these metrics.
+        """
         if column not in self.metrics:
             return self.ranges[column]
         return next((o.range for o in self.objectives if o.metric == column), None)
 
     @property
     def minimized(self) -> frozenset[str]:
-        """The metrics where less is better: minimized objectives, and other metrics with an `at_most` constraint."""
+        """The metrics where less is better.
+
+        These are the minimized objectives, and metrics that have an upper bound and are
+        no objectives.
+        """
         wanted = {o.metric: o.minimize for o in self.objectives}
         bounded = {
             c.metric for c in self.constraints if c.at_most and c.metric not in wanted
@@ -602,18 +643,34 @@ class Goal(ABC):
         means: Float[Floats, "active columns"],
         bounds: Float[Floats, "... constraints"] | None = None,
     ) -> Float[Floats, "active values"]:
-        """Turn means (A, c) of the columns into values (A, q), where larger is better.
+        """Turn means into values where larger is better.
 
-        There is one value per objective, then one slack per constraint, in units of its
-        scale. A slack of 0 or more satisfies the constraint. Where several columns
-        count, their worst does. Means (A, c) without the `subsets` stand for the means
-        in every subset.
+        A prompt gets one value for each objective, then one for each constraint:
 
-        `bounds`: (B,) or (A, B) from `resolved`. None resolves them from these means,
-        which must then be the means of all prompts. Pass `goal.offsets` for scores,
-        since a single row does not contain the best prompt's mean. A relative slack is
-        then the score in the metric's direction, and only differences of two prompts
-        are meaningful.
+        - The value of an objective is its mean. If the objective is minimized, the
+          value is minus the mean. For a `ParetoSet`, it is divided by the width of the
+          objective's range, if a range is declared.
+        - The value of a constraint is its slack: how far the mean is on the allowed
+          side of the bound. The slack is 0 or more if the prompt satisfies the
+          constraint. It is divided by the `scale` of the constraint in
+          `goal.constraints`, which is the width of the metric's range, or 1 without a
+          range. For a quantile, mean and bound are shares of the examples, and the
+          scale is 1.
+
+        If the worst segment counts, the value is that of the prompt's worst segment.
+
+        Args:
+            means: the means of A prompts in the c columns `goal.columns`, shape (A, c).
+                With segments, the columns of `goal.subsets` may follow. Without these
+                columns, the mean over all examples counts instead of the worst segment.
+            bounds: the bounds from `resolved`: shape (B,), or (A, B) with the bounds of
+                each row. None: they are computed from `means`, which must then have a
+                row for every prompt. If the rows are scores of single evaluations
+                instead of means, pass `goal.offsets`. The slack of a `within`
+                constraint then has a meaning only as a difference between two prompts.
+
+        Returns:
+            The values, shape (A, q). q is the number of objectives and constraints.
         """
         values = []
         for k, weight in enumerate(self._weights):
@@ -641,19 +698,37 @@ class Goal(ABC):
     def complete(
         self, scores: Float[Floats, "rows metrics"]
     ) -> Float[Floats, "rows columns"]:
-        """Extend (n, m) scores of successful evaluations to all (n, c) columns."""
+        """Add the columns that are no metrics to the scores of successful evaluations.
+
+        There is a column for each constraint on a quantile: 1 if the score satisfies
+        the bound, else 0. If the failure rate is constrained, a column of zeros
+        follows.
+
+        Args:
+            scores: n evaluations, with a column for each of the m metrics in
+                `goal.metrics`, shape (n, m).
+
+        Returns:
+            The same with the c columns `goal.columns`, shape (n, c).
+        """
         more = [share.of(scores[:, share.metric]) for share in self._shares]
         more += [np.zeros(len(scores))] * self.counts_failures
         return np.column_stack((scores, *more)) if more else scores
 
     def vector(self, scores: object, failed: bool = False) -> tuple[float, ...]:
-        """Scores of one trial as floats in the order of `columns`. Other keys of a mapping are ignored.
+        """The scores of one evaluation as floats, in the order of `goal.columns`.
 
-        `failed`: whether the scores stand for a failed evaluation.
+        Args:
+            scores: a mapping from metric to number, or numbers in the order of
+                `goal.metrics`. With one metric, also a number. Other keys of a mapping
+                are ignored.
+            failed: True if the scores stand for a failed evaluation (see `on_failure`
+                of the `Selector`).
 
         Raises:
-            InvalidScoresError: a metric is missing, not a number, NaN, infinite or
-                outside its range, or the number of scores is wrong.
+            InvalidScoresError: a metric is missing, a score is not a number, NaN,
+                infinite or outside the range of its metric, or the number of scores is
+                wrong.
         """
         items = _in_order(scores, self.metrics)
         told = tuple(
@@ -673,8 +748,7 @@ class Goal(ABC):
 class BestFeasible(Goal):
     """Goal: the prompt with the best mean of one metric among the prompts that satisfy every constraint.
 
-    Without constraints, this is simply the best prompt. A mean that equals its bound
-    satisfies the constraint.
+    Without constraints, this is simply the best prompt.
 
         >>> import asktell
         >>> print(asktell.BestFeasible("rouge"))
@@ -683,25 +757,45 @@ class BestFeasible(Goal):
         maximize rouge subject to brevity >= 0.5, latency <= 2
 
     Args:
-        objective: a metric to maximize, by its name, or `maximize(...)` or
-            `minimize(...)`.
-        subject_to: a mapping from metric to bound. A bound is `at_least(...)`,
-            `at_most(...)`, `within(...)` or a number. A number is the lowest allowed
-            mean. For the key `minimize("latency")`, it is the highest allowed mean. To
-            declare the range of the scores, use a key such as `maximize("brevity",
-            range=(0, 1))`.
-        sure: select the best among the prompts that satisfy every constraint with at
-            least this probability on unseen examples, above 0 and below 1. If no prompt
-            does, the prompt with the highest probability is selected. Methods that do
-            not estimate probabilities refuse it.
+        objective: the metric to optimize. A name stands for a metric to maximize. For
+            other cases, pass `maximize(...)` or `minimize(...)`.
+        subject_to: the constraints, as a mapping from metric to bound. A bound is
+            `at_least(...)`, `at_most(...)`, `within(...)` or a number. A number is the
+            lowest allowed mean. If less is better, the number is the highest allowed
+            mean. This is the case for the key `minimize("latency")`, and for the name
+            of a minimized objective. To declare the range of the scores, use a key such
+            as `maximize("brevity", range=(0, 1))`. The key "failure_rate" constrains
+            the share of evaluations that fail, as in `{"failure_rate":
+            asktell.at_most(0.02)}`.
+        sure: a probability above 0 and below 1. The best prompt is selected among the
+            prompts that satisfy every constraint with at least this probability on
+            unseen examples. If no prompt does, the prompt with the highest probability
+            is selected. None (default): a high mean and a high probability of
+            satisfying the constraints are weighed against each other. Only the method
+            "auto" supports `sure`. With another method, `Selector` raises an
+            IncompatibleMethodError.
 
-    A number is refused if the metric's name contains a word of
-    `asktell.problem.goals.LESS_IS_BETTER`, such as `cost`, `latency_ms`,
-    `output_tokens` or `toxicity`, because its direction would be ambiguous.
+    Attributes:
+        metrics: the names of the metrics, the objectives first.
+        columns: the quantities whose means are estimated for each prompt. These are the
+            metrics, then for each constraint on a quantile the share of examples that
+            satisfy its bound, then "failure_rate" if it is constrained.
+        constraints: an object for each entry of `subject_to`, with the attributes
+            `metric`, `bound`, `at_most`, `scale`, `range`, `quantile`,
+            `in_every_segment` and `of`.
+        ranges: the lowest and the highest possible value of each column, as far as they
+            are known.
+
+    For some names, a number is refused as a bound, because it could be the lowest or
+    the highest allowed mean. These are the names that contain a word such as "cost",
+    "latency", "tokens" or "toxicity", except for the name of the objective. For such a
+    metric, write `at_most(...)`, or use the key `minimize("cost")`.
+    `asktell.problem.goals.LESS_IS_BETTER` lists the words.
 
     Raises:
-        InvalidArgumentError: an objective or a bound is invalid or ambiguous, or `sure`
-            is given without constraints.
+        InvalidArgumentError: the objective or a bound is invalid, it is unclear whether
+            a number is the lowest or the highest allowed mean, or `sure` is given
+            without constraints.
     """
 
     objective: Objective
@@ -735,28 +829,41 @@ class BestFeasible(Goal):
 class ParetoSet(Goal):
     """Goal: every prompt that no other prompt dominates.
 
-    A prompt dominates another if it is at least as good in every objective and better
-    in one. With constraints, the Pareto set of the prompts that satisfy every
-    constraint is selected. If no prompt does, the prompt that violates its constraints
-    least is selected.
+    A prompt dominates another prompt if it is at least as good in every objective and
+    better in at least one. With constraints, the Pareto set of the prompts that satisfy
+    every constraint is selected. If no prompt does, the prompt that violates its
+    constraints least is selected.
 
         >>> import asktell
         >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost"), subject_to={"toxicity": asktell.at_most(0.1)}))
         Pareto set: maximize rouge, minimize cost subject to toxicity <= 0.1
 
     Args:
-        objectives: metrics to maximize, by their names, or `maximize(...)` or
-            `minimize(...)`.
-        subject_to: constraints as in `BestFeasible`, on the objectives or on other
-            metrics. A number for a minimized objective is the highest allowed mean.
+        objectives: the metrics to optimize. A name stands for a metric to maximize. For
+            other cases, pass `maximize(...)` or `minimize(...)`.
+        subject_to: the constraints, on the objectives or on other metrics. See
+            `BestFeasible`.
 
-    The set does not depend on the units of the metrics. The order in which prompts are
-    eliminated does, so give metrics on very different scales a range, such as
-    `minimize("latency", range=(0, 10))`.
+    Attributes:
+        metrics: the names of the metrics, the objectives first.
+        columns: the quantities whose means are estimated for each prompt. These are the
+            metrics, then for each constraint on a quantile the share of examples that
+            satisfy its bound, then "failure_rate" if it is constrained.
+        constraints: an object for each entry of `subject_to`, with the attributes
+            `metric`, `bound`, `at_most`, `scale`, `range`, `quantile`,
+            `in_every_segment` and `of`.
+        ranges: the lowest and the highest possible value of each column, as far as they
+            are known.
+
+    The Pareto set does not depend on the units of the metrics. But methods with rounds
+    eliminate prompts in an order that depends on the units. For these methods, declare
+    a range if the metrics have very different scales, such as `minimize("latency",
+    range=(0, 10))`.
 
     Raises:
-        InvalidArgumentError: there is no objective, an objective occurs twice, or a
-            bound is invalid or ambiguous.
+        InvalidArgumentError: there is no objective, an objective occurs twice, a bound
+            is invalid, or it is unclear whether a number is the lowest or the highest
+            allowed mean.
     """
 
     objectives: tuple[Objective, ...]

@@ -29,16 +29,17 @@ _PROBABLY = 0.6
 
 @dataclass(frozen=True)
 class ChangedExample:
-    """An example on which prompts a and b differ, from `Comparison.regressions` or `improvements`.
+    """An example on which prompts a and b differ. From `Comparison.regressions` or `Comparison.improvements`.
 
     Attributes:
-        example: its id, or its position if the examples have no ids.
-        a: mean score of prompt a, in the metric's units.
-        b: mean score of prompt b.
-        evaluations_a: number of evaluations of prompt a on the example.
-        evaluations_b: number of evaluations of prompt b on the example.
-        false_rate: the local false discovery rate: the probability that a is in fact
-            not worse on this example, or not better in a list of improvements.
+        example: the id of the example, or its position if the examples have no ids.
+        a: the mean score of prompt a on the example, in the metric's units.
+        b: the mean score of prompt b on the example.
+        evaluations_a: the number of evaluations of prompt a on the example.
+        evaluations_b: the number of evaluations of prompt b on the example.
+        false_rate: the probability that this entry is a false alarm, so that the
+            difference is only noise. In a list of regressions, a is then not really
+            worse on this example. In a list of improvements, a is not really better.
     """
 
     example: str | int
@@ -54,12 +55,13 @@ class Noise:
     """How many examples have different scores, and how many would differ by noise alone. `str()` is a sentence.
 
     Attributes:
-        differ: number of examples on which the first evaluations of the two prompts
+        differ: the number of examples on which the first evaluations of the two prompts
             differ.
-        examples: number of common examples.
+        examples: the number of examples on which both prompts were evaluated.
         share: the share of examples on which two evaluations of prompt a would differ.
-            0 if evaluations always repeat their scores. None if it is unknown: it takes
-            scores of 0 and 1, and examples with several evaluations.
+            0 if repeated evaluations always give the same scores. None if it is
+            unknown. To estimate it, all scores must be 0 or 1, and some examples must
+            have been evaluated several times.
     """
 
     differ: int
@@ -68,7 +70,7 @@ class Noise:
 
     @property
     def expected(self) -> float | None:
-        """The expected number of examples on which two runs of prompt a would differ, None if unknown."""
+        """The expected number of examples on which two runs of prompt a would differ. None if it is unknown."""
         return None if self.share is None else self.share * self.examples
 
     def __str__(self) -> str:
@@ -91,9 +93,7 @@ _Changes: TypeAlias = Callable[[str], Flips | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Prompt a compared with prompt b in every metric.
-
-    In Python, `Result.compare` makes it, and `str()` turns it into a sentence per metric.
+    """Prompt `a` compared with prompt `b`, from `Result.compare`. `str()` has a sentence for each metric.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -107,14 +107,15 @@ class Comparison:
         [1, 5, 9]
 
     Attributes:
-        a: id of prompt a.
-        b: id of prompt b.
-        confidence: the probability that all intervals hold.
-        differences: metric -> the difference a minus b, with its interval.
-        examples: the number of examples, None if unlimited.
-        tolerance: differences up to this size do not matter, in the metrics' units.
+        a: the id of prompt a.
+        b: the id of prompt b.
+        confidence: the probability that all intervals contain the true differences.
+        differences: metric -> the `Difference`, a minus b, with its interval.
+        examples: the number of examples. None without such a number.
+        tolerance: differences up to this size count as equal, in the units of each
+            metric.
 
-    The premises of the intervals are the `checks` of the result.
+    The intervals hold under premises. `Result.checks` lists them.
     """
 
     a: str | int
@@ -132,18 +133,19 @@ class Comparison:
     def regressions(
         self, fdr: float = 0.1, metric: str | None = None
     ) -> tuple[ChangedExample, ...]:
-        """The examples on which prompt a is worse than b by more than noise, the most certain first.
+        """The examples on which prompt a is really worse than prompt b. The most certain come first.
 
-        Scores also differ by noise. Two runs of the same agent often differ on a fifth
-        of the examples. The amount of noise is learned from repeated evaluations.
-        Without repeats, differences that are equally frequent in both directions count
-        as noise.
+        Scores also differ by noise. For example, two runs of the same agent often
+        differ on a fifth of the examples. The amount of noise is estimated from
+        repeated evaluations. Without repeats, differences in both directions look like
+        noise. Examples are then listed only if nearly all differences go in one
+        direction.
 
         Args:
-            fdr: the false discovery rate: the largest probability that a is not in fact
-                worse on a listed example. 1 lists all examples on which the mean score
-                of a is worse.
-            metric: by default the first objective.
+            fdr: the largest allowed `false_rate`, the probability that an entry is a
+                false alarm. Above 0 and at most 1. With 1, all examples are listed on
+                which the mean score of a is worse.
+            metric: the metric, by default the first objective.
 
         Raises:
             InvalidArgumentError: `fdr` is not above 0 and at most 1, the metric is
@@ -155,13 +157,24 @@ class Comparison:
     def improvements(
         self, fdr: float = 0.1, metric: str | None = None
     ) -> tuple[ChangedExample, ...]:
-        """The examples on which prompt a is better than b by more than noise. See `regressions`."""
+        """The examples on which prompt a is really better than prompt b. The most certain come first.
+
+        The arguments and errors are those of `regressions`.
+        """
         return self._changed(fdr, metric, wanted=1)
 
     def noise(self, metric: str | None = None) -> Noise | None:
-        """How many examples differ, and how many would differ between two runs of prompt a. See `regressions`.
+        """How many examples have different scores, and how many would differ between two runs of prompt a.
 
-        None if there are no common examples, or the scores are doubtful.
+        None if no example was evaluated with both prompts, or if a remark says that the
+        scores are doubtful.
+
+        Args:
+            metric: the metric, by default the first objective.
+
+        Raises:
+            InvalidArgumentError: the metric is unknown, or the comparison has no scores
+                because it came over HTTP or from JSON.
         """
         found = self._flips(metric)
         if found is None or not len(found.examples):
@@ -219,11 +232,14 @@ class Comparison:
 
     @property
     def guaranteed(self) -> bool:
-        """True if every interval is guaranteed."""
+        """True if the intervals of all metrics are guaranteed. See `Difference.guaranteed`."""
         return all(difference.guaranteed for difference in self.differences.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as JSON-ready data, with the same names."""
+        """The comparison as a mapping that JSON can represent.
+
+        Its keys are the names of the attributes, and "guaranteed".
+        """
         plain = {
             each.name: getattr(self, each.name)
             for each in fields(self)
@@ -236,7 +252,7 @@ class Comparison:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
-        """The comparison that `to_dict` turned into `data`."""
+        """Read a comparison from a mapping that `to_dict` returned."""
         differences = {
             name: Difference(**each) for name, each in data["differences"].items()
         }
@@ -294,7 +310,11 @@ class Comparison:
         return f"{100 * self.confidence:g}%"
 
     def sentence(self, metric: str) -> str:
-        """The comparison in one metric as a sentence, with the better prompt, the difference and its interval."""
+        """The comparison in one metric as a sentence: the better prompt, the difference and its interval.
+
+        Args:
+            metric: the name of a metric, a key of `differences`.
+        """
         difference = self.differences[metric]
         if difference.estimate is None:
             both = f"{quoted(self.a)} and {quoted(self.b)}"

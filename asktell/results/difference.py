@@ -15,25 +15,34 @@ BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between prompts a and b in one metric, in units of the metric.
+    """The difference of two prompts in one metric: a minus b, also if the metric is minimized.
 
-    - `estimate`: a minus b, by the statistical model that all estimates come from. None
-      if a prompt has no scores yet.
-    - `low`: the lower end of an interval for the difference. The interval stays valid
-      however often you look at it. None if there are too few common examples.
-    - `high`: the upper end of this interval. None if there are too few common examples.
-    - `p_better`: the probability that a is better than b, by the statistical model. It
-      takes into account whether the metric is maximized or minimized.
-    - `pairs`: the number of common examples that the interval is computed from. All
-      prompts have the same random order of examples. The examples from the start of this
-      order count, as far as both prompts were evaluated on all of them.
-    - `verdict`: "equal" if the interval is within the tolerance. Otherwise "better" (a is
-      better) or "worse" if 0 is outside the interval, else "undecided".
-    - `guaranteed`: True if the interval holds for any distribution of scores. Either the
-      range of the metric must be declared, or both prompts evaluated on every example
-      without noise. In both cases, none of these evaluations may have failed, the check
-      "drift" must have found no change, no remark may be `doubtful`, and neither prompt
-      may have been added after the first scores.
+    Attributes:
+        estimate: the estimated difference a minus b, in the metric's units. It comes
+            from the same statistical model as all other estimates. None if it is
+            unknown.
+        low: the lower end of the interval of the difference. The interval stays valid
+            no matter how often you look while scores arrive. It does not depend on the
+            statistical model. None if the range of the metric is unknown and there are
+            too few pairs for an interval.
+        high: the upper end of the interval. None as for `low`.
+        p_better: the probability that a is better than b, according to the statistical
+            model. If the metric is minimized, better means lower.
+        pairs: the number of examples that the interval is computed from. The examples
+            have one random order. The interval uses those at its beginning that both
+            prompts have completed, up to the first example that one of them has not
+            completed. Later examples do not count, because the choice of these examples
+            may depend on scores.
+        verdict: "equal" if the whole interval is within the tolerance. Otherwise,
+            "better" or "worse" (prompt a) if 0 is outside the interval, and "undecided"
+            if it is not.
+        guaranteed: True if the confidence of the interval holds for any distribution of
+            scores. This has two conditions. First, the range of the metric is declared,
+            or both prompts were evaluated without noise on all given examples. Second,
+            none of these evaluations failed, both prompts were in the selection from
+            the start, no remark says that the scores are doubtful, and the model did
+            not seem to change during the run. With sampling="iid", it is False if the
+            examples are given.
     """
 
     estimate: float | None

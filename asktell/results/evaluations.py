@@ -19,13 +19,15 @@ class Evaluation(NamedTuple):
     Attributes:
         trial: the id of the trial.
         prompt: the id of the prompt.
-        example: the position of the example, None if the evaluator draws its own.
-        scores: metric -> score. None if the evaluation failed, unless the study's
-            `on_failure` counts failures as scores.
-        cost: the recorded cost, None if no cost was recorded.
-        error: the reason of the failure, None if the evaluation did not fail.
-        details: further data that was recorded with the evaluation, None without data.
-        example_id: the id of the example, None if the examples have no ids.
+        example: the position of the example, from 0. None if evaluations have no
+            examples.
+        scores: metric -> score. None if the evaluation failed, unless
+            `Selector(..., on_failure={...})` counts failures as scores.
+        cost: the recorded cost. None if none was recorded.
+        error: the reason of the failure. None if the evaluation did not fail.
+        details: further data that was recorded with the scores, by name. None without
+            such data.
+        example_id: the id of the example. None if the examples have no ids.
     """
 
     trial: int
@@ -39,7 +41,7 @@ class Evaluation(NamedTuple):
 
     @property
     def answer(self) -> str | None:
-        """The response of the model, if the details have it as text under "output" or "answer"."""
+        """The response of the model, from "output" or "answer" in the details. None if neither is a text there."""
         details = self.details or {}
         return next(
             (details[key] for key in ANSWER_KEYS if isinstance(details.get(key), str)),
@@ -48,7 +50,14 @@ class Evaluation(NamedTuple):
 
 
 class Evaluations(Iterator[Evaluation]):
-    """An iterator of evaluations, which can also make a table."""
+    """An iterator of evaluations, which can also make a table. `Selector.evaluations` returns it.
+
+    Each evaluation is an `asktell.extend.Evaluation`.
+
+    Args:
+        evaluations: the evaluations.
+        metrics: the names of the goal's metrics.
+    """
 
     def __init__(
         self, evaluations: Iterable[Evaluation], metrics: Sequence[str]
@@ -61,11 +70,11 @@ class Evaluations(Iterator[Evaluation]):
         return next(self._evaluations)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A table with one row per remaining evaluation.
+        """A table with one row for each remaining evaluation. Needs pandas.
 
         The columns are trial, prompt, example (its position), example_id, every metric,
         cost, error and answer. If a metric has the name of another column, its column
-        is "metric NAME". Needs pandas.
+        is "metric NAME".
 
         Raises:
             MissingExtraError: pandas is missing.

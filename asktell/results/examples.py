@@ -70,34 +70,47 @@ _SYMMETRIC = 1e-3  # skewness up to which the normal distribution is as good
 
 @dataclass(frozen=True)
 class ExampleResult:
-    """The item analysis of one example, for one metric.
+    """The item analysis of one example, for one metric. See `Result.examples`.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
         >>> found = asktell.analyze(scores, asktell.BestFeasible("accuracy")).examples()
         >>> [round(each.mean, 1) for each in found]
         [1.0, 0.8, 0.4, 0.2]
+        >>> [round(each.difficulty, 1) for each in found]
+        [-0.4, -0.2, 0.2, 0.4]
 
     Attributes:
         id: the id of the example, or its position if the examples have no ids.
-        prompts: number of prompts with a score on the example. Failures do not count.
-        mean: mean of these scores, in the metric's units. None without scores.
-        loss: distance of the mean from the best possible score. For scores of 0 and 1,
-            this is the share of wrong responses. The best possible score is the end of
-            the metric's range, or without a range the best recorded score.
+        prompts: the number of prompts with a score on the example. Failures do not
+            count.
+        mean: the mean of these scores, in the metric's units. None without scores.
+        loss: how far the mean is from the best possible score, 0 or more. For scores of
+            0 and 1, this is the share of wrong responses. The best possible score is
+            the better end of the metric's range. Without a declared range, it is the
+            better of 0 and 1 if all scores are 0 or 1, and otherwise the best recorded
+            score. None without scores.
         difficulty: how much worse prompts score on this example than on the average
-            example, adjusted for which prompts were evaluated on it. 0 for an average
-            example, positive for a hard example.
-        discrimination: correlation of the scores with the prompts' quality on all other
-            examples, from -1 to 1. None if fewer than five prompts have a score, or if
-            all scores are equal.
-        standard_error: the standard error of `discrimination`.
-        separates_nobody: True if all prompts, at least two, have the same score.
-        p_value: the p-value of the hypothesis that worse prompts do not score better.
-        likely_mislabeled: True if worse prompts score better, at the chosen false
-            discovery rate. Check the label, the reference and the metric.
-        near_duplicates: ids of at most ten examples on which the prompts have the same
-            scores more often than chance explains.
+            example, in the metric's units. 0 for an average example, above 0 for a hard
+            example. It allows for which prompts were evaluated on the example. None
+            without scores.
+        discrimination: how well the example distinguishes good prompts from bad
+            prompts, from -1 to 1. This is the correlation of the scores with the
+            prompts' quality on all other examples. None if fewer than five prompts have
+            a score, or if all scores are equal.
+        standard_error: the standard error of `discrimination`. None if that is None.
+        separates_nobody: True if at least two prompts have a score, and all have the
+            same score.
+        p_value: the probability that chance alone lets better prompts score so badly on
+            this example, or worse. A small value means that the label may be wrong.
+            None if `discrimination` is None.
+        likely_mislabeled: True if better prompts score worse on the example, by more
+            than chance explains. `fdr` of `Result.examples` decides how much that is.
+            Check the label, the reference and the metric. Always False if the scores
+            cannot tell good prompts from bad prompts.
+        near_duplicates: the ids of at most ten other examples that are very similar:
+            nearly the same prompts do well on both, by more than chance explains. The
+            most similar come first.
     """
 
     id: str | int
@@ -113,7 +126,7 @@ class ExampleResult:
     near_duplicates: tuple[str | int, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON-ready data, with the same names."""
+        """The entry as a mapping that JSON can represent. Its keys are the names of the attributes."""
         return {**asdict(self), "near_duplicates": list(self.near_duplicates)}
 
 
@@ -264,7 +277,7 @@ def _additive(
 
 def _best(cells: _Cells, problem: Problem, metric: str) -> float:
     """The best possible score, oriented as `y`: the end of the metric's range, or else the best recorded score."""
-    limits = problem.goal.limits(metric)
+    limits = problem.goal.ranges.get(metric)
     y = cells.y
     if limits is None and bool(np.isin(y, (0.0, cells.sign)).all()):
         limits = 0.0, 1.0

@@ -83,7 +83,7 @@ Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The selected prompts, the estimates of every prompt, and how sure they are. Final once `done`.
+    """The selected prompts, the estimates of every prompt, and how sure they are.
 
     In Python, `print(result)` shows the selected prompts, the other contenders and the
     verdict. `result.table()` shows every prompt.
@@ -101,37 +101,41 @@ class Result:
 
     Attributes:
         goal: the goal of the selection.
-        selected: the best feasible prompt or the Pareto set, best first. If no prompt
-            is feasible, the prompt that violates the constraints least.
-        prompts: every prompt, in the order given.
+        selected: the selected prompts, the best first: one prompt for `BestFeasible`,
+            the Pareto set for `ParetoSet`. If no prompt is likely to satisfy every
+            constraint, the prompt that comes closest. Empty before the first scores.
+        prompts: every prompt, in the order in which they were given.
         verdict: the recommendation, and how sure it is.
-        spent: number of recorded evaluations.
-        budget: maximum number of evaluations, 100000000 if unlimited.
-        spent_cost: sum of the recorded costs, in the unit of these costs.
-        max_cost: maximum cost in the same unit, None if unlimited.
-        done: whether the selection has ended.
-        feasible: whether every selected prompt is feasible (see `PromptResult`). None
-            without constraints.
-        n_examples: number of examples on which a prompt can be evaluated, None if
-            unlimited.
+        spent: the number of recorded evaluations.
+        budget: the maximum number of evaluations, 100000000 if unlimited.
+        spent_cost: the sum of the recorded costs.
+        max_cost: the maximum cost, None without a limit.
+        done: True if the selection has ended, so that the result is final.
+        feasible: True if every selected prompt counts as feasible (see
+            `PromptResult.feasible`). None without constraints, or if there is not
+            enough data.
+        n_examples: the number of examples on which a prompt can be evaluated. None
+            without such a number: the evaluator chooses its own examples, or
+            sampling="iid".
         repeats: how often a prompt can be evaluated on the same example.
         inputs: the subject of estimates, errors and probabilities. "new": the expected
-            score of one evaluation on a new input. "given": the mean over exactly the
-            given examples.
-        stopped_early: whether the run ended before the budget was spent, because the
-            requested confidence was reached.
-        finished_early: whether budget was left over because every prompt that was not
-            eliminated was evaluated on every example.
+            score on a new input. "given": the mean over exactly the given examples.
+        stopped_early: True if the selection ended before the budget was spent, because
+            it reached the requested confidence (`Adaptive(confidence=...)`, `Race`).
+        finished_early: True if budget was left over, because every prompt that was
+            still in the selection was evaluated on every example.
         notes: further remarks, in sentences.
-        checks: the premises of the probabilities and intervals, and whether they hold.
-        baseline: id of the prompt in use, None if there is no baseline.
-        example_ids: the ids of the examples by position, if the examples have ids.
-        failures: the failed evaluations by reason, the most common reason first.
+        checks: the premises of the statements, and whether they hold.
+        baseline: the id of the prompt in use. None without a baseline.
+        example_ids: the ids of the examples, in the order of their positions. None if
+            the examples have no ids.
+        failures: the failed evaluations, grouped by reason. The most frequent reason
+            comes first.
 
-    "auto" selects the Pareto set with the highest expected quality. By its estimates, a
-    selected prompt can be worse in every metric than another selected prompt, or
-    slightly violate a constraint, if it may still belong to the true Pareto set. Then
-    `notes` explains this.
+    For a `ParetoSet`, the method "auto" selects the prompts that are expected to match
+    the true Pareto set best. By the estimates, one of them may be dominated by another
+    selected prompt, or slightly violate a constraint. It is selected because its true
+    means may be better. A note in the result explains this.
     """
 
     goal: Goal
@@ -161,21 +165,26 @@ class Result:
 
     @property
     def best(self) -> PromptResult | None:
-        """The first selected prompt, None if no prompt is selected yet."""
+        """The first selected prompt. None if no prompt is selected yet."""
         return self.selected[0] if self.selected else None
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The bound of each constraint in `goal.constraints`, in metric units.
+        """The bound of each constraint in `goal.constraints`, in the units of its metric.
 
-        A relative bound (`asktell.within`) moves with the estimate of its reference. It
-        is NaN without a reference.
+        The bound of `asktell.within` depends on the estimate of the best prompt or the
+        baseline. It is NaN as long as this prompt has no estimate. The bound of a
+        quantile is a share of the examples.
         """
         return tuple(bounds_of(self.goal, self.prompts, self.baseline).tolist())
 
     @property
     def unresolved(self) -> list[PromptResult]:
-        """The contenders that are not selected: prompts that may be better, or may belong to the Pareto set."""
+        """The contenders that are not selected.
+
+        These are the prompts that may be better than the selected prompt, or that may
+        belong to the Pareto set.
+        """
         entries, chosen = (
             {entry.id: entry for entry in self.prompts},
             {entry.id for entry in self.selected},
@@ -183,13 +192,15 @@ class Result:
         return [entries[id_] for id_, _ in self.verdict.contenders if id_ not in chosen]
 
     def factors(self) -> dict[str, Levels]:
-        """The effect of each factor, such as model and prompt: factor -> level -> metric -> (estimate, error).
+        """The mean of each level of each factor: factor -> level -> metric -> (estimate, standard error).
 
-        The estimate is the mean of all candidates with this level on the given
-        examples, whether they were evaluated or not. The error is its posterior
-        standard deviation, or None if there is not enough data. With `where` in
-        `asktell.grid`, levels can occur with different levels of the other factors, and
-        these differences are included.
+        The estimate is the mean of the estimates of all candidates with this level,
+        whether they were evaluated or not. The standard error is None if there is not
+        enough data.
+
+        If `where` in `asktell.grid` left candidates out, the levels of a factor may be
+        combined with different levels of the other factors. A difference between two
+        levels can then be due to these other factors.
 
         The mapping is empty before the first scores, and if no two candidates share a
         level.
@@ -209,23 +220,32 @@ class Result:
             >>> import asktell
             >>> scores = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
             >>> easy, *_, hard = asktell.analyze(scores, asktell.BestFeasible("accuracy")).examples()
-            >>> easy.separates_nobody, hard.loss, round(hard.difficulty, 2)
-            (True, 0.8, 0.4)
+            >>> hard.mean, hard.loss, round(hard.difficulty, 2)
+            (0.2, 0.8, 0.4)
+            >>> easy.separates_nobody
+            True
+
+        The mean of the last example is 0.2, so it is 0.8 below the best possible score
+        of 1. On the average example, the mean is 0.6, so the difficulty of the last
+        example is 0.6 - 0.2 = 0.4.
 
         Args:
             metric: the metric, by default the goal's first objective.
-            fdr: the false discovery rate of `likely_mislabeled`: the share of the
-                flagged examples whose scores are unrelated to the quality of the
-                prompts. A person must check whether the label or the metric is wrong or
-                the question is a trick. Prompts count as independent, so with many
-                variants of a few prompts too many examples are flagged.
+            fdr: the false discovery rate of `likely_mislabeled`, above 0 and below 1:
+                the share of false alarms that you accept among the flagged examples. An
+                example is flagged if better prompts score worse on it. The alarm is
+                false if this is only by chance. After a true alarm, a person must find
+                out whether the label or the metric is wrong, or the question is a
+                trick. The rate holds for prompts that are independent of each other.
+                With many variants of a few prompts, more alarms are false.
 
         Returns:
-            One entry per example, in their order.
+            One entry for each example, in the order of the examples.
 
         Raises:
-            InvalidArgumentError: the metric is unknown, `fdr` is not between 0 and 1,
-                evaluations have no examples, or the result was loaded from JSON.
+            InvalidArgumentError: the metric is unknown, `fdr` is not above 0 and below
+                1, the selection was made without examples, or the result was loaded
+                from JSON or came over HTTP.
         """
         if self._analyzed is None:
             raise InvalidArgumentError(
@@ -251,17 +271,21 @@ class Result:
             "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732 (all 40 examples).
 
         Args:
-            a: id or text of a prompt, or its entry of `prompts`.
-            b: another prompt, by default the baseline, or the selected prompt if there
-                is no baseline.
-            confidence: the probability that all intervals of this comparison hold, no
-                matter when you look. For several comparisons, or to compare the best of
-                many prompts, divide the error among them.
-            tolerance: differences up to this size do not matter, in the metrics' units.
+            a: the id or text of a prompt, or its entry of `prompts`.
+            b: another prompt. The default is the baseline, or the selected prompt if
+                there is no baseline.
+            confidence: the probability that all intervals of this comparison contain
+                the true differences, above 0 and below 1. It holds no matter how often
+                you look while scores arrive. If you make n comparisons, pass 1 - 0.05 /
+                n, so that all of them hold together with 95% confidence. Pass the same
+                for a single comparison if one of its prompts is the best of n prompts.
+            tolerance: differences up to this size count as equal, in the units of each
+                metric.
 
         Raises:
-            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same,
-                or a number is out of range.
+            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, a
+                number is out of range, or the result was loaded from JSON or came over
+                HTTP.
         """
         default = (
             self.baseline
@@ -287,13 +311,15 @@ class Result:
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """The selected prompt compared with the baseline, None if there is no such pair.
+        """The comparison of the selected prompt with the baseline. None without such a pair.
 
-        For a Pareto set, the first selected prompt other than the baseline. Without a
-        baseline, a selected prompt is compared with the other prompt if there are two.
+        For a `ParetoSet`, the first selected prompt that is not the baseline is
+        compared. Without a baseline, and with only two prompts in all, the selected
+        prompt is compared with the other prompt.
 
-        The prompt was selected for its scores, so the error of the intervals is divided
-        among all prompts that could have been selected.
+        The prompt was selected because of its good scores, so chance may have helped
+        it. The intervals allow for this: they are wider than those of `compare`, and
+        hold with 95% confidence whichever prompt is selected.
         """
         chosen = next(
             (entry for entry in self.selected if entry.id != self.baseline), None
@@ -321,10 +347,14 @@ class Result:
 
     @property
     def sentence(self) -> str | None:
-        """`comparison` in words, one line per metric for a Pareto set. None without a comparison.
+        """The `comparison` in words, with one line for each metric for a `ParetoSet`.
 
-        With constraints, the sentence starts with the objective, because a prompt that
-        is worse in it can still be the best feasible prompt.
+        If the baseline itself is the selected prompt, the sentence says so. None if
+        there is neither a comparison nor a baseline.
+
+        With constraints, the sentence starts with the name of the objective, because it
+        is about the objective alone. A prompt that is worse in the objective can still
+        be the best feasible prompt.
         """
         if not self.selected:
             return None
@@ -346,10 +376,13 @@ class Result:
 
     @property
     def dominated(self) -> dict[str | int, str | int]:
-        """The id of each dominated selected prompt -> the id of the selected prompt that dominates it most.
+        """The selected prompts that another selected prompt dominates, by the estimates.
 
-        Based on the estimates. A dominated prompt is selected if its true means may
-        still be optimal. Empty unless the goal is a `ParetoSet`.
+        The mapping goes from the id of a dominated prompt to the id of a prompt that
+        dominates it. If several dominate it, this is the prompt whose smallest lead
+        over all objectives is largest. A dominated prompt can be selected because its
+        true means may be better than the estimates. Empty unless the goal is a
+        `ParetoSet`.
         """
         if not isinstance(self.goal, ParetoSet):
             return {}
@@ -370,7 +403,11 @@ class Result:
         return f"finished early: every prompt still in the selection was evaluated on every example{times}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON-ready data, with the same names."""
+        """The result as a mapping that JSON can represent.
+
+        Its keys are the names of the attributes, "metrics" (their names), "comparison",
+        and "factors" in a selection among candidates.
+        """
         return {
             "goal": str(self.goal),
             "metrics": list(self.goal.metrics),
@@ -399,14 +436,14 @@ class Result:
         """Plot every prompt with its error bars, the constraints, the selected prompts and the baseline.
 
         Two metrics make a scatter plot. One metric ranks the prompts from best to
-        worst. With three or more metrics and neither `x`, `y` nor `ax`, every pair of
-        metrics is plotted, up to ten pairs. A plot labels at most 8 prompts. Needs
+        worst. With three or more metrics, every pair of metrics is plotted, up to ten
+        pairs, unless you pass `x`, `y` or `ax`. At most 8 prompts get a label. Needs
         matplotlib.
 
         Args:
             x: the metric of the X axis, by default the first metric.
             y: the metric of the Y axis, by default the next metric.
-            ax: axes to draw in, by default a new figure.
+            ax: the axes to draw in, by default those of a new figure.
 
         Returns:
             The axes, or the first axes of several. `.figure.axes` has all of them.
@@ -426,15 +463,15 @@ class Result:
         return draw(self, title, x, y, ax)
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The table of `to_dataframe` as a mapping from column to values, one value per prompt. Needs no pandas."""
+        """The table of `to_dataframe` as a mapping from column to values, one for each prompt. Needs no pandas."""
         return values_of(self, self.prompts)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A table with one row per prompt.
+        """A table with one row for each prompt. Needs pandas.
 
-        Each metric has two columns, NAME and "NAME error". If a metric has the name of
-        another column, its columns are "metric NAME" and "metric NAME error". Needs
-        pandas.
+        Each metric has two columns: NAME has the estimate, and "NAME error" its
+        standard error. If a metric has the name of another column, its columns are
+        "metric NAME" and "metric NAME error".
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -479,15 +516,18 @@ class Result:
         return "* selected, ? may belong to the Pareto set"
 
     def hypervolume(self, reference: Mapping[str, float] | None = None) -> float:
-        """The hypervolume that the selected prompts' estimates dominate, in the product of the objectives' units.
+        """How good the set of selected prompts is: the hypervolume between their estimates and a reference point.
 
-        With constraints, only prompts whose estimates satisfy them count. Without such
-        a prompt the volume is 0. Compare only volumes with the same reference. Needs
+        The unit is the product of the units of the objectives. With constraints, only
+        prompts whose estimates satisfy them count. Without such a prompt, the
+        hypervolume is 0. Compare only hypervolumes with the same reference point. Needs
         pymoo.
 
         Args:
-            reference: a number per objective, by default the worst estimate of each
-                objective among all prompts.
+            reference: the worst value of each objective that counts, as a mapping from
+                objective to number, or numbers in their order. By default, the worst
+                estimate of each objective among all prompts whose estimates satisfy the
+                constraints.
 
         Raises:
             IncompatibleMethodError: the goal is not a `ParetoSet`.
@@ -505,11 +545,11 @@ class Result:
         return hypervolume(self._values(self.selected), least)
 
     def layers(self) -> list[list[PromptResult]]:
-        """Prompts by Pareto rank, based on their estimates.
+        """The prompts by Pareto rank, based on their estimates. Needs pymoo.
 
-        The first layer has the prompts that no prompt dominates, the second the prompts
-        that only prompts of the first layer dominate, and so on. Prompts without
-        estimates, or whose estimates violate a constraint, are left out. Needs pymoo.
+        The first layer has the prompts that no prompt dominates. The second layer has
+        the prompts that only prompts of the first layer dominate, and so on. Prompts
+        without estimates, or whose estimates violate a constraint, are left out.
 
         Raises:
             IncompatibleMethodError: the goal is not a `ParetoSet`.
@@ -561,7 +601,13 @@ class Result:
         return "\n".join([*lines, *self._conclusion(WIDTH, cost)])
 
     def table(self, width: int = WIDTH) -> str:
-        """Every prompt with its estimates, the selected prompts first, then best first. Failures and notes follow."""
+        """Every prompt with its estimates as text. Failures and notes follow.
+
+        The selected prompts come first, then the other prompts, best first.
+
+        Args:
+            width: the number of characters in a line.
+        """
         lines = list(self._heading(width))
         lines += self._rows(
             [self.prompts[arm] for arm in ranking(self)], width, status=True

@@ -69,16 +69,21 @@ class Outlook:
     """The forecast for a number of further evaluations.
 
         >>> import asktell
-        >>> asktell.Outlook(evaluations=100, cost=None, p_best=0.9, loss=0.004).p_best
-        0.9
+        >>> unknown = [float("nan")] * 36
+        >>> scores = [[1, 1, 1, 0, 1, 1, 0, 1, *unknown], [1, 0, 0, 1, 1, 1, 0, 0, *unknown]]
+        >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+        >>> verdict = asktell.analyze(scores, goal).verdict
+        >>> round(verdict.p_best, 2)
+        0.73
+        >>> [(then.evaluations, round(then.p_best, 2)) for then in verdict.outlook]
+        [(8, 0.73), (16, 0.75), (32, 0.76), (72, 0.79)]
 
     Attributes:
         evaluations: the number of further evaluations.
-        cost: their expected cost, None if no costs were recorded.
-        p_best: the expected probability of selecting the best prompt, None for a Pareto
-            set.
-        loss: the expected `loss` of the verdict after these evaluations, in the same
-            units.
+        cost: their expected cost. None if no costs were recorded.
+        p_best: the expected probability of selecting the best prompt after these
+            evaluations. None for a `ParetoSet`.
+        loss: the expected loss after these evaluations, in the units of `Verdict.loss`.
     """
 
     evaluations: int
@@ -89,7 +94,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The recommendation and its certainty. A field is None if there is not enough data for a number.
+    """The recommendation and its certainty. A number is None if there is not enough data for it.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -102,29 +107,29 @@ class Verdict:
         Take "a": it is the best with over 99% probability.
 
     Attributes:
-        answer: id of the selected prompt. None for a Pareto set, or if no prompt is
-            likely to satisfy every constraint.
-        action: "take" (use the selected prompts), "either" (several prompts are equally
-            good), "go on" (keep evaluating) or "none" (nothing was evaluated yet, or no
-            prompt is likely to satisfy every constraint).
+        answer: the id of the selected prompt. None for a `ParetoSet`, before the first
+            scores, or if no prompt is likely to satisfy every constraint.
+        action: "take" (use the selected prompts), "either" (use any of the contenders,
+            because they are about equally good), "go on" (keep evaluating) or "none"
+            (no prompt is likely to satisfy every constraint, or there are no scores).
         sentence: the recommendation in words.
-        p_best: probability that the selected prompt is the best prompt that satisfies
-            every constraint. None for a Pareto set.
-        p_feasible: probability that the selected prompt satisfies every constraint, or
-            for a Pareto set that all selected prompts do. None without constraints.
-        loss: the expected gap between the selected prompt and the best feasible prompt,
-            in the units of the goal's first metric. For a Pareto set, it is a share from 0
-            to 1: how much of the true Pareto set's hypervolume (a measure of the quality
-            of a set) the selected prompts are expected to miss.
-        loss_95: with 95% probability, the true loss is at most this number.
-        contenders: pairs of a prompt's id and its probability of being the best (or in
-            the Pareto set), the selected prompts first. For one best prompt, the
-            smallest set of prompts that contains the best feasible prompt with 95%
-            probability, if a feasible prompt exists. For a Pareto set, the selected
-            prompts and every prompt with a probability of at least 5% of belonging to
-            the set.
-        outlook: the forecasts for half, once and twice as many further evaluations as
-            were spent, and for all evaluations that are possible on the examples.
+        p_best: the probability that the selected prompt is the best prompt that
+            satisfies every constraint. None for a `ParetoSet`.
+        p_feasible: the probability that the selected prompt satisfies every constraint,
+            or for a `ParetoSet` that all selected prompts do. None without constraints.
+        loss: the expected gap between the selected prompt and the truly best feasible
+            prompt, in the units of the objective. For a `ParetoSet`, the expected share
+            of the true Pareto set's hypervolume that the selected prompts do not reach,
+            from 0 to 1.
+        loss_95: the true loss is at most this number with 95% probability.
+        contenders: the prompts that may be the best, as pairs (id, probability), the
+            selected prompts first. Without a `ParetoSet`, these are the fewest prompts
+            that include the best feasible prompt with 95% probability, if there is a
+            feasible prompt. With a `ParetoSet`, these are the selected prompts, and
+            every prompt that belongs to the set with a probability of at least 5%.
+        outlook: forecasts for half, once and twice as many further evaluations as were
+            spent, and for all remaining evaluations. Forecasts for more evaluations
+            than remain are left out.
     """
 
     answer: str | int | None
@@ -138,7 +143,7 @@ class Verdict:
     outlook: tuple[Outlook, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as JSON-ready data, with the same names."""
+        """The verdict as a mapping that JSON can represent. Its keys are the names of the attributes."""
         outlook = [asdict(each) for each in self.outlook]
         return {
             **asdict(self),
@@ -148,7 +153,7 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The verdict that `to_dict` turned into `data`."""
+        """Read a verdict from a mapping that `to_dict` returned."""
         contenders = tuple((id_, float(p)) for id_, p in data["contenders"])
         return cls(
             **{

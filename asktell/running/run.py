@@ -56,7 +56,7 @@ def run(
     repeatable: bool | None = None,
     until: Until | None = None,
 ) -> Result:
-    """Evaluate until the selector is done, and return its result.
+    """Evaluate until the selection is done, and return its result.
 
         >>> import asktell
         >>> def evaluate(prompt, example):
@@ -68,107 +68,132 @@ def run(
         'long'
 
     Args:
-        selector: the selection. Its pending trials are evaluated first, so that a
-            selector that was saved during a run can be continued.
+        selector: the selection: a Selector, a Study or a RemoteStudy. Trials that are
+            pending at the beginning are evaluated first, so you can continue a selector
+            that was saved during a run.
 
             With a Study or a RemoteStudy, this run is one worker of the study. At the
-            end it waits for the other workers. Pass `study.worker(name)` to choose the
-            worker's name. Otherwise it is made of the host and the process id.
+            end, it waits for the other workers. Pass `study.worker(name)` to choose the
+            name of the worker. Otherwise the name is made of the host, the process id
+            and random letters.
         evaluator: evaluates prompts on examples. See "Evaluators" below.
-        executor: runs the evaluator in threads, in processes or with Dask. Not for
-            async evaluators.
-        concurrency: number of evaluations at the same time. 8 by default with an
-            executor, and for async and batch evaluators, otherwise 1.
-        batch_size: trials per call of a batch evaluator, by default `concurrency`. With
-            a smaller number, an executor or an async evaluator has several calls at the
-            same time.
-        progress: show a progress bar on stderr, or below the cell of a notebook.
-        on_tell: called with the selector or study and the trial, after its scores or
-            its failure were recorded, in this thread. Use it to save, log or plot, or
-            to add prompts, which are then evaluated too.
-        max_failures_in_a_row: stop the run after this number of failures in a row, on
-            more than one example. The usual cause is a server that is down. With
-            "first" (default), the run stops only if its first five evaluations all fail
-            in the same way and cost nothing, as with a wrong key. With a number,
-            the run stops in this case as well. With None, no failure stops the run.
+        executor: a `concurrent.futures.Executor`, which runs the evaluator in threads,
+            in processes or with Dask (`client.get_executor()`). None: the evaluator
+            runs in this thread. An async evaluator cannot have an executor.
+        concurrency: the largest number of trials that are evaluated at the same time.
+            The default is 8 with an executor, and for async and batch evaluators.
+            Otherwise it is 1.
+        progress: True shows a progress bar on stderr, or below the cell of a notebook.
+        batch_size: the largest number of trials in one call of a batch evaluator. The
+            default is `concurrency`. If it is smaller than `concurrency`, an executor
+            or an async evaluator has several calls at the same time.
+        on_tell: a function that gets the selector or study, and the trial. It is called
+            in the thread of `run`, after the scores or the failure of the trial were
+            recorded. Use it to save, log or plot, or to add prompts.
+        max_failures_in_a_row: "first" (default), a number, or None. With "first", the
+            run stops if its first five evaluations all fail in the same way and cost
+            nothing, as with a wrong key. With a number, the run also stops after this
+            number of failures in a row, as with a server that is down. In both cases,
+            it stops only if the failures are on at least two different examples. With
+            None, no failure stops the run.
 
-            Every failure is recorded at once, for its prompt. After the last allowed
-            failure, no new trial is asked for until the running evaluations have ended.
-            If one of them succeeds, the run continues. Trials that fail in this time
-            are released, and their cost is recorded.
-        repeatable: True if an evaluation that is repeated gives the same scores. None:
-            use the evaluator's attribute `repeatable` (`LLMEvaluator` has one), False
-            without it.
+            Each of these failures is recorded at once, and counts for the
+            `max_failure_rate` of its prompt. After the last of them, the run first
+            waits for the evaluations in progress, without asking for new trials. If one
+            of them succeeds, the run continues. If one of them fails, only its cost is
+            recorded, and its trial is released.
+        repeatable: True if a repeated evaluation gives the same scores. None (default):
+            the attribute `repeatable` of the evaluator, or False if it has none.
+            `LLMEvaluator` has this attribute.
 
-            If it is False, and the selection is about the given examples only
-            (`inputs="given"`), a few evaluations are repeated, on top of the budget.
-            Every 40th evaluation (at least two) is repeated soon after, and as many of
-            the first evaluations are repeated at the end of the run. If scores differ,
-            they count as noisy from then on, and the result has a note. If they differ
-            at the end, the note is that the model may have changed during the run.
-        until: called with the selector or study before each `ask`. The run ends when it
-            returns True.
+            If it is False and the selection has inputs="given", the run repeats a few
+            evaluations to measure whether scores differ. One in 40 evaluations is
+            repeated soon after the first time, but at least two in all. At the end of
+            the run, the same number of its first evaluations is repeated. These repeats
+            do not count against the number of evaluations in the budget. If scores
+            differ, they count as noisy from then on, and the result has a note. If the
+            scores at the end differ, the note is that the model may have changed during
+            the run.
+        until: a function that gets the selector or study before each `ask`. As soon as
+            it returns True, no new trial is asked for, and the run ends after the
+            evaluations in progress.
 
     **Evaluators.** An evaluator is one of these:
 
-    - a callable `(prompt, example) -> scores`, where `example` is the example's index,
-      or an object with such a method `evaluate`
-    - an object with `evaluate_batch(trials)`, which returns a list of scores or
-      exceptions, one for each trial
+    - a function `(prompt, example) -> scores`, or an object with such a method
+      `evaluate`. `example` is the position of the example, from 0.
+    - an object with a method `evaluate_batch(trials)`. It returns a list with the
+      scores or the exception of each trial.
 
-    All may be async. Scores are a mapping by metric, a sequence in the goal's order or,
-    for a single metric, a number. In a mapping, "cost" is the trial's cost, even if it
-    is one of the goal's metrics, and other metrics beyond the goal's are ignored.
+    All may be async. Scores are a mapping from metric to number, or numbers in the
+    order of `goal.metrics`. With one metric, they can also be a number. In a mapping,
+    "cost" is the cost of the evaluation, even if it is also a metric of the goal. A
+    mapping may also have scores of the selection's `proxies`. A Selector ignores other
+    metrics, and a study stores them (see "Details").
 
-    The names of the arguments select what an evaluator gets:
+    The names of the arguments decide what an evaluator gets:
 
-    - a first argument `candidate` gets `trial.candidate` (factor -> value) in the place
-      of the prompt
-    - a first argument `trial` gets the trial in the place of the prompt and the example
-    - a further argument `repeat`, for `evaluate_batch` a second argument `repeats`,
-      gets the number of times that the prompt was asked on the example before: see
-      `Selector.repeat_of`
+    - If the first argument is named `candidate`, it gets a mapping from factor to value
+      (`trial.candidate`) instead of the prompt.
+    - If the first argument is named `trial`, it gets the trial instead of the prompt
+      and the example.
+    - If a further argument is named `repeat`, it gets the number of earlier trials of
+      the prompt on this example (see `Selector.repeat_of`). A second argument `repeats`
+      of `evaluate_batch` gets a list of these numbers, one for each trial.
 
     An evaluator may also have these methods:
 
-    - `check_prompts(prompts)` gets all prompts (id -> text) or candidates (id ->
-      mapping) before the first evaluation. It may raise an error.
-    - `begin(result)` gets a function that returns the present result, when a run
-      begins.
-    - `remarks()` returns notes for the result, by metric: see `Selector.remark`.
-    - `cancel(trial)` stops an evaluation.
+    - `check_prompts(prompts)` is called before the first evaluation. It gets all
+      prompts (id -> text) or candidates (id -> mapping), and may raise an error.
+    - `begin(result)` is called when a run begins. Its argument is a function that
+      returns the present result whenever it is called.
+    - `remarks()` returns notes for the result, as a mapping from metric to `(text,
+      doubtful)`. See `Selector.remark`.
+    - `cancel(trial)` stops the evaluation of a trial.
 
     **Stopped evaluations.** When a prompt is eliminated or retired, its running
-    evaluations are stopped. The task of an async evaluator is cancelled, unless the
-    evaluator has `cancel = None`. For other evaluators, `cancel(trial)` is called in
-    this process, in another thread than the evaluation, which should then raise an
-    exception. So an evaluator with `cancel` runs in a thread, even without an executor.
-    The trial is released and does not count as a failure. The `cost` of its exception
-    is recorded. If the evaluation returns scores in spite of `cancel`, they are
-    recorded. In a study, a worker notices at its next heartbeat, after a third of its
-    lease.
+    evaluations are stopped. For an async evaluator, the task is cancelled, unless the
+    evaluator has `cancel = None`. For other evaluators, `cancel(trial)` is called, if
+    there is such a method. The evaluation should then raise an exception. `cancel` is
+    called in this process, and in another thread than the evaluation. So an evaluator
+    with `cancel` runs in a thread, even without an executor.
 
-    **Failures.** An exception of the evaluator (also SystemExit and cancellation), or
-    scores that the selector refuses, fail the trial and not the run. Only a
-    MissingExtraError fails the run. If an executor loses a whole batch because its
-    process died, the trials of the batch are evaluated again one by one.
+    The trial of a stopped evaluation is released, and does not count as a failure. If
+    the exception has an attribute `cost`, this cost is recorded. If the evaluation
+    returns scores in spite of `cancel`, the scores are recorded. In a study, other
+    workers eliminate prompts, too. A worker finds out when it extends its leases, which
+    it does three times per lease.
 
-    **Details.** In a study, the mapping `details` of scores or of an exception is
-    stored with the scores, and so are metrics beyond the goal's: see
-    `Study.evaluations`.
+    **Failures.** If the evaluator raises an exception, or returns scores that the
+    selector refuses, its trial fails and the run continues (but see
+    `max_failures_in_a_row`). This also holds for SystemExit and the cancellation of a
+    task. If the exception has an attribute `cost`, this cost is recorded. A
+    MissingExtraError ends the run, because every evaluation would raise it. If an
+    executor loses a whole batch because its process died, the trials of the batch are
+    evaluated again one by one.
 
-    **The end of a run.** However a run ends, all scores that were paid for are
-    recorded. The run waits for async evaluations, and for evaluations that an executor
-    has started and cannot cancel. KeyboardInterrupt cancels async evaluations, and a
-    second KeyboardInterrupt ends the wait. All other trials are released, so that the
-    selector can be saved and continued. The cost of evaluations that failed or were
-    stopped meanwhile is recorded.
+    **Details.** In a study, an evaluation can have details, which are stored with its
+    scores. They are a mapping in the attribute `details` of the exception, or of the
+    object with the scores. A plain dict cannot have this attribute, but an object of a
+    subclass of dict can. If the scores have metrics that are not in the goal, the
+    details get all scores under "scores". See `Study.evaluations`.
+
+    **The end of a run.** An error can end a run, for example in `on_tell`. The run then
+    waits for the evaluations that have started, and records their scores. Evaluations
+    that an executor has not started are cancelled. A KeyboardInterrupt also stops the
+    evaluations that have started: async evaluations are cancelled, and `cancel` is
+    called for the others, if the evaluator has it. The run then waits for the
+    evaluations to end. A second KeyboardInterrupt ends the wait, and the scores of
+    running evaluations are lost. The costs of evaluations that failed or were stopped
+    are recorded. All trials that are still pending are released, so that the selector
+    can be saved and continued.
 
     Raises:
-        InvalidArgumentError: an argument is invalid, such as an evaluator with other
-            arguments.
+        InvalidArgumentError: an argument is invalid, for example an evaluator that
+            takes other arguments.
         EvaluatorError: the executor broke down, or too many evaluations failed in a
             row.
+        MissingExtraError: the evaluator needs a package that is not installed.
         StorageError: the storage of a study was unreachable for more than a minute.
     """
     if concurrency is not None:

@@ -46,8 +46,8 @@ def analyze(
 ) -> Result:
     """Return the result for existing scores: the best prompt, how sure that is, and how much more data would help.
 
-    Nothing is evaluated. The result is `done`. Its verdict, comparison, checks and
-    plots are those of a selection with the same evaluations.
+    Nothing is evaluated. The result is `done`. It is the result of a selection that
+    made the same evaluations.
 
         >>> import asktell
         >>> scores = [[1, 1, 0, 1, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 1, 0]]
@@ -60,39 +60,42 @@ def analyze(
         'undecided'
 
     Args:
-        scores: an array or a data frame.
+        scores: an array or a data frame (pandas or polars). Scores are in the metric's
+            own units, also if less is better: the goal has the direction.
 
-            Array: (K prompts, N examples), (K, N, m) with the metrics in the goal's
-            order (`goal.metrics`), or (K, N, m, R) with R repeated evaluations of each
-            (prompt, example) pair. Scores are in each metric's own units, and the goal
-            has the direction. NaN is a missing score. A pair without a score for each
-            metric counts as not evaluated. Repeated evaluations are averaged.
+            An array has the shape (K, N), with a row for each prompt and a column for
+            each example. With m metrics, it has the shape (K, N, m), with the metrics
+            in the order of `goal.metrics`. With R repeated evaluations of each prompt
+            on each example, it has the shape (K, N, m, R). Repeated evaluations are
+            averaged. NaN is a missing score. If the score of any metric is missing, the
+            evaluation is left out.
 
-            Long data frame (pandas or polars): the columns `prompt`, `example` (or
-            `example_id`) and one for each metric of the goal. It may have `segment`,
-            and `error`: a row with an error is an evaluation that failed. Several rows
-            with the same prompt and example are repeated evaluations.
+            A long data frame has a row for each evaluation, and the columns `prompt`,
+            `example` (or `example_id`) and one for each metric of the goal. Several
+            rows with the same prompt and example are repeated evaluations. It may also
+            have the columns `segment` and `error`. A row with an error is an evaluation
+            that failed.
 
-            Wide data frame, without a column `prompt`: a single metric, with a row for
-            each example and a column of numbers for each prompt. The columns `example`
-            (or `example_id`) and `segment` are not prompts.
+            A wide data frame has no column `prompt`. It has a single metric, a row for
+            each example, and a column of numbers for each prompt. Columns named
+            `example` (or `example_id`) and `segment` are not prompts.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        prompts: names of the K prompts, a mapping from name to text, or
-            `asktell.grid(...)`. By default they are the positions in the array, or the
-            names in the data frame. If you name prompts of a data frame, only these are
-            analyzed.
-        examples: distinct ids of the N examples, by default their positions. A data
-            frame has its own.
-        segments: the label of each example's segment.
-        baseline: name or text of the prompt in use today. The selected prompt is
+        prompts: the names of the K prompts, a mapping from name to text, or
+            `asktell.grid(...)`. By default, the names are the positions in the array,
+            or the names in the data frame. If you name prompts of a data frame, only
+            these are analyzed.
+        examples: the ids of the N examples, all different. By default, these are their
+            positions. A data frame has its own.
+        segments: the label of each example's segment. A data frame can have its own.
+        baseline: the name or text of the prompt in use today. The selected prompt is
             compared with it.
-        inputs: "new" if the statements should be about new inputs like these examples,
-            "given" for exactly these examples, as in `Selector`.
+        inputs: "new" (default) for statements about new inputs like these examples.
+            "given" for statements about exactly these examples. See `Selector`.
 
     Raises:
         InvalidArgumentError: the shape does not fit, a column is missing or has text,
             or a name is unknown.
-        InvalidScoresError: a score is infinite or outside its range.
+        InvalidScoresError: a score is infinite or outside the range of its metric.
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(

@@ -58,23 +58,25 @@ def play(selector: Selector, scores: Array, until: int | None = None) -> Result:
 
 @final
 class Replay:
-    """The problem for a rival method, which evaluates prompts until the budget is spent.
+    """The argument `problem` that `simulate` passes to a function of your own.
 
-    Prompts are rows of the recorded scores, and examples are columns.
+    The function evaluates prompts with it until the budget is spent. Prompts are rows
+    of the recorded scores, and examples are columns.
 
     Attributes:
-        n_prompts: number of prompts K.
-        n_examples: number of examples N.
-        repeats: how often a prompt may be evaluated on the same example. None if every
-            evaluation gives the same scores, and any number is allowed.
-        goal: the goal. `goal.values(means)` turns means (K, m) into objectives, larger
-            is better, and slacks.
-        budget: maximum number of evaluations.
-        spent: number of evaluations so far.
-        order: (N,) the examples in a random order, which depends on the seed. asktell's
-            methods use the same order, so that comparisons of methods are paired.
+        n_prompts: the number of prompts, K.
+        n_examples: the number of examples, N.
+        repeats: how often a prompt may be evaluated on the same example. None if any
+            number is allowed, because every evaluation gives the same scores.
+        goal: the goal. `goal.values(means)` turns means (K, m) into values where larger
+            is better: objectives, then slacks of constraints.
+        budget: the maximum number of evaluations.
+        spent: the number of evaluations so far.
+        order: the N examples in a random order, which depends on the seed. asktell's
+            methods use the same order. If your function does so, too, the comparison of
+            the methods is fairer.
         features: numbers that describe the prompts, as given to `simulate`.
-        segments: labels of the examples, as given to `simulate`.
+        segments: the labels of the examples, as given to `simulate`.
     """
 
     def __init__(
@@ -96,15 +98,23 @@ class Replay:
 
     @property
     def left(self) -> int:
-        """Remaining evaluations of the budget."""
+        """The remaining number of evaluations."""
         return self.budget - self.spent
 
     def evaluate(self, prompt: int, example: int) -> list[float] | None:
-        """Scores in the goal's order of metrics. None if the evaluation failed, which costs no budget.
+        """The recorded scores of a prompt on an example, in the order of `goal.metrics`.
+
+        None if the evaluation failed. A failed evaluation does not count against the
+        budget.
+
+        Args:
+            prompt: the row of the prompt, from 0.
+            example: the column of the example, from 0.
 
         Raises:
             InvalidArgumentError: the budget is spent, the prompt or the example does
-                not exist, or the prompt was evaluated `repeats` times on this example.
+                not exist, or the prompt was already evaluated `repeats` times on this
+                example.
         """
         if self.left <= 0:
             raise InvalidArgumentError(

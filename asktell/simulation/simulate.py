@@ -62,8 +62,8 @@ def simulate(
 ) -> Simulation:
     """Compare methods on recorded scores, without evaluating anything.
 
-    Each method runs many times on the scores, with different seeds and budgets. Its
-    selected prompts are judged by the means of all scores.
+    Each method runs many times on the scores, with different seeds and budgets. The
+    prompts that it selects are judged by the means of all scores.
 
         >>> import asktell
         >>> scores = [[1, 1, 0, 1, 1, 1], [1, 0, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0]]
@@ -76,53 +76,63 @@ def simulate(
 
     `print(simulation.summary())` prints a table, and `simulation.plot()` draws curves.
 
-    A method that does not support the goal, or needs a larger budget, is left out, and
-    the summary has the reason.
+    A method that does not support the goal, or needs a larger budget, is left out. The
+    summary has the reason.
 
     Args:
-        scores: (K, N, m) the scores of every prompt on every example, with the metrics
-            in the goal's order (`goal.metrics`), each in its own units and direction.
-            NaN is an evaluation that failed. For a single metric, also (K, N).
+        scores: the scores of all K prompts on all N examples in m metrics, shape (K, N,
+            m). The metrics have the order of `goal.metrics`. Scores are in the metric's
+            own units, also if less is better. NaN is an evaluation that failed. With a
+            single metric, the shape can be (K, N).
 
-            Or (K, N, m, R), if every prompt was evaluated R times on every example, as
-            agents are. Then each evaluation of a (prompt, example) pair takes another
-            of the R scores, in a random order that depends on the seed. Methods are
-            judged by the means over all R and all examples.
+            If every prompt was evaluated R times on every example, as agents often are,
+            the shape is (K, N, m, R). Each evaluation of a prompt on an example then
+            takes another of its R scores, in a random order that depends on the seed.
+            Methods are judged by the means over all examples and all R evaluations.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        methods: names of presets, asktell methods, and functions of your own. A
-            function `(problem, budget, seed)` calls `problem.evaluate(prompt, example)`
-            (see `asktell.simulation.replay.Replay`), and returns the row of the
-            selected prompt, or several rows, the best first. Use a mapping for names:
-            `{"mine": function}`, alone or as an item of the list. Differences are
-            relative to the first method.
-        budgets: evaluations per prompt.
+        methods: the names of asktell's methods, method objects such as
+            `asktell.Race(...)`, and functions of your own. The other methods are
+            compared with the first method.
+
+            asktell calls a function as `function(problem, budget, seed)`. The function
+            calls `problem.evaluate(prompt, example)` (see
+            `asktell.simulation.replay.Replay`). It returns the row number of the
+            selected prompt in `scores`, or a list of row numbers, the best first. To
+            name a function, pass a mapping `{"mine": function}`, alone or as an item of
+            the list.
+        budgets: the budgets to try, in evaluations per prompt.
         seeds: the number of runs for each method and budget, or a list of seeds.
-        jobs: number of processes with one thread each, by default one per core. A
-            function that is defined in a script or a notebook runs in this process, and
-            a function from an importable module in parallel.
-        on_progress: called with the number of finished runs and the number of all runs.
-            By default, a progress bar is shown.
-        features: (K, d) numbers that describe the prompts, for methods that use them.
-        segments: (N,) the label of each example's segment, for goals with segments.
-        baseline: row of the prompt in use, for goals with `within(..., of="baseline")`.
-        sampling: as for `Selector`, for asktell's methods. "iid" draws an example for
-            every evaluation. If a pair is drawn more often than it was recorded, its
-            scores are used again from the first.
+        jobs: the number of processes, each with one thread. The default is one for each
+            core. Functions from an importable module run in parallel. Functions that
+            are defined in a script or a notebook run in this process.
+        on_progress: a function that gets the number of finished runs and the number of
+            all runs. By default, a progress bar is shown.
+        features: numbers that describe the prompts, shape (K, d), for methods that use
+            them.
+        segments: the label of each example's segment, N labels, for goals with
+            segments.
+        baseline: the row number of the prompt in use, for goals with `within(...,
+            of="baseline")`.
+        sampling: as for `Selector`, for asktell's methods. With "iid", an example can
+            be drawn more often than it was recorded. Its scores are then used again
+            from the first.
         repeats: how often a method may evaluate a prompt on the same example, from 1 to
-            R. R by default.
-        proxies: name -> (K, N) the scores of a cheap metric that is no part of the goal,
-            NaN where it has none. asktell's methods know all of them before the first
-            evaluation. Functions of your own do not get them.
-        lines: a file of JSON lines, which gets a line for each run. Runs that it
-            already has are not repeated. They must have the same scores, goal, method
-            name, budget, seed and version of asktell.
+            R. The default is R.
+        proxies: a mapping from the name of a cheap metric outside of the goal to its
+            scores, shape (K, N). NaN is a missing score. asktell's methods get all
+            these scores before the first evaluation. Functions of your own do not get
+            them.
+        lines: the path of a file of JSON lines, to which a line is added for each run.
+            A run that the file has already is not repeated. Two runs count as the same
+            if they have the same scores, goal, other arguments, name of the method,
+            budget, seed and version of asktell. The code of a function is not compared.
 
     Raises:
         InvalidArgumentError: an argument is invalid, no prompt satisfies the
-            constraints, or a function of your own returned something else than rows, or
-            exceeded its budget.
+            constraints, or a function of your own returned something else than row
+            numbers, or evaluated more than its budget.
         MissingExtraError: a package that a method needs is missing, or pymoo for a
-            Pareto set.
+            `ParetoSet`.
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(

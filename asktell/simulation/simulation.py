@@ -73,15 +73,31 @@ def holm(p: Vector) -> Vector:
 @final
 @dataclass(frozen=True)
 class SummaryRow:
-    """A method at a budget: means over `runs` seeds.
+    """The means of one method at one budget.
 
-    `budget` is in evaluations per prompt. Each `..._error` is half the width of a 95%
-    interval.
-
-    `difference` is the method's quality minus that of the first method, with the same
-    seeds. `p` is its two-sided p-value, adjusted by the method of Holm for all
-    comparisons in the summary. Both are None for the first method, and if there is only
-    one seed.
+    Attributes:
+        method: the name of the method.
+        budget: the budget in evaluations per prompt.
+        runs: the number of runs, one for each seed.
+        quality: the mean quality of the selected prompts, from 0 to 1. 1 is the best
+            possible selection. See `asktell.simulation.truth.Truth.judge`.
+        quality_error: half the width of a 95% interval of `quality`. None with one
+            seed.
+        regret: the mean regret: how much worse the selected prompt is than the best
+            feasible prompt, in the units of the objective. For a `ParetoSet`, 1 minus
+            the relative hypervolume.
+        regret_error: half the width of a 95% interval of `regret`. None with one seed.
+        feasible: the share of runs in which all selected prompts satisfy the
+            constraints.
+        evaluations: the mean number of evaluations in a run.
+        difference: the quality of this method minus the quality of the first method,
+            with the same seeds. None for the first method, and with one seed.
+        difference_error: half the width of a 95% interval of `difference`. None if that
+            is None.
+        p: the p-value of the difference: how likely a difference of this size is by
+            chance of the seeds alone, in either direction. It is adjusted for the
+            number of comparisons in the summary (Holm's method). None if `difference`
+            is None.
     """
 
     method: str
@@ -101,12 +117,13 @@ class SummaryRow:
 @final
 @dataclass(frozen=True)
 class Summary:
-    """Means and paired differences. `str()` returns a table.
+    """The means of each method at each budget, and the differences from the first method. `str()` is a table.
 
     Attributes:
         rows: a row for each method and budget.
-        first: name of the method to which the others are compared.
-        refused: by method, the reason why it did not run, with the budgets.
+        first: the name of the method with which the others are compared.
+        refused: by name of a method, the reason why it did not run, and with which
+            budgets. Empty if all methods ran.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -114,11 +131,11 @@ class Summary:
     refused: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary, ready for JSON."""
+        """Return the summary as a mapping that JSON can represent."""
         return asdict(self)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return a data frame with a row for each method and budget.
+        """Return a data frame with a row for each method and budget. The columns are those of `SummaryRow`.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -168,10 +185,11 @@ class Simulation:
 
     Attributes:
         goal: the goal.
-        runs: a mapping for each run, ready for JSON: the columns of `to_dataframe`, and
-            `answer`, the rows of the selected prompts. Or `refused`, the reason why a
-            method cannot run with this goal or budget.
-        methods: names of the methods, in the order of the argument.
+        runs: a mapping for each run, which JSON can represent. It has the columns of
+            `to_dataframe`, and "answer", the row numbers of the selected prompts. If
+            the method cannot run with this goal or budget, it has "refused", the
+            reason.
+        methods: the names of the methods, in the order of the argument.
     """
 
     def __init__(
@@ -187,11 +205,18 @@ class Simulation:
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return a data frame with a row for each run.
 
-        Columns: method, budget (evaluations per prompt), seed, quality (0 to 1), regret
-        (in the metric's units), feasible (all selected prompts satisfy the
-        constraints), size (number of selected prompts), hypervolume and f1 (0 to 1, of
-        Pareto sets), evaluations (made). See `asktell.simulation.truth.Truth.judge` for
-        the definitions.
+        The columns are:
+
+        - method, seed, and budget (in evaluations per prompt).
+        - quality: from 0 to 1. 1 is the best possible selection.
+        - regret: in the units of the objective. For a `ParetoSet`, 1 minus the
+          hypervolume.
+        - feasible: True if all selected prompts satisfy the constraints.
+        - size: the number of selected prompts.
+        - hypervolume and f1: from 0 to 1, for a `ParetoSet`.
+        - evaluations: the number of evaluations in the run.
+
+        `asktell.simulation.truth.Truth.judge` has the definitions.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -204,7 +229,7 @@ class Simulation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the runs and their summary, ready for JSON."""
+        """Return the runs and their summary as a mapping that JSON can represent."""
         return {
             "goal": str(self.goal),
             "runs": self.runs,
@@ -212,10 +237,10 @@ class Simulation:
         }
 
     def summary(self) -> Summary:
-        """Return means with 95% intervals over seeds, and the paired differences of each method from the first.
+        """Return means with 95% intervals over the seeds, and the differences of each method from the first method.
 
-        The intervals measure the randomness of the seeds on these scores. They do not
-        apply to other data.
+        The intervals measure the chance of the seeds on these scores. They do not apply
+        to other scores.
         """
         cells = self._cells()
         first = next(
@@ -276,14 +301,16 @@ class Simulation:
         }
 
     def plot(self, what: str = "quality", ax: "Axes | None" = None) -> "Axes":
-        """Draw a mean over the budget, with a curve for each method and 95% bands over seeds. Needs matplotlib.
+        """Draw the mean of a measure over the budget, with a curve for each method. Needs matplotlib.
+
+        The bands around the curves are 95% intervals over the seeds.
 
         Args:
-            what: "quality", "regret", "hypervolume", "f1" or "size".
-            ax: the axes to draw on, by default those of a new figure.
+            what: the measure: "quality", "regret", "hypervolume", "f1" or "size".
+            ax: the axes to draw in, by default those of a new figure.
 
         Raises:
-            InvalidArgumentError: `what` is none of these.
+            InvalidArgumentError: `what` is another text.
             MissingExtraError: matplotlib is missing.
         """
         if what not in _CURVES:

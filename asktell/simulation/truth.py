@@ -65,11 +65,14 @@ def _mean(cells: Scores) -> Float[Floats, "arms metrics"]:
 @final
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The true values of the prompts. A bound relative to the best prompt uses the truly best prompt.
+    """The true values of all prompts, and a judge of selections. The means of all recorded scores count as the truth.
+
+    A bound relative to the best prompt uses the truly best prompt.
 
     Attributes:
         goal: the goal.
-        means: the true means of the goal's columns, NaN for a prompt without scores.
+        means: the true means of the K prompts in the c columns `goal.columns`, shape
+            (K, c). NaN for a prompt without scores.
     """
 
     goal: Goal
@@ -77,64 +80,77 @@ class Truth:
 
     @cached_property
     def values(self) -> Float[Floats, "arms values"]:
-        """The objectives, larger is better, then a slack per constraint. A slack of at least 0 satisfies it."""
+        """The values of each prompt where larger is better, shape (K, q).
+
+        The objectives come first, then a slack for each constraint. A slack of 0 or
+        more satisfies the constraint. See `goal.values`.
+        """
         return self.goal.values(self.means)
 
     @property
     def objectives(self) -> Float[Floats, "arms objectives"]:
-        """The objectives, larger is better."""
+        """The values of the objectives of each prompt. Larger is better."""
         return self.values[:, : len(self.goal.objectives)]
 
     @property
     def slack(self) -> Float[Floats, " arms"]:
-        """The least slack of the constraints. Infinite without constraints."""
+        """The smallest slack of each prompt over all constraints. Infinite without constraints."""
         return np.asarray(
             self.values[:, len(self.goal.objectives) :].min(axis=1, initial=np.inf)
         )
 
     @cached_property
     def feasible(self) -> Bool[Bools, " arms"]:
-        """True for prompts that satisfy every constraint."""
+        """True for each prompt that satisfies every constraint."""
         return np.asarray(np.isfinite(self.values).all(axis=1) & (self.slack >= 0))
 
     @cached_property
     def front(self) -> Bool[Bools, " arms"]:
-        """True for the Pareto set, the feasible prompts that no feasible prompt dominates."""
+        """True for each prompt in the Pareto set: the feasible prompts that no feasible prompt dominates."""
         front = self.feasible.copy()
         front[front] = pareto_mask(self.objectives[front])
         return front
 
     def judge(self, answer: Sequence[int]) -> dict[str, float]:
-        """Judge the selected prompts. `quality` is from 0 to 1, and 1 is the best possible selection.
+        """Judge the selected prompts. The `quality` is from 0 to 1, and 1 is the best possible selection.
 
-        For `BestFeasible` the first prompt counts:
+        For `BestFeasible`, only the first selected prompt counts:
 
-        - `quality`: 1 - (best - selected) / (best - median) of the objective over the
-          feasible prompts, at least 0. 0 if the prompt is infeasible.
-        - `regret`: how much worse its objective is than the best feasible objective, in
-          the metric's units. 0 if it is better. Without a selected prompt, the regret
-          of the worst prompt.
-        - `violation`: the largest violation of a constraint, in units of its scale.
-        - `infeasible`: 1 if a constraint is violated, else 0.
-        - `identified`: 1 if the prompt is the best, else 0.
+        - `quality`: 1 - (best - selected) / (best - median), at least 0. Best and
+          median are those of the objective over all feasible prompts. 0 if the selected
+          prompt is infeasible.
+        - `regret`: how much worse the objective of the selected prompt is than that of
+          the best feasible prompt, in the metric's units. 0 if it is better, which is
+          possible for an infeasible prompt. If no prompt is selected, the regret of the
+          worst prompt.
+        - `violation`: by how much the selected prompt violates a constraint. The
+          largest violation counts, divided by the width of the metric's range, if a
+          range is declared.
+        - `infeasible`: 1 if the selected prompt violates a constraint, else 0.
+        - `identified`: 1 if the selected prompt is the best feasible prompt, else 0.
 
-        For `ParetoSet` all selected prompts count:
+        For `ParetoSet`, all selected prompts count:
 
         - `hypervolume`: the hypervolume of the selected feasible prompts, divided by
-          that of the true Pareto set. The reference is the worst value of each
-          objective among all feasible prompts, and the unit is its range. More selected
-          prompts never lower it.
-        - `precision`, `recall`, `f1`, `size`: of the set of selected prompts.
-        - `infeasible`: number of selected prompts that violate a constraint.
+          the hypervolume of the true Pareto set. The reference point has the worst
+          value of each objective among all feasible prompts. Each objective is divided
+          by the difference between its best and its worst value among them. The
+          hypervolume never falls if more prompts are selected.
+        - `precision`: the share of the selected prompts that belong to the true Pareto
+          set.
+        - `recall`: the share of the true Pareto set that is selected.
+        - `f1`: the harmonic mean of precision and recall.
+        - `size`: the number of selected prompts.
+        - `infeasible`: the number of selected prompts that violate a constraint.
         - `quality`: the mean of hypervolume and F1. 0 if no selected prompt is
           feasible.
         - `regret`: 1 - hypervolume.
 
         Args:
-            answer: positions of the selected prompts, the best first.
+            answer: the positions of the selected prompts, the best first.
 
         Raises:
-            MissingExtraError: pymoo is missing, for a hypervolume.
+            MissingExtraError: pymoo is missing, which a hypervolume needs.
         """
         return (
             self._of_best(answer)

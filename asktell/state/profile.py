@@ -78,15 +78,22 @@ class OfMetric(NamedTuple):
 
 
 class KnownExample(NamedTuple):
-    """The entry of a profile for an example and a metric.
+    """What a profile has recorded about one example in one metric. See `ExampleProfile.examples`.
 
-    - `level`: the expected score of an average prompt, in units of the metric, with its
-      standard error `level_error`.
-    - `loading`: how strongly the example discriminates between prompts, relative to an
-      average example, with its standard error `loading_error`.
-    - `tells`: how informative a score is: the part of the variance of scores that comes
-      from the prompts, relative to an unseen example.
-    - `cells`: the number of scores behind the entry, weighted by age.
+    Attributes:
+        id: the id of the example.
+        level: the expected score of an average prompt on the example, in units of the
+            metric. It shows how hard the example is.
+        level_error: the standard error of `level`.
+        loading: how strongly scores on the example follow the quality of the prompts. 1
+            for an average example, 0 if they do not, below 0 if better prompts score
+            worse.
+        loading_error: the standard error of `loading`.
+        tells: how much a score on the example tells about the quality of its prompt,
+            compared with an unknown example, which has 1. The higher, the better the
+            example distinguishes prompts.
+        cells: the number of pairs (prompt, example) with a score, over all studies.
+            With a `half_life`, older studies count less.
     """
 
     id: str
@@ -100,11 +107,21 @@ class KnownExample(NamedTuple):
 
 @final
 class ExampleProfile:
-    """What earlier studies have shown about each example: its level and its informativeness, with standard errors.
+    """What earlier studies have shown about each example: how hard it is, and how well it distinguishes prompts.
 
-    Make a profile with `ExampleProfile.of(study, ...)`, and pass it to
-    `asktell.Selector(..., examples=ids, profile=...)`. Examples are matched by their
-    ids. A profile stores sums per example only, and no prompts or texts.
+    Make a profile with `ExampleProfile.of(study, ...)` instead of the class itself, and
+    pass it to `asktell.Selector(..., examples=ids, profile=...)`. Examples are matched
+    by their ids. A profile has only sums for each example, and no prompts or texts.
+
+        >>> import asktell
+        >>> scores = {"a": [1, 1, 0], "b": [1, 0, 0], "c": [1, 1, 1]}
+        >>> goal = asktell.BestFeasible("accuracy")
+        >>> selector = asktell.Selector(list(scores), goal, budget=9, examples=["easy", "medium", "hard"])
+        >>> while trial := selector.ask():
+        ...     recorded = selector.tell(trial, scores[trial.prompt][trial.example])
+        >>> profile = asktell.ExampleProfile.of(selector)
+        >>> profile.ids, profile.metrics, profile.studies
+        (('easy', 'medium', 'hard'), ('accuracy',), 1)
     """
 
     def __init__(
@@ -116,17 +133,18 @@ class ExampleProfile:
 
     @classmethod
     def of(cls, *studies: Any, half_life: float | None = None) -> "ExampleProfile":
-        """Make a profile from studies or selectors, the oldest first, with any prompts.
+        """Make a profile from studies or selectors, the oldest first. Their prompts and methods may differ.
 
         Args:
             studies: `Study` or `Selector` objects whose examples have ids and scores.
-                Their methods do not matter.
-            half_life: the number of later studies after which a study counts half, for
-                data or models that drift. None: all studies count the same.
+            half_life: the number of later studies after which a study counts half. With
+                `half_life=2`, a study counts half after two later studies, and a
+                quarter after four. Use it if the data or the models change over time.
+                None (default): all studies count the same.
 
         Raises:
-            InvalidArgumentError: an argument is not a study or selector, or its
-                examples have no ids or no scores.
+            InvalidArgumentError: an argument is not a study or selector, its examples
+                have no ids, it has no scores, or `half_life` is not above 0.
         """
         return cls.merged(*(_of(study) for study in studies), half_life=half_life)
 
@@ -137,11 +155,14 @@ class ExampleProfile:
         """Merge profiles, the oldest first.
 
         Args:
-            profiles: profiles without a study in common.
-            half_life: as for `of`. All studies of a profile have the same age.
+            profiles: profiles of different studies. A study that is in two profiles
+                counts twice.
+            half_life: as for `of`. Only studies in later profiles make a study older.
+                All studies of one profile have the same age.
 
         Raises:
-            InvalidArgumentError: an argument is not a profile, or there is none.
+            InvalidArgumentError: an argument is not a profile, there is no profile, or
+                `half_life` is not above 0.
         """
         if not profiles or not all(
             isinstance(profile, ExampleProfile) for profile in profiles
@@ -178,7 +199,7 @@ class ExampleProfile:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics of the profile."""
+        """The names of the metrics in the profile."""
         return tuple(self._metrics)
 
     @property
@@ -187,7 +208,7 @@ class ExampleProfile:
         return self._studies
 
     def examples(self, metric: str) -> list[KnownExample]:
-        """The examples with their entries for a metric, most informative first.
+        """What is known about each example in a metric. Examples that distinguish prompts best come first.
 
         Raises:
             InvalidArgumentError: the profile does not have the metric.
@@ -220,7 +241,11 @@ class ExampleProfile:
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
 
     def shape(self, metric: str, ids: Sequence[str]) -> Shape | None:
-        """The differences between the examples with these ids, in a metric. None if they are unknown."""
+        """How the examples with these ids differ in a metric. Methods use it instead of `examples`.
+
+        None if the profile does not have the metric or any of these examples, or if all
+        scores are equal.
+        """
         known = self._metrics.get(metric)
         found = None if known is None else _learned(known)
         if known is None or found is None:
@@ -240,7 +265,7 @@ class ExampleProfile:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """The profile as the mappings, lists and numbers of JSON."""
+        """The profile as mappings, lists and numbers, which JSON can represent. `from_data` reads it."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -261,7 +286,7 @@ class ExampleProfile:
         }
 
     def to_json(self) -> str:
-        """The profile as JSON text."""
+        """The profile as JSON text. `from_json` reads it."""
         return json.dumps(self.to_data(), separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -269,7 +294,8 @@ class ExampleProfile:
         """Read the text that `to_json` returned.
 
         Raises:
-            InvalidStateError: the text is malformed, foreign, or of an unknown version.
+            InvalidStateError: the text is malformed, not a profile, or of an unknown
+                version.
         """
         return cls.from_data(parse(text, _WHAT))
 
@@ -279,7 +305,7 @@ class ExampleProfile:
         """Read the data that `to_data` returned.
 
         Raises:
-            InvalidStateError: the data are malformed, foreign, or of an unknown
+            InvalidStateError: the data are malformed, not a profile, or of an unknown
                 version.
         """
         if not isinstance(data, dict):

@@ -85,12 +85,14 @@ def _inherit_docstring(member: griffe.Object, owner: griffe.Object) -> None:
 
 def _signature(target: griffe.Object, name: str) -> str:
     if target.is_attribute:
-        return (
-            ""
-            if target.value is None or "property" in target.labels
-            else f"{name} = {target.value}"
-        )
+        # A value that only the code explains: a call of `part_at`, or private names
+        is_private = re.search(r"^part_at\(|\b_[A-Za-z]", str(target.value))
+        is_property = "property" in target.labels or is_private
+        return "" if target.value is None or is_property else f"{name} = {target.value}"
     if target.is_class:
+        opener = target.members.get("open")
+        if opener is not None and "classmethod" in opener.labels:
+            return ""  # a study: its class methods make it
         parameters = list(target.parameters)[1:]
         if not parameters and any(
             str(base).endswith("NamedTuple") for base in target.bases
@@ -101,7 +103,9 @@ def _signature(target: griffe.Object, name: str) -> str:
                 if "instance-attribute" in member.labels
             ]
             return f"{name}({', '.join(fields)})"
-    elif target.is_function and "property" not in target.labels:
+        # Private fields of a dataclass, which asktell itself sets
+        parameters = [each for each in parameters if not each.name.startswith("_")]
+    elif target.is_function and not _is_property(target):
         parameters = [
             each for each in target.parameters if each.name not in ("self", "cls")
         ]
@@ -122,16 +126,30 @@ def _signature(target: griffe.Object, name: str) -> str:
     returns = (
         "" if target.is_class or target.returns is None else f" -> {target.returns}"
     )
+    # The names of an array's axes mean something only in the code
+    returns = re.sub(r"(Float|Int|Bool)\[\w+, '[^']*'\]", "numpy.ndarray", returns)
     line = f"{name}({', '.join(written)}){returns}"
     if len(line) <= 100:
         return line
     return f"{name}(\n" + "".join(f"    {part},\n" for part in written) + f"){returns}"
 
 
+def _is_property(function: griffe.Function) -> bool:
+    """True for a property: griffe does not know asktell's own `cached_property`."""
+    return "property" in function.labels or any(
+        str(each.value) == "cached_property" for each in function.decorators
+    )
+
+
 def _docstring(target: griffe.Object) -> Iterator[str]:
     if target.docstring is None:
         return
-    for section in target.docstring.parse("google", warnings=False):
+    for section in target.docstring.parse(
+        "google",
+        warnings=False,
+        returns_multiple_items=False,
+        returns_named_value=False,
+    ):
         if section.kind is griffe.DocstringSectionKind.text:
             yield section.value.strip()
         elif section.kind is griffe.DocstringSectionKind.examples:
@@ -139,6 +157,11 @@ def _docstring(target: griffe.Object) -> Iterator[str]:
         elif section.kind is griffe.DocstringSectionKind.parameters:
             yield _listed(
                 "Arguments",
+                [(f"`{each.name}`", each.description) for each in section.value],
+            )
+        elif section.kind is griffe.DocstringSectionKind.attributes:
+            yield _listed(
+                "Attributes",
                 [(f"`{each.name}`", each.description) for each in section.value],
             )
         elif section.kind is griffe.DocstringSectionKind.raises:
@@ -159,6 +182,7 @@ def _docstring(target: griffe.Object) -> Iterator[str]:
 def _listed(title: str, rows: list[tuple[str, str]]) -> str:
     items = []
     for name, about in rows:
-        text = re.sub(r"\s*\n\s*", " ", about.strip())
+        paragraphs = re.split(r"\n\s*\n", about.strip())
+        text = "\n\n  ".join(" ".join(each.split()) for each in paragraphs)
         items.append(f"- {name}: {text}" if name else f"- {text}")
     return f"**{title}**\n\n" + "\n".join(items)

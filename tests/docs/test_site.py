@@ -20,6 +20,7 @@ from asktell_adapters.metrics import Judge
 
 pytest.importorskip("fastapi")
 
+import docs_api
 import docs_reference
 import docs_site
 from docs_site import DOCS, ROOT
@@ -148,6 +149,19 @@ def test_reference_pages_are_of_todays_code(page: Path) -> None:
     assert docs_reference.renewed(page, page.read_text()) == page.read_text(), (
         "run: make reference"
     )
+
+
+def test_a_class_lists_its_fields_and_no_private_names() -> None:
+    text = docs_api.described("asktell.Result")
+    assert "- `finished_early`: " in text
+    assert "_comparer" not in text
+    assert "Result.comparison(" not in text  # a property
+    assert "part_at" not in docs_api.described("asktell.Selector")
+
+
+def test_an_argument_keeps_its_paragraphs() -> None:
+    text = docs_api.described("asktell.analyze")
+    assert re.search(r"^- `scores`: .+\n\n  An array has", text, re.MULTILINE)
 
 
 # Nothing is left out

@@ -117,6 +117,15 @@ def test_every_metric_can_be_asked_for() -> None:
     )
 
 
+def test_the_loss_in_a_constrained_metric_uses_its_range() -> None:
+    goal = asktell.BestFeasible(
+        "accuracy", {asktell.maximize("brevity", range=(0, 10)): asktell.at_least(2)}
+    )
+    scores = np.array([[[1.0, 4.0], [0.0, 7.0]], [[1.0, 6.0], [1.0, 3.0]]])
+    found = asktell.analyze(scores, goal).examples("brevity")
+    assert [each.loss for each in found] == pytest.approx([5.0, 5.0])
+
+
 def test_it_is_a_table_for_pandas_and_for_json() -> None:
     found = analyzed(world(6, 5))
     frame = pandas.DataFrame(found)
