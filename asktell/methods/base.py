@@ -12,16 +12,20 @@ from asktell.state import Decided, Growth, Problem, State
 class AbstractMethod(ABC):
     """Decide which evaluations come next, which prompts are eliminated, and which prompts are selected.
 
-    A method is an immutable value. Every decision must be a function of the state alone
-    (no clock, file or random state), so that each process of a study makes the same
+    Derive your own method from this class, and define `due`, `decide` and `answer`. A
+    method calls a prompt an *arm*, and refers to it by its position (see `State`).
+
+    A method is an immutable value. Every decision must follow from the state alone, not
+    from a clock, a file or random state. So each process of a study makes the same
     decision.
 
-    A study or a saved selector stores the class name and the parameters. These are the
-    fields of a dataclass, or else the attributes whose names do not begin with an
-    underscore.
+    A study or a saved selector stores the class name and the parameters. If the class
+    is a dataclass, the parameters are its fields. Otherwise, they are the attributes
+    whose names do not begin with an underscore.
 
-    `tolerance` is how much worse than the best still counts as right, in units of the
-    metric.
+    Attributes:
+        tolerance: a prompt that is at most this much worse than the best prompt also
+            counts as the best, in units of the metric. 0 by default.
     """
 
     tolerance: float = 0.0
@@ -42,12 +46,20 @@ class AbstractMethod(ABC):
 
     @abstractmethod
     def due(self, state: State) -> bool:
-        """True if a decision is due. The plan is then empty, or the budget of cost does not allow the rest of it."""
+        """True if the method can make its next decision now.
+
+        This is called when `state.may_decide` is True: all planned evaluations were
+        assigned, or the budget of cost may not allow the rest of them. Return False to
+        wait for the scores of pending trials.
+        """
 
     @abstractmethod
     def decide(self, state: State) -> Decided:
-        """The next decision: a plan of evaluations, or the end with the selected arms."""
+        """The next decision: the evaluations that come next, or the end of the selection with the selected arms.
+
+        This is called only after `due` has returned True.
+        """
 
     @abstractmethod
     def answer(self, state: State) -> list[int]:
-        """The arms that are selected if nothing more is evaluated, best first."""
+        """The arms to select if nothing more is evaluated, best first. A result before the end shows them."""

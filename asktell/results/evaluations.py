@@ -19,13 +19,15 @@ class Evaluation(NamedTuple):
     Attributes:
         trial: the number of the trial.
         prompt: the id of the prompt.
-        example: the position of the example, None if evaluations have no examples.
+        example: the position of the example, from 0. None if evaluations have no
+            examples.
         scores: metric -> score. None if the evaluation failed, unless
             `Selector(..., on_failure={...})` counts failures as scores.
-        cost: the recorded cost.
-        error: the reason of the failure.
-        details: further data that was recorded with the scores.
-        example_id: the id of the example, None if the examples have no ids.
+        cost: the recorded cost. None if none was recorded.
+        error: the reason of the failure. None if the evaluation did not fail.
+        details: further data that was recorded with the scores, by name. None without
+            such data.
+        example_id: the id of the example. None if the examples have no ids.
     """
 
     trial: int
@@ -39,7 +41,7 @@ class Evaluation(NamedTuple):
 
     @property
     def answer(self) -> str | None:
-        """The response of the model, if the details have it as text under "output" or "answer"."""
+        """The response of the model, from "output" or "answer" in the details. None if neither is a text there."""
         details = self.details or {}
         return next(
             (details[key] for key in ANSWER_KEYS if isinstance(details.get(key), str)),

@@ -39,14 +39,15 @@ _T = TypeVar("_T")
 
 
 class Attendance(NamedTuple):
-    """The pending trials at a moment, and the number of scores by worker.
+    """The pending trials of a study at one moment, and the number of scores that each worker recorded.
 
     Attributes:
-        now: seconds since 1970, by the storage's clock.
-        out: for each pending trial, oldest first: its id, (arm, example), its lease,
-            and the number of the attempt.
-        told: the number of scores that each worker told since this object began to
-            follow the log.
+        now: the moment, in seconds since 1970, by the storage's clock.
+        out: a tuple for each pending trial, oldest first: its id, the positions of its
+            prompt and its example, its lease (None without one), and the number of the
+            attempt (as for `Holding`).
+        told: worker -> the number of scores that it has recorded since this Study object
+            was opened.
     """
 
     now: float
@@ -55,11 +56,22 @@ class Attendance(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The progress of a study, as it was logged. Decisions that are due are not computed.
+    """The progress of a study, read from its log.
 
-    `spent` and `budget` are evaluations, `spent_cost` and `max_cost` are in the unit of
-    the costs. `active`, `pending`, `failures` and `workers` count prompts, trials,
-    evaluations and workers. `version` changes when the study does.
+    If a decision is due that no worker has made yet, it is not taken into account.
+    `active` may then be larger than after the decision.
+
+    Attributes:
+        spent: number of recorded evaluations.
+        budget: maximum number of evaluations.
+        spent_cost: sum of all recorded costs.
+        max_cost: maximum cost. None if only evaluations are limited.
+        active: number of active prompts.
+        pending: number of pending trials.
+        failures: number of evaluations that failed.
+        workers: number of workers that hold trials, even if their leases have expired.
+        version: a text that changes whenever the study changes.
+        paused: True while the study is paused.
     """
 
     spent: int

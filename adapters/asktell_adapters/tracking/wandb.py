@@ -22,16 +22,17 @@ class WandbTracker(Tracker):
       summary, and the whole result in `result.json`.
 
     The X axis of all charts is `progress/evaluations`. A small file in W&B's folder
-    stores the extent of the run, so that a later process resumes it, also offline.
+    stores how many evaluations and decisions are in the run. So a later process can
+    continue the run, even offline.
 
     Args:
-        project: project in which the tracker creates a run. By default, W&B's own.
-        run: an existing run to track in.
-        mode: "online", "offline" or "disabled". By default, W&B's own.
+        project: project in which the tracker creates a run. By default, W&B chooses it.
+        run: an existing run to use instead.
+        mode: "online", "offline" or "disabled". By default, W&B chooses it.
         settings: further arguments of `wandb.init`.
-        name: name of the run, by which a selection finds it again. By default, the name
-            of the study.
-        interval: lower limit of seconds between two updates.
+        name: name of the run. If the same selection is continued later, it finds its
+            run by this name. By default, the name of the study.
+        interval: the least number of seconds between two updates.
     """
 
     def __init__(
