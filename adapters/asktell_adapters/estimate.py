@@ -95,7 +95,8 @@ class Use(NamedTuple):
             read: expected number of tokens read.
             written: expected number of tokens written, or None if that is unknown.
             longest: the largest possible number of tokens written.
-            price: the mean price of the LLMs in use. Without it, both costs are None.
+            price: the mean price of the LLMs in use. None if it is unknown. `cost` is
+                then None.
             most_read: the largest possible number of tokens read (default: `read`).
             highest: the highest price of the LLMs in use (default: `price`).
         """

@@ -211,7 +211,7 @@ def unread_fields(
 
 
 def values_of(example: Example) -> dict[str, Any]:
-    """The values that fields can have in an example, as column -> value.
+    """The values of all possible fields for an example, as column -> value.
 
     These are the example's columns without the reference, which the LLM must not see.
     The input has two names: its own column, and `input`.

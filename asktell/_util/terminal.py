@@ -27,10 +27,11 @@ def safe(text: str) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """The text in one line of at most `width` characters, without characters that are not printable.
+    """The text in one line of at most `width` characters. A longer text is cut, and ends in "...".
 
-    Line breaks and other white space become single spaces. If the text is a chat, its
-    turns are shown instead of its JSON.
+    Line breaks and other white space become single spaces. Other characters that are
+    not printable are escaped. If the text is a chat, its turns are shown instead of its
+    JSON.
     """
     flat = safe(" ".join(readable(text)[: 4 * width].split()))
     return flat if len(flat) <= width else flat[: width - 3] + "..."

@@ -23,6 +23,35 @@ class AbstractMethod(ABC):
     is a dataclass, the parameters are its fields. Otherwise, they are the attributes
     whose names do not begin with an underscore.
 
+    This method gives every prompt the same number of evaluations. Then it selects the
+    prompt with the highest mean:
+
+        >>> import asktell
+        >>> import numpy as np
+        >>> from asktell.extend import AbstractMethod, events
+        >>> class Equal(AbstractMethod):
+        ...     def due(self, state):
+        ...         return state.plan_is_empty and not state.pending
+        ...     def decide(self, state):
+        ...         number = len(state.decisions)
+        ...         evaluations = state.room // len(state.active)
+        ...         if number == 0 and evaluations > 0:
+        ...             return events.Decided(number, pulls=evaluations)
+        ...         (best,) = self.answer(state)
+        ...         departures = [
+        ...             events.Departure.of(arm, arm == best, "the budget is spent", None)
+        ...             for arm in state.active.tolist()
+        ...         ]
+        ...         return events.Decided(number, tuple(departures), finished=True, answer=(best,))
+        ...     def answer(self, state):
+        ...         means = state.current_tally().means[:, 0]
+        ...         return [int(np.nan_to_num(means, nan=-np.inf).argmax())]
+        >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 12, Equal(), examples=10)
+        >>> result = asktell.run(selector, lambda prompt, example: float("Think" in prompt), progress=False)
+        >>> result.best.id
+        'long'
+
     Attributes:
         tolerance: a prompt that is at most this much worse than the best prompt also
             counts as the best, in units of the metric. 0 by default.

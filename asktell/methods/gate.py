@@ -44,8 +44,8 @@ def not_worse(
       apart from a tolerated difference
 
     A value is True if the statement is established, False if its opposite is
-    established, and None if it is undecided. Every value is None if scores are
-    doubtful, or seem to have drifted.
+    established, and None if it is undecided. Every value is None if a remark calls the
+    scores doubtful, or if the scores seem to change over time (a drift).
 
     The tolerated difference of the failure rates is `margin` divided by the width of
     the metric's range, or 0 without a range. While the candidate has failed no more

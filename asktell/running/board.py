@@ -199,7 +199,7 @@ class Board:
         self._is_together = False
         self._until, self._is_enough = until, False
         self.stopped: set[int] = set()
-        """The ids of the running trials that `unwanted` has returned."""
+        """The ids of the trials that `unwanted` has returned."""
         self.repeatable = repeatable
         # Repeated evaluations are not trials of the selection. Their ids are -1, -2,
         # ...
@@ -366,7 +366,7 @@ class Board:
                 self.selector.release(trial)
 
     def rescue(self, trials: Sequence[Trial], outcomes: object) -> None:
-        """Record scores that arrived while the run was ending, and the cost of failures. Never raises asktell's errors.
+        """Record scores that arrived while the run was ending, and the cost of failures.
 
         Args:
             trials: trials from `ask`.

@@ -107,8 +107,8 @@ class State(NamedTuple):
         cost: the sum of all recorded costs.
         costs: the recorded costs by arm.
         reserve: the expected cost of the pending trials. None: not computed yet.
-        left: arm -> the round in which it was accepted, eliminated or retired, and the
-            details. Active arms are missing.
+        left: arm -> the number of the round in which it was accepted, eliminated or
+            retired, and its `Departure`. Active arms are missing.
         redraws: arm -> the number of examples that it drew to replace failed
             evaluations.
         remarks: topic -> the latest remark about the scores.
@@ -280,7 +280,7 @@ class State(NamedTuple):
 
     @property
     def told(self) -> Int[Ints, " arms"]:
-        """The number of rows of each arm, with observed scores."""
+        """The number of rows of each arm, including observed scores."""
         return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
 
     def no_rivals(self) -> list[int]:
@@ -293,7 +293,10 @@ class State(NamedTuple):
 
     @property
     def missing(self) -> Failures:
-        """The failures that leave a score missing. None of them do if failures count as scores (`on_failure`)."""
+        """The failures that leave a score missing. These are all failures, unless failures count as scores.
+
+        If failures count as scores (`on_failure` of the `Selector`), there are none.
+        """
         return self.failures if self.problem.failure_scores is None else _NONE
 
     def fails_too_often(self, arm: int) -> bool:
@@ -311,11 +314,11 @@ class State(NamedTuple):
         )
 
     def is_exhausted(self, arm: int) -> bool:
-        """True if an arm has at least 100 failures per score, so that it is not evaluated again.
+        """True if an arm has too many failures to be evaluated again.
 
-        An arm without a score is exhausted after 100 failures. Usually, an arm is
-        eliminated long before. But the baseline is never eliminated. This rule ends a
-        selection whose baseline always fails.
+        This is the case after 100 failures, and 100 more for each score that the arm
+        has. Usually, an arm is eliminated long before. But the baseline is never
+        eliminated. This rule ends a selection whose baseline always fails.
         """
         return self.missing.count(arm) >= _FAILURES_PER_SCORE * (
             1 + self.history.n_asked(arm)
@@ -329,7 +332,7 @@ class State(NamedTuple):
         )
 
     def given_up(self, arm: int) -> Departure:
-        """The record that eliminates an arm which fails too often, with the reason. It belongs into a decision."""
+        """The departure of an arm that fails too often, with the reason. A method puts it into its decision."""
         n_failed = self.failures.count(arm)
         said = (
             f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
@@ -337,7 +340,7 @@ class State(NamedTuple):
         return Departure(arm, FAILED, f"{said}, last: {self.failures.last(arm)}")
 
     def unscored(self, arm: int) -> Departure:
-        """The record for an arm that has no score when the selection ends. It belongs into the last decision."""
+        """The departure of an arm that has no score when the selection ends. It belongs in the last decision."""
         reason = (
             f"every evaluation failed, last: {self.failures.last(arm)}"
             if self.failures.count(arm)
@@ -392,8 +395,8 @@ class State(NamedTuple):
             observed: True if observed scores count.
 
         Returns:
-            Three arrays with one entry for each cell: the arm, the example, and the
-            number of evaluations.
+            Three arrays of the same length. For each cell, they have the arm, the
+            example and the number of evaluations.
         """
         rows = slice(None) if observed else self.history.trials() >= 0
         n, missing = self.problem.n_examples or 1, self.missing

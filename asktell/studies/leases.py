@@ -61,8 +61,8 @@ class Holding(NamedTuple):
         trial: the trial.
         seconds_left: seconds until the lease expires. None without a lease. Negative if
             the lease has expired, but no other worker has taken the trial yet.
-        attempt: 1 when the trial is handed out for the first time. After each lease
-            that expires, the next worker gets it with a number that is higher by 1.
+        attempt: 1 when the trial is handed out for the first time, 2 when it is handed
+            out again because its lease expired, and so on.
         wanted: False once the trial's prompt is eliminated or retired. Then stop the
             evaluation and release the trial.
     """

@@ -92,8 +92,9 @@ def _signature(target: griffe.Object, name: str) -> str:
         return "" if target.value is None or is_property else f"{name} = {target.value}"
     if target.is_class:
         parameters = list(target.parameters)[1:]
+        # A named tuple, or an event, which is a struct of msgspec
         if not parameters and any(
-            str(base).endswith("NamedTuple") for base in target.bases
+            str(base).endswith(("NamedTuple", "Event")) for base in target.bases
         ):
             fields = [
                 member.name

@@ -335,7 +335,7 @@ class Config:
         selector: the selector, with prompts, goal, budget and method. No evaluations
             have been asked from it yet.
         dataset: the examples, with their ids.
-        metrics: name -> metric. Empty if a harness or people give the scores.
+        metrics: name -> metric. Empty if the file has no table `[metrics]`.
         models: the tables of the LLMs. None if the file has no LLM.
         concurrency: number of evaluations at the same time.
         batch_size: number of trials to pass to the evaluator in one call.

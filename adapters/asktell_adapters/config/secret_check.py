@@ -51,7 +51,8 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
             file.
 
     Raises:
-        ConfigError: a name or value looks like a secret. The message does not quote it.
+        ConfigError: a name or value looks like a secret. The message does not quote the
+            secret.
     """
     where = f"in [{'.'.join(place)}]" if place else "at the top"
     in_model = place[:1] in (("model",), ("models",))

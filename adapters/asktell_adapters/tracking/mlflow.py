@@ -22,6 +22,13 @@ _OTHER = re.compile(r"[^\w\-. /]")
 class MLflowTracker(Tracker):
     """Track a selection in an MLflow run: the active run, or else a run that the tracker creates.
 
+    ```python
+    with MLflowTracker(name="summaries") as tracker:
+        result = asktell.run(selector, evaluator, on_tell=tracker)
+    ```
+
+    The run gets:
+
     - Metrics for each evaluation: `evaluation/METRIC`.
     - Metrics at each update: `best/METRIC` and `progress/...`.
     - Metrics at each decision that eliminated prompts: `decision/...`.
@@ -41,8 +48,10 @@ class MLflowTracker(Tracker):
             version. The latest version is the first prompt of the result. None:
             register nothing.
         name: name of the run. If the same selection is continued later, it finds its
-            run by this name. By default, the name of the study.
-        interval: the least number of seconds between two updates.
+            run by this name. By default, the name of the study. A selector without a
+            name starts a new run each time.
+        interval: the least number of seconds between two updates. After a slow update,
+            the pause is longer.
     """
 
     def __init__(

@@ -14,6 +14,13 @@ from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 class WandbTracker(Tracker):
     """Track a selection in a W&B run: the active run, or else a run that the tracker creates.
 
+    ```python
+    with WandbTracker("my-project", name="summaries") as tracker:
+        result = asktell.run(selector, evaluator, on_tell=tracker)
+    ```
+
+    The run gets:
+
     - Each evaluation: `evaluation/METRIC`, `evaluation/prompt` and
       `evaluation/example`.
     - Each update: `best/METRIC` and `progress/...`.
@@ -31,8 +38,10 @@ class WandbTracker(Tracker):
         mode: "online", "offline" or "disabled". By default, W&B chooses it.
         settings: further arguments of `wandb.init`.
         name: name of the run. If the same selection is continued later, it finds its
-            run by this name. By default, the name of the study.
-        interval: the least number of seconds between two updates.
+            run by this name. By default, the name of the study. A selector without a
+            name starts a new run each time.
+        interval: the least number of seconds between two updates. After a slow update,
+            the pause is longer.
     """
 
     def __init__(
