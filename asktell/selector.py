@@ -419,7 +419,7 @@ class Selection(ABC):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The goal's metrics, in the order of score vectors."""
+        """The goal's metrics, in the order of scores that are given as a list."""
         return self.goal.metrics
 
     @property

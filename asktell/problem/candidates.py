@@ -22,11 +22,16 @@ Value: TypeAlias = str | int | float | bool | None
 
 
 class Trial(NamedTuple):
-    """One evaluation to do: evaluate `prompt` on the example at index `example`, then tell the scores.
+    """One evaluation to do: evaluate the prompt on the example, then tell the scores.
 
-    If `example` is None, the evaluator draws its own example. `candidate` maps each
-    factor to its value in a selection among `Candidates`. It is None in a selection
-    among prompts.
+    Attributes:
+        id: the id of the trial.
+        prompt_id: the id of the prompt.
+        prompt: the prompt's text.
+        example: the position of the example, from 0. None if the evaluator draws its own
+            examples.
+        candidate: factor -> value. None if the candidates do not differ in several
+            factors.
     """
 
     id: int

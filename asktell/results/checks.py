@@ -28,9 +28,9 @@ _FEW = 30  # examples: with fewer, errors and intervals are rough
 @final
 @dataclass(frozen=True)
 class Check:
-    """One premise of the statements in a result, and whether it holds.
+    """One premise of the probabilities and intervals in a result, and whether it holds.
 
-    `result.checks` has one per premise.
+    A result has one check per premise.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 5, [1, 0, 0, 0] * 5]
@@ -44,12 +44,14 @@ class Check:
     Attributes:
         name: which premise it is.
             "range": the range of every metric is declared.
-            "noise": repeated evaluations agree, or the statements include noise.
+            "noise": repeated evaluations agree, or probabilities and intervals take the
+            noise of scores into account.
             "order": the choice of examples does not depend on scores.
             "failures": no failed evaluation biases the estimates.
-            "drift": the model did not change during the run.
-            "labels": the scores agree with human judgments. With proxies, how far each
-            agrees with the goal's own scores, and whether it changed during the run.
+            "drift": the evaluated LLM did not change during the run.
+            "labels": the scores agree with human judgments. If there are proxies, the
+            sentence shows instead how well each proxy agrees with the scores of the
+            goal's metrics, and the premise is that no proxy changed during the run.
             "examples": there are enough examples.
         ok: True if the premise holds, False if it does not, None if this is unknown.
         sentence: the finding, in words.

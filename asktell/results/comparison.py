@@ -91,7 +91,9 @@ _Changes: TypeAlias = Callable[[str], Flips | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Prompt `a` compared with prompt `b`, from `Result.compare`. `str()` is a sentence per metric.
+    """Prompt a compared with prompt b in every metric.
+
+    In Python, `Result.compare` makes it, and `str()` turns it into a sentence per metric.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -110,9 +112,9 @@ class Comparison:
         confidence: the probability that all intervals hold.
         differences: metric -> the difference a minus b, with its interval.
         examples: the number of examples, None if unlimited.
-        tolerance: differences up to this size do not matter.
+        tolerance: differences up to this size do not matter, in the metrics' units.
 
-    `Result.checks` lists the premises of the intervals.
+    The premises of the intervals are the `checks` of the result.
     """
 
     a: str | int

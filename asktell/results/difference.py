@@ -15,21 +15,25 @@ BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
 @dataclass(frozen=True)
 class Difference:
-    """The lead of prompt a over prompt b in one metric, in units of the metric.
+    """The difference between prompts a and b in one metric, in units of the metric.
 
-    - `estimate`: a minus b, according to the same model as all other estimates. None if
-      unknown.
-    - `low`, `high`: bounds of the difference that hold at every look. None if there are
-      too few pairs for a bound.
-    - `p_better`: the probability that a is better in the direction of the metric,
-      according to the same model.
-    - `pairs`: the number of first examples in the shared order that both prompts have
-      completed. The bounds rest on these examples.
-    - `verdict`: "equal" if the interval is within the tolerance. Otherwise "better" or
-      "worse" if zero is outside the interval, else "undecided".
-    - `guaranteed`: True if the interval holds for any distribution of scores. This
-      requires a known range, no failures, no drift and no doubtful remark, or
-      noise-free scores on all given examples.
+    - `estimate`: a minus b, by the statistical model that all estimates come from. None
+      if a prompt has no scores yet.
+    - `low`: the lower end of an interval for the difference. The interval stays valid
+      however often you look at it. None if there are too few common examples.
+    - `high`: the upper end of this interval. None if there are too few common examples.
+    - `p_better`: the probability that a is better than b, by the statistical model. It
+      takes into account whether the metric is maximized or minimized.
+    - `pairs`: the number of common examples that the interval is computed from. All
+      prompts have the same random order of examples. The examples from the start of this
+      order count, as far as both prompts were evaluated on all of them.
+    - `verdict`: "equal" if the interval is within the tolerance. Otherwise "better" (a is
+      better) or "worse" if 0 is outside the interval, else "undecided".
+    - `guaranteed`: True if the interval holds for any distribution of scores. Either the
+      range of the metric must be declared, or both prompts evaluated on every example
+      without noise. In both cases, none of these evaluations may have failed, the check
+      "drift" must have found no change, no remark may be `doubtful`, and neither prompt
+      may have been added after the first scores.
     """
 
     estimate: float | None

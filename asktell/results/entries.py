@@ -17,7 +17,7 @@ from asktell.problem.goals import Goal
 
 @dataclass(frozen=True)
 class PromptResult:
-    """The estimates and status of one prompt. `result.prompts` has one per prompt.
+    """The estimates and the status of one prompt.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -31,32 +31,34 @@ class PromptResult:
 
     Attributes:
         id: the prompt's id, or its position if the prompts have no ids.
-        prompt: its text.
-        estimate: metric -> the prompt's mean, in the metric's units. None if there is
-            not enough data. The mean is the expected score on a new input, evaluated
-            once, or with inputs="given" the mean over the given examples. All methods
-            use the same posterior.
+        prompt: the prompt's text.
+        estimate: metric -> the estimated mean of the prompt, in the metric's units. None
+            if there is not enough data. The mean is the expected score of one
+            evaluation on a new input. With inputs="given", it is the mean over the
+            given examples.
         standard_error: metric -> the standard error of the estimate, None if there is
             not enough data. The true mean is within 1.96 standard errors about 19 times
             in 20.
         evaluations: number of recorded evaluations of the prompt.
-        status: "active", "accepted", "rejected", "failed" or "retired".
+        status: "active" (may still be evaluated), "accepted" (selected), "rejected"
+            (eliminated, or not selected at the end), "failed" (eliminated because too
+            many evaluations failed) or "retired" (withdrawn by a user).
         round: the round in which the prompt was accepted or eliminated, None if it is
-            active.
-        reason: why it was eliminated, failed or retired, if known.
-        feasible: True if `p_feasible` is at least 0.5. None without constraints. A
-            bound at the end of the scale, such as `at_least(1)` for a share, counts as
-            satisfied while every score satisfies it.
+            active. The methods "auto" and "race" have no rounds, so ignore it there.
+        reason: why the prompt was eliminated, failed or retired. None if unknown.
+        feasible: True if `p_feasible` is at least 0.5. None without constraints.
+            Exception: if a bound is the best possible score, such as at least 1 on a
+            scale from 0 to 1, the prompt satisfies it as long as every score does.
         failures: number of failed evaluations.
         p_feasible: the probability that the prompt satisfies every constraint. None
             without constraints or with too little data, such as a single example.
         p_best: the probability of being the best feasible prompt, or of belonging to
             the Pareto set. None with too little data.
-        candidate: factor -> value, if the selection is among `Candidates`.
-        segments: segment -> metric -> (estimate, standard error), if the examples have
-            segments.
-        proxies: proxy -> the mean of its recorded scores of the prompt. Empty without
-            such scores.
+        candidate: factor -> value, if the candidates differ in several factors.
+        segments: segment -> metric -> the pair of estimate and standard error, if the
+            examples have segments.
+        proxies: proxy -> the mean of the proxy's recorded scores for this prompt, if
+            there are any.
     """
 
     id: str | int
@@ -229,9 +231,10 @@ class FailureGroup:
     """Evaluations that failed for the same reason.
 
     Attributes:
-        reason: the reason of the first of them.
-        count: the number of failed evaluations.
-        prompts: the ids of their prompts.
+        reason: the reason of the first failure in the group. The other reasons differ
+            only in numbers and quoted parts.
+        count: the number of failed evaluations in the group.
+        prompts: the ids of the prompts whose evaluations failed.
     """
 
     reason: str

@@ -85,8 +85,8 @@ Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]
 class Result:
     """The selected prompts, the estimates of every prompt, and how sure they are. Final once `done`.
 
-    `print(result)` shows the selected prompts, the other contenders and the verdict.
-    `result.table()` shows every prompt.
+    In Python, `print(result)` shows the selected prompts, the other contenders and the
+    verdict. `result.table()` shows every prompt.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -106,32 +106,32 @@ class Result:
         prompts: every prompt, in the order given.
         verdict: the recommendation, and how sure it is.
         spent: number of recorded evaluations.
-        budget: maximum number of evaluations.
-        spent_cost: sum of the recorded costs.
-        max_cost: maximum cost, None if unlimited.
+        budget: maximum number of evaluations, 100000000 if unlimited.
+        spent_cost: sum of the recorded costs, in the unit of these costs.
+        max_cost: maximum cost in the same unit, None if unlimited.
         done: whether the selection has ended.
-        feasible: whether every selected prompt satisfies every constraint (see
-            `PromptResult`). None without constraints.
+        feasible: whether every selected prompt is feasible (see `PromptResult`). None
+            without constraints.
         n_examples: number of examples on which a prompt can be evaluated, None if
             unlimited.
         repeats: how often a prompt can be evaluated on the same example.
         inputs: the subject of estimates, errors and probabilities. "new": the expected
-            score on a new input, evaluated once. "given": the mean over exactly the
+            score of one evaluation on a new input. "given": the mean over exactly the
             given examples.
-        stopped_early: whether the run ended before the budget was spent because the
-            requested confidence was reached (`Adaptive(confidence=...)`, `Race`).
-        finished_early: whether budget was left over because every remaining prompt was
-            evaluated on every example.
+        stopped_early: whether the run ended before the budget was spent, because the
+            requested confidence was reached.
+        finished_early: whether budget was left over because every prompt that was not
+            eliminated was evaluated on every example.
         notes: further remarks, in sentences.
-        checks: the premises of the statements, and whether they hold.
-        baseline: id of the prompt in use, if the selector has one.
+        checks: the premises of the probabilities and intervals, and whether they hold.
+        baseline: id of the prompt in use, None if there is no baseline.
         example_ids: the ids of the examples by position, if the examples have ids.
         failures: the failed evaluations by reason, the most common reason first.
 
-    "auto" selects the Pareto set with the highest expected quality. The set can include
-    a prompt whose estimate is dominated by another selected prompt, or slightly
-    violates a constraint, if the prompt may still be optimal. A note in the result
-    explains this.
+    "auto" selects the Pareto set with the highest expected quality. By its estimates, a
+    selected prompt can be worse in every metric than another selected prompt, or
+    slightly violate a constraint, if it may still belong to the true Pareto set. Then
+    `notes` explains this.
     """
 
     goal: Goal

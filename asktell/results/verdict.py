@@ -67,7 +67,7 @@ _LEAST_SHOWN = 0.1
 
 @dataclass(frozen=True)
 class Outlook:
-    """The forecast for a number of further evaluations. `verdict.outlook` has several.
+    """The forecast for a number of further evaluations.
 
         >>> import asktell
         >>> asktell.Outlook(evaluations=100, cost=None, p_best=0.9, loss=0.004).p_best
@@ -78,7 +78,8 @@ class Outlook:
         cost: their expected cost, None if no costs were recorded.
         p_best: the expected probability of selecting the best prompt, None for a Pareto
             set.
-        loss: the expected gap, in the units of `Verdict.loss`.
+        loss: the expected `loss` of the verdict after these evaluations, in the same
+            units.
     """
 
     evaluations: int
@@ -104,25 +105,27 @@ class Verdict:
     Attributes:
         answer: id of the selected prompt. None for a Pareto set, or if no prompt is
             likely to satisfy every constraint.
-        action: "take", "either" (several prompts are equally good), "go on" (keep
-            evaluating) or "none" (no prompt is likely to satisfy every constraint).
+        action: "take" (use the selected prompts), "either" (several prompts are equally
+            good), "go on" (keep evaluating) or "none" (nothing was evaluated yet, or no
+            prompt is likely to satisfy every constraint).
         sentence: the recommendation in words.
         p_best: probability that the selected prompt is the best prompt that satisfies
             every constraint. None for a Pareto set.
         p_feasible: probability that the selected prompt satisfies every constraint, or
             for a Pareto set that all selected prompts do. None without constraints.
         loss: the expected gap between the selected prompt and the best feasible prompt,
-            in the units of the first objective. For a Pareto set, the
-            expected share of the true Pareto set's hypervolume that the selected
-            prompts do not reach.
-        loss_95: the loss is at most this with 95% probability.
-        contenders: pairs (id, probability), the selected prompts first. For one best
-            prompt, the smallest set of prompts that contains the best feasible prompt
-            with 95% probability, given that a feasible prompt exists. For a Pareto set,
-            the selected prompts and every prompt with a probability of at least 5% of
-            belonging to the set.
-        outlook: the forecasts for half, once and twice as many evaluations as were
-            spent, and for all that remain.
+            in the units of the goal's first metric. For a Pareto set, it is a share from 0
+            to 1: how much of the true Pareto set's hypervolume (a measure of the quality
+            of a set) the selected prompts are expected to miss.
+        loss_95: with 95% probability, the true loss is at most this number.
+        contenders: pairs of a prompt's id and its probability of being the best (or in
+            the Pareto set), the selected prompts first. For one best prompt, the
+            smallest set of prompts that contains the best feasible prompt with 95%
+            probability, if a feasible prompt exists. For a Pareto set, the selected
+            prompts and every prompt with a probability of at least 5% of belonging to
+            the set.
+        outlook: the forecasts for half, once and twice as many further evaluations as
+            were spent, and for all evaluations that are possible on the examples.
     """
 
     answer: str | int | None

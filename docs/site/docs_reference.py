@@ -331,10 +331,17 @@ def _type(schema: Mapping[str, Any]) -> str:
             return " or ".join(dict.fromkeys(_type(each) for each in schema[key]))
     kind = str(schema.get("type", "any value"))
     if kind == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_inner(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
-        return f"object of {_type(schema['additionalProperties'])}"
+        return f"object of {_inner(schema['additionalProperties'])}"
     return kind
+
+
+def _inner(schema: Mapping[str, Any]) -> str:
+    """The type of the items of a list or an object, in parentheses if there are several types."""
+    kind = _type(schema)
+    has_several = len(schema.get("anyOf", schema.get("enum", ()))) > 1
+    return f"({kind})" if has_several else kind
 
 
 if __name__ == "__main__":
