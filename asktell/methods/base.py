@@ -12,8 +12,11 @@ from asktell.state import Decided, Growth, Problem, State
 class AbstractMethod(ABC):
     """Decide which evaluations come next, which prompts are eliminated, and which prompts are selected.
 
-    Derive your own method from this class, and define `due`, `decide` and `answer`. A
-    method calls a prompt an *arm*, and refers to it by its position (see `State`).
+    Derive your own method from this class, and define `due`, `decide` and `answer`.
+    Prompts are called *arms* there, and are numbered from 0 (see `State`).
+
+    asktell calls `due` if `state.may_decide` is True, and `decide` if `due` has returned
+    True. To wait for the scores of pending trials, `due` returns False.
 
     A method is an immutable value. Every decision must follow from the state alone, not
     from a clock, a file or random state. So each process of a study makes the same
@@ -62,33 +65,44 @@ class AbstractMethod(ABC):
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
             IncompatibleMethodError: the method does not support the problem.
         """
 
     def check_growth(self, event: Growth) -> None:  # noqa: B027 - by default everything may grow
-        """Check that the event, which adds prompts, budget or examples or retires a prompt, is supported.
+        """Check that the method supports a change of the selection. By default, it supports every change.
+
+        Args:
+            event: prompts, budget or examples that are added, or a prompt that is
+                retired.
 
         Raises:
-            IncompatibleMethodError: the method does not support the event.
+            IncompatibleMethodError: the method does not support the change.
         """
 
     @abstractmethod
     def due(self, state: State) -> bool:
-        """True if the method can make its next decision now.
+        """Return True if a decision is due: the plan is used up, or the budget does not allow the rest of the plan.
 
-        This is called when `state.may_decide` is True: all planned evaluations were
-        assigned, or the budget of cost may not allow the rest of them. Return False to
-        wait for the scores of pending trials.
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
         """
 
     @abstractmethod
     def decide(self, state: State) -> Decided:
-        """The next decision: the evaluations that come next, or the end of the selection with the selected arms.
+        """Return the next decision. It plans more evaluations, or ends the selection with the selected prompts.
 
-        This is called only after `due` has returned True.
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
         """
 
     @abstractmethod
     def answer(self, state: State) -> list[int]:
-        """The arms to select if nothing more is evaluated, best first. A result before the end shows them."""
+        """Return the positions of the prompts to select if nothing more is evaluated, best first.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """

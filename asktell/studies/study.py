@@ -39,15 +39,17 @@ _T = TypeVar("_T")
 
 
 class Attendance(NamedTuple):
-    """The pending trials of a study at one moment, and the number of scores that each worker recorded.
+    """The pending trials at a moment, and the number of scores of each worker.
 
     Attributes:
         now: the moment, in seconds since 1970, by the storage's clock.
-        out: a tuple for each pending trial, oldest first: its id, the positions of its
-            prompt and its example, its lease (None without one), and the number of the
-            attempt (as for `Holding`).
-        told: worker -> the number of scores that it has recorded since this Study object
-            was opened.
+        out: a tuple `(id, (arm, example), lease, attempt)` for each pending trial,
+            oldest first. The arm is the position of the prompt. The lease is None if
+            the trial has none. The attempt is 1 when the trial is handed out for the
+            first time.
+        told: for each worker, the number of scores that it recorded. Scores from before
+            the study was opened in this process may be missing. So use differences of
+            two values.
     """
 
     now: float
@@ -56,22 +58,19 @@ class Attendance(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The progress of a study, read from its log.
-
-    If a decision is due that no worker has made yet, it is not taken into account.
-    `active` may then be larger than after the decision.
+    """The progress of a study, as it is in the storage. The next decision of the method is not computed.
 
     Attributes:
         spent: number of recorded evaluations.
         budget: maximum number of evaluations.
         spent_cost: sum of all recorded costs.
-        max_cost: maximum cost. None if only evaluations are limited.
+        max_cost: maximum cost. None if the budget is not a cost.
         active: number of active prompts.
         pending: number of pending trials.
-        failures: number of evaluations that failed.
-        workers: number of workers that hold trials, even if their leases have expired.
-        version: a text that changes whenever the study changes.
-        paused: True while the study is paused.
+        failures: number of failed evaluations.
+        workers: number of workers that have a lease, even an expired one.
+        version: a text that changes when the study changes.
+        paused: True between `pause` and `resume`.
     """
 
     spent: int
