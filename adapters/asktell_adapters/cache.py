@@ -1,7 +1,7 @@
 """A cache of LLM responses on disk, shared by processes, so that no request is paid twice.
 
 Responses are stored as JSON in a SQLite file. A request is stored only as a digest (see
-`answer_key`), so nobody can read prompts or addresses of servers from the file. Every
+`answer_key`), so the file contains neither prompts nor addresses of servers. Every
 operation opens and closes the file. Therefore nothing stays open across a fork, and a
 killed process leaves nothing half written.
 """

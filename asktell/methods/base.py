@@ -26,8 +26,8 @@ class AbstractMethod(ABC):
     is a dataclass, the parameters are its fields. Otherwise, they are the attributes
     whose names do not begin with an underscore.
 
-    This method gives every prompt the same number of evaluations. Then it selects the
-    prompt with the highest mean:
+    This method gives every prompt the same number of evaluations, but no more than
+    there are examples. Then it selects the prompt with the highest mean:
 
         >>> import asktell
         >>> import numpy as np
@@ -37,7 +37,7 @@ class AbstractMethod(ABC):
         ...         return state.plan_is_empty and not state.pending
         ...     def decide(self, state):
         ...         number = len(state.decisions)
-        ...         evaluations = state.room // len(state.active)
+        ...         evaluations = min(state.room // len(state.active), int(state.capacity().min()))
         ...         if number == 0 and evaluations > 0:
         ...             return events.Decided(number, pulls=evaluations)
         ...         (best,) = self.answer(state)
