@@ -93,7 +93,9 @@ _Changes: TypeAlias = Callable[[str], Flips | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Prompt `a` compared with prompt `b`, from `Result.compare`. `str()` has a sentence for each metric.
+    """Prompt a compared with prompt b in every metric.
+
+    In Python, `Result.compare` makes it, and `str()` has a sentence for each metric.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
