@@ -1,5 +1,6 @@
 """The Python API as Markdown, from signatures and docstrings, which are read and never run."""
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -89,8 +90,17 @@ def _signature(target: griffe.Object, name: str) -> str:
         is_property = "property" in target.labels or str(target.value).startswith(
             "part_at("
         )
-        return "" if target.value is None or is_property else f"{name} = {target.value}"
+        if target.value is None or is_property:
+            return ""
+        value = str(target.value)
+        # A long text is shown line by line
+        if len(value) > 100 and value.startswith(("'", '"')):
+            value = f'"""\\\n{ast.literal_eval(value)}"""'
+        return f"{name} = {value}"
     if target.is_class:
+        # Users do not call them
+        if "__new__" in target.members or "Protocol" in map(str, target.bases):
+            return ""
         parameters = list(target.parameters)[1:]
         if not parameters and any(
             str(base).endswith("NamedTuple") for base in target.bases

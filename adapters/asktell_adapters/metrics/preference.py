@@ -29,11 +29,9 @@ _SIGNIFICANT = 0.05
 
 @final
 class Preference:
-    """Compares a response with another response to the same example: 1 if better, 0 if worse, 0.5 for a tie.
+    """A metric that compares a response with another response to the same example by a judge (an LLM).
 
-    A judge compares the two responses in both orders. If the orders disagree, it is a
-    tie. With several judges or opinions, the majority counts. Equal responses are a tie
-    without a call, and so is the baseline against itself.
+    The score is 1 if the response is better, 0 if it is worse, and 0.5 for a tie.
 
     ```python
     preference = Preference(OpenAIChat("gpt-4o"))
@@ -43,26 +41,39 @@ class Preference:
     )
     ```
 
-    The baseline responds to each example once. Its response is read from the
-    evaluator's cache or stored there, and is kept in memory.
+    **Comparisons.** The judge is asked twice, because LLMs favor a position: once with
+    the response first, and once with the response second. If its preference changes
+    with the order, the comparison is a tie. With several LLMs or opinions, the majority
+    counts. If the two responses are equal, or if the baseline would be compared with
+    itself, it is a tie and the judge is not asked.
 
-    **Labels.** Before a run begins, the judge compares the pairs that people have
-    labeled. If it differs from the labels of a prompt by more than chance, the scores
-    of this prompt are corrected: each verdict of the judge becomes the mean label that
-    people gave where the judge gave this verdict. The result then has nothing that is
-    established. If the judge and people agree on average, any prompt is corrected in at
-    most 5% of the runs (sign tests with Holm's correction).
+    **The baseline.** The baseline's response to an example is requested only once, and
+    is then kept in memory. If the evaluator has a cache, the response is also stored
+    there.
+
+    **Labels.** If people have compared some of the responses, pass their labels. Before
+    a run begins, the judge compares the same responses. If it is too kind to a prompt
+    much more often than too harsh, or the other way round, its scores of this prompt
+    are corrected: each score is replaced by the mean label that people gave where the
+    judge gave this score. (The score itself counts as one of these labels.) Nothing in
+    the result is then established.
+
+    Such a correction is rarely a mistake. Suppose that the judge is too kind to every
+    prompt as often as it is too harsh. Then in at least 95% of the runs, no prompt is
+    corrected. (There is a sign test for each prompt. The method of Holm 1979 allows for
+    the number of prompts.)
 
     Args:
-        judge: an LLM, a sequence of LLMs, or a `Judge` with its own criteria and
-            settings.
+        judge: an LLM, a list of LLMs, or a `Judge` with its own criteria and settings.
         against: the response to compare with. "baseline" is the response of the
             selection's baseline. Otherwise pass a mapping from example id to response,
-            a sequence in the order of the evaluator's examples, a column of the
-            examples' `fields`, or a function of an example.
-        criteria: name -> description of a better response, if `judge` is not a `Judge`.
-        labels: (prompt's id or text, example's id or position) -> label by people: 1,
-            0.5 or 0, as in the scores.
+            a sequence of responses in the order of the evaluator's examples, a column
+            (a key of the examples' `fields`), or a function of an example.
+        criteria: name -> description of a better response (default: one criterion, to
+            do better what the task asks for). It is not used if `judge` is a `Judge`.
+        labels: (prompt's id or text, example's id or position) -> label by people. A
+            label is a number from 0 to 1, like a score: 1 if the prompt's response is
+            better, 0 if it is worse, and 0.5 for a tie.
         name: the metric's name in a sequence of metrics.
 
     Raises:
@@ -103,20 +114,22 @@ class Preference:
 
     @property
     def spent(self) -> Spent:
-        """Requests, tokens and money of the judge so far."""
+        """Requests, tokens and money that the judge has used so far."""
         return self.judge.spent
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
-        """Prepare for a run. Set the baseline to compare with, and let the judge compare the pairs that have labels.
+        """Prepare for a run: find the baseline, and let the judge compare the responses that have labels.
+
+        The evaluator calls this in its own method `begin`.
 
         Args:
             evaluator: the evaluator of the run.
             prompts: id -> prompt or candidate.
 
         Raises:
-            InvalidArgumentError: there is no baseline, or a label has an unknown prompt
-                or example.
-            EvaluatorError: the judge failed on all labeled pairs of a prompt.
+            InvalidArgumentError: the selection has no baseline to compare with, or a
+                label has an unknown prompt or example.
+            EvaluatorError: the judge failed on all labeled responses of a prompt.
         """
         if self.against == BASELINE and evaluator.baseline is None:
             raise InvalidArgumentError(
@@ -224,10 +237,14 @@ class Preference:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
-        """Score many responses at once. Ties by equal texts cost no call of the judge.
+        """Score many responses at once, in one call of each of the judge's LLMs.
+
+        Args:
+            answered: for each response, a tuple of the response, its example, the
+                number of the repeat, and the prompt or candidate (None if unknown).
 
         Returns:
-            One score or exception per response, in order.
+            For each response, in order, its score, or the exception if it failed.
         """
         # The responses of the baseline are requested in one call, then the comparisons
         # in another.
@@ -254,7 +271,18 @@ class Preference:
         candidate: Asked | None = None,
         /,
     ) -> Judgement:
-        """Score one response without blocking. See `Judge.ascore`."""
+        """Score one response without blocking the event loop.
+
+        Args:
+            completion: the response.
+            example: its example.
+            repeat: number of the repeat, from 0. The judge is asked anew for each repeat.
+            candidate: the prompt or candidate of the response, or None if it is unknown.
+
+        Raises:
+            JudgementError: an LLM gave no reply, or its reply cannot be read.
+            EvaluatorError: there is no response to compare with.
+        """
         each = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
         if not self._is_own(each):
@@ -278,7 +306,12 @@ class Preference:
         return or_raise(self._scored(pair, judged, paid))
 
     def remarks(self) -> tuple[str, bool]:
-        """A note about results of this metric, and True if nothing in them is established."""
+        """The remark about the scores of this metric in a result, and a flag.
+
+        Returns:
+            The remark, and True if labels by people contradict the judge. Then nothing
+            in the result is established.
+        """
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
         other = "baseline's" if self.against == BASELINE else "other"
         said = [
