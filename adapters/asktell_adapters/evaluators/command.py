@@ -65,21 +65,24 @@ class CommandEvaluator:
     - The text `output` is stored in a study as the response.
     - Other values are ignored.
 
-    **Failures.** The evaluation fails if the exit code is not 0, if the program runs
-    for longer than `timeout`, or if the last line is not a JSON object. The reason of
-    the failure contains the end of standard error. The cost of a failed evaluation is
-    the last `cost` that the program printed. So a program that runs for long should
-    print a line such as `{"cost": 0.02}` now and then.
+    **Failures.** The evaluation fails in each of these cases:
+
+    - The exit code is not 0.
+    - The program runs for longer than `timeout`.
+    - The last line is not a JSON object.
+
+    The reason of the failure contains the end of the program's standard error. The cost
+    of a failed evaluation is the last `cost` that the program printed. So a program that
+    runs for long should print a line such as `{"cost": 0.02}` now and then.
 
     **Stopping.** The program is stopped at the timeout, if its prompt is eliminated, or
-    if the run is interrupted. It runs in its own session, so Ctrl-C reaches only this
-    process, which then stops the program. To stop it, its process group gets SIGTERM,
-    and SIGKILL after `grace` seconds. A stopped program has no scores, whatever it has
-    printed, but its cost counts. If the program had ended by itself before it was
-    stopped, its scores count.
+    if the run is interrupted. Its process group gets SIGTERM, and SIGKILL after `grace`
+    seconds. A stopped program has no scores, whatever it has printed, but its cost
+    counts. If the program had ended by itself before it was stopped, its scores count.
 
-    When the program ends, children that are still running are stopped in the same way,
-    unless they have started their own session.
+    The program runs in its own session, so Ctrl-C reaches only this process, which then
+    stops the program. When the program ends, child processes that are still running are
+    stopped in the same way, unless they have started their own session.
 
     The program is started without a shell, with the environment of this process. This
     class works on Linux and macOS only.

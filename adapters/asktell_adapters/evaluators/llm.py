@@ -223,9 +223,9 @@ class _Scoring(Generic[_LLM]):
             prompts: the prompts or candidates, in a sequence or as id -> prompt.
 
         Raises:
-            InvalidArgumentError: a factor is invalid or is not used, a field of a
-                prompt is not a column of the data, or `with_cost` is True and one of
-                several models has no price.
+            InvalidArgumentError: a factor is invalid or is not used, or a field of a
+                prompt is not a column of the data. It is also raised if `with_cost` is
+                True and one of several models has no price.
         """
         named = (
             dict(prompts)
@@ -499,8 +499,9 @@ class _Scoring(Generic[_LLM]):
         """Score many responses at once by the metrics that have a method `score_all`, such as `Judge`.
 
         Args:
-            answered: for each response, a tuple of the response, its example, the
-                number of the repeat, and the prompt or candidate (None if unknown).
+            answered: for each response, a tuple of four items: the response, its
+                example, the number of the repeat, and the prompt or candidate (None if
+                unknown).
 
         Returns:
             For each response, in order, metric name -> score, or the exception if the
@@ -527,7 +528,8 @@ class LLMEvaluator(_Scoring[LLM]):
     Without `asktell.run`, call `evaluator(prompt, example)` for one evaluation, or
     `evaluator.evaluate_batch(trials)` for many.
 
-    If the candidates have factors, the name of a factor determines its use:
+    A candidate may have further factors (settings) besides its prompt. The name of a
+    factor determines its use:
 
     - "prompt" is the text of the prompt.
     - "system", "template", "temperature" and "max_new_tokens" replace the arguments of
@@ -543,9 +545,9 @@ class LLMEvaluator(_Scoring[LLM]):
 
     Args:
         llm: the LLM. If the candidates have a factor "model", pass a mapping from model
-            to LLM, or a function that makes an LLM, such as the class `OpenAIChat`. The
-            factors that are parameters of the function are passed to it. Each LLM is
-            made once, and its own price applies.
+            to LLM. Or pass a function that makes an LLM, such as the class `OpenAIChat`:
+            the factors that are parameters of the function are passed to it. Each LLM
+            is made once, and its own price applies.
         examples: the dataset. A trial's `example` is an index into it.
         metrics: name -> metric, or a sequence of metrics. In a sequence, the name of a
             metric is its attribute `name` or `__name__`.
@@ -553,7 +555,8 @@ class LLMEvaluator(_Scoring[LLM]):
             the prompt is inserted there, and not in the user turn.
         template: the user turn of a prompt that is neither a chat nor a text with
             fields. It is a text in which `{prompt}`, `{input}` and columns in braces are
-            filled in, or a function of (prompt, example) that returns the user turn.
+            filled in. It may also be a function of (prompt, example) that returns the
+            user turn.
         max_new_tokens: largest number of tokens in a response. A longer response is
             cut.
         with_cost: True to add the cost of the response to the scores, as "cost".
@@ -564,8 +567,8 @@ class LLMEvaluator(_Scoring[LLM]):
         seed: seed of sampling above temperature 0. LLMs that do not support seeds
             ignore it.
         cache: a store of responses on disk. A response in it is not requested again.
-            Its scores are the same as the first time, cost and latency included, but
-            its cost is not charged to a budget in money again.
+            Its scores are the same as the first time, cost and latency included. A
+            budget in money is not charged again.
         fields: whether a name in braces in a prompt is a field, which stands for a
             column of the example. True: in every prompt. False: never. None: only in
             chats. See `asktell_adapters.prompts`.

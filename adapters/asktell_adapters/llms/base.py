@@ -40,8 +40,8 @@ class CompletionError(EvaluatorError):
     """An LLM gave no usable response to one request.
 
     Attributes:
-        cost: money that the failed request cost, as far as it is known, in the currency
-            of the price. 0 if nothing is known.
+        cost: money that the failed request cost, in the currency of the price. 0 if it
+            is unknown.
         attempts: number of times that the request was sent, retries included.
     """
 

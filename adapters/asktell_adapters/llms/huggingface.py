@@ -46,8 +46,8 @@ class HuggingFace:
     only once, so they are faster if prompts are long.
 
     Args:
-        model: a hub id, a local folder, the path of a GGUF file, or a loaded model
-            (which also needs `tokenizer`).
+        model: an id on the Hugging Face hub, a local folder, the path of a GGUF file, or
+            a loaded model (which also needs `tokenizer`).
         tokenizer: a loaded tokenizer (default: the model's).
         device: the device, such as "cuda", "cpu" or "cuda:1" (default: a GPU if there is one).
         device_map: how the library `accelerate` spreads a model that is too large for

@@ -54,7 +54,7 @@ class VLLM:
     starts another engine. An object made from a ready `vllm.LLM` cannot be pickled.
 
     Args:
-        model: a hub id, a local folder, or a ready `vllm.LLM`.
+        model: an id on the Hugging Face hub, a local folder, or a ready `vllm.LLM`.
         engine_options: arguments of `vllm.LLM`, such as `tensor_parallel_size` and
             `max_model_len`.
         chat_template: a Jinja template that replaces the model's own.

@@ -96,9 +96,9 @@ def corrected_mean(
         others: the judge's scores of the responses without labels, shape (M,) with M at
             least 2.
         confidence: confidence of the interval, between 0 and 1.
-        weight: weight of the judge's scores. 0 ignores the judge, and 1 is plain
-            prediction-powered inference (default: the weight that makes the estimate
-            most precise, learned from the labels).
+        weight: weight of the judge's scores. 0 ignores the judge. 1 is plain
+            prediction-powered inference. None: the weight that makes the estimate most
+            precise is learned from the labels.
 
     Raises:
         InvalidArgumentError: a shape or number is invalid, or there are too few labels

@@ -97,7 +97,7 @@ class Spent:
     Attributes:
         requests: number of requests with a reply, from an LLM or from a cache.
         from_cache: number of these replies that came from a cache. Their tokens and cost
-            are not included below.
+            are not included in the other attributes.
         prompt_tokens: number of tokens that the judge's LLMs read.
         completion_tokens: number of tokens that they wrote.
         cost: money that all requests cost, failed requests included, in the currency of
@@ -131,8 +131,11 @@ class Judge:
     **Comparisons.** With `against`, the judge compares the response with another
     response instead of grading it. For each opinion, the LLM is asked twice, because
     LLMs favor a position: once with the response first, and once with the response
-    second. The score is then from 0 to 1. It is 1 if the response is better by every
-    criterion in both orders, 0 if the other response is, and 0.5 if they are even.
+    second. The score is then from 0 to 1:
+
+    - 1: the response is better by every criterion in both orders.
+    - 0: the other response is better by every criterion in both orders.
+    - 0.5: the responses are even.
 
     The judge reads the example's input, its references and the response, but not the
     prompt. The score is a `Judgement`, which also has the reasons.
@@ -276,8 +279,9 @@ class Judge:
         """Score many responses at once, in one call of each LLM.
 
         Args:
-            answered: for each response, a tuple of the response, its example, the
-                number of the repeat, and the prompt or candidate, which is not used.
+            answered: for each response, a tuple of four items: the response, its
+                example, the number of the repeat, and the prompt or candidate, which is
+                not used.
 
         Returns:
             For each response, in order, its score, or the exception if it failed.

@@ -29,7 +29,7 @@ _SIGNIFICANT = 0.05
 
 @final
 class Preference:
-    """A metric that compares a response with another response to the same example by a judge (an LLM).
+    """A metric that lets a judge (an LLM) compare a response with another response to the same example.
 
     The score is 1 if the response is better, 0 if it is worse, and 0.5 for a tie.
 
@@ -44,36 +44,39 @@ class Preference:
     **Comparisons.** The judge is asked twice, because LLMs favor a position: once with
     the response first, and once with the response second. If its preference changes
     with the order, the comparison is a tie. With several LLMs or opinions, the majority
-    counts. If the two responses are equal, or if the baseline would be compared with
-    itself, it is a tie and the judge is not asked.
+    counts. If the two responses are equal, it is a tie, and the judge is not asked. The
+    baseline gets a tie on every example if responses are compared with the baseline's.
 
     **The baseline.** The baseline's response to an example is requested only once, and
     is then kept in memory. If the evaluator has a cache, the response is also stored
     there.
 
     **Labels.** If people have compared some of the responses, pass their labels. Before
-    a run begins, the judge compares the same responses. If it is too kind to a prompt
-    much more often than too harsh, or the other way round, its scores of this prompt
-    are corrected: each score is replaced by the mean label that people gave where the
-    judge gave this score. (The score itself counts as one of these labels.) Nothing in
-    the result is then established.
+    a run begins, the judge compares the same responses. For each prompt, asktell counts
+    how often the judge was too kind (its score is above the label) and how often it was
+    too harsh. If the difference is too large for chance, the scores of this prompt are
+    corrected: each score is replaced by the mean label that people gave where the judge
+    gave this score. (The score itself counts as one of these labels.) Nothing in the
+    result is then established.
 
-    Such a correction is rarely a mistake. Suppose that the judge is too kind to every
-    prompt as often as it is too harsh. Then in at least 95% of the runs, no prompt is
-    corrected. (There is a sign test for each prompt. The method of Holm 1979 allows for
-    the number of prompts.)
+    Such a correction is rarely a mistake. Suppose that the judge is as often too kind as
+    too harsh to every prompt. Then no prompt is corrected in at least 95% of the runs,
+    however many prompts have labels. (There is a sign test for each prompt. The method
+    of Holm 1979 allows for their number.)
 
     Args:
         judge: an LLM, a list of LLMs, or a `Judge` with its own criteria and settings.
         against: the response to compare with. "baseline" is the response of the
-            selection's baseline. Otherwise pass a mapping from example id to response,
-            a sequence of responses in the order of the evaluator's examples, a column
-            (a key of the examples' `fields`), or a function of an example.
-        criteria: name -> description of a better response (default: one criterion, to
-            do better what the task asks for). It is not used if `judge` is a `Judge`.
-        labels: (prompt's id or text, example's id or position) -> label by people. A
-            label is a number from 0 to 1, like a score: 1 if the prompt's response is
-            better, 0 if it is worse, and 0.5 for a tie.
+            selection's baseline. Any other text is a column with the responses (a key
+            of the examples' `fields`). You may also pass a mapping from example id to
+            response, a list of responses in the order of the evaluator's examples, or a
+            function of an example.
+        criteria: name -> description of a better response (default: one criterion, which
+            is to do better what the task asks for). If `judge` is a `Judge`, this
+            argument is ignored.
+        labels: labels by people, as (prompt's id or text, example's id or position) ->
+            label. A label is a number from 0 to 1, like a score. 1: the prompt's
+            response is better. 0: it is worse. 0.5: a tie.
         name: the metric's name in a sequence of metrics.
 
     Raises:
@@ -240,8 +243,9 @@ class Preference:
         """Score many responses at once, in one call of each of the judge's LLMs.
 
         Args:
-            answered: for each response, a tuple of the response, its example, the
-                number of the repeat, and the prompt or candidate (None if unknown).
+            answered: for each response, a tuple of four items: the response, its
+                example, the number of the repeat, and the prompt or candidate (None if
+                unknown).
 
         Returns:
             For each response, in order, its score, or the exception if it failed.

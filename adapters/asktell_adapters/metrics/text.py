@@ -98,9 +98,12 @@ class ExactMatch:
 def token_f1(completion: Completion, example: Example, /) -> float:
     """Token F1, from 0 to 1: how well the words of the response match the words of a reference. Larger is better.
 
-    It is the harmonic mean of two shares: the share of the response's words that are in
-    the reference, and the share of the reference's words that are in the response. The
-    words are those after `normalize`, and their order does not count. With several
+    It is the harmonic mean of two shares:
+
+    - the share of the response's words that are in the reference (precision)
+    - the share of the reference's words that are in the response (recall)
+
+    The words are those after `normalize`, and their order does not count. With several
     references, the best match counts. Two empty texts have F1 1.
 
     Source: Rajpurkar et al. 2016, "SQuAD".
