@@ -1,5 +1,6 @@
 """The Python API as Markdown, from signatures and docstrings, which are read and never run."""
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -42,14 +43,30 @@ def _section(
 ) -> Iterator[str]:
     target = found.final_target if found.is_alias else found
     yield f"{'#' * level} {name}"
-    if signature := _signature(target, name):
-        yield f"```python\n{signature}\n```"
+    signature = "" if _is_never_called(target) else _signature(target, name)
+    if signature:
+        yield f"```python\n{_by_lines(signature)}\n```"
     yield from _docstring(target)
     if not (target.is_module or target.is_class) or level > 4:
         return
     for member_name, member in _members(target):
         label = f"{name}.{member_name}" if target.is_class else member_name
         yield from _section(member, label, level + 1)
+
+
+def _is_never_called(target: griffe.Object) -> bool:
+    """True for a protocol, and for a class that asktell makes in its own way."""
+    return target.is_class and (
+        "__new__" in target.members or "Protocol" in map(str, target.bases)
+    )
+
+
+def _by_lines(signature: str) -> str:
+    """The signature. The value of a long text is written line by line."""
+    name, _, value = signature.partition(" = ")
+    if len(signature) <= 100 or not value.startswith(("'", '"')):
+        return signature
+    return f'{name} = """\\\n{ast.literal_eval(value)}"""'
 
 
 def _members(

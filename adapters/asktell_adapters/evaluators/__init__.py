@@ -1,4 +1,4 @@
-"""Evaluators that score prompts with an LLM or a program, and the LLMs themselves, hosted or on this machine."""
+"""Evaluators, which score prompts with an LLM or a program, and the LLMs themselves, hosted or on this machine."""
 
 from asktell_adapters.evaluators.command import CommandEvaluator
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator

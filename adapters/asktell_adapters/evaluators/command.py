@@ -35,37 +35,73 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 @final
 class CommandEvaluator:
-    """Starts a program for every evaluation and reads its metrics. The program may be an agent or a script.
+    """Starts a program for every evaluation, and reads the scores from its output. It may be an agent or a script.
 
-    **Input.** The program gets one JSON object on its standard input, which then ends:
+    ```python
+    evaluator = CommandEvaluator(["python", "agent.py"], examples)
+    result = asktell.run(selector, evaluator, concurrency=4)
+    ```
+
+    **Input.** The program gets one JSON object on its standard input:
 
     - `prompt`, `prompt_id`: the prompt's text and id.
-    - `candidate`: factor -> value. In a selection among prompts, `{"prompt": ...}`.
-    - `example`: column -> value. For an `Example`, its input, `reference` and other
-      columns.
-    - `trial`: the number of the evaluation. It is negative if the evaluation is
-      repeated to check whether scores vary.
+    - `candidate`: the candidate, as factor -> value. In a selection among prompts, it
+      is `{"prompt": ...}`.
+    - `example`: the example, as column -> value. If it is an `Example`, the columns are
+      its input, its reference (if it has one) and its other columns.
+    - `trial`: the number of the evaluation. It is negative if `asktell.run` repeats an
+      evaluation to check whether its scores vary.
 
-    **Output.** The program prints its metrics as a JSON object on the last line of its
-    standard output. Numbers are metrics, and so are true (1) and false (0). `cost` is
-    also the money that the evaluation cost. `seconds` is measured if the program does
-    not print it. The text `output` is stored as the response. Other values are ignored.
-    Earlier lines may contain anything.
+    **Output.** On the last line of its standard output, the program prints a JSON
+    object with its scores, such as `{"accuracy": 1, "cost": 0.02}`. Earlier lines may
+    contain anything. The keys of the object are read as follows:
 
-    **Failures.** The evaluation fails if the exit code is not 0, at a timeout, or if
-    the last line is not a JSON object. Its reason is the end of standard error. The
-    last `cost` that was printed counts as spent, so a program that runs for long should
-    print a line with its cost now and then.
+    - A number is the score of the metric with this name. `true` counts as 1, and
+      `false` as 0.
+    - The number `cost` is a metric, too. It also counts as the money that the
+      evaluation cost.
+    - The number `seconds` is a metric, too. If the program does not print it, it is the
+      time for which the program ran.
+    - The text `output` is stored in a study as the response.
+    - Other values are ignored.
 
-    **Stopping.** The program is started without a shell, with this process's
-    environment, in its own session. Ctrl-C does not reach it. It is stopped after a
-    timeout, if its prompt is eliminated, or if the run is interrupted. Its process
-    group then gets SIGTERM, and SIGKILL after `grace` seconds. Children that are left
-    when the program ends are stopped in the same way, unless they have started their
-    own session. A stopped program has no scores, whatever it has printed, but its cost
-    counts. If it ended just before, it has scores.
+    **Failures.** The evaluation fails in each of these cases:
 
-    Linux and macOS only.
+    - The exit code is not 0.
+    - The program runs for longer than `timeout`.
+    - The last line is not a JSON object.
+
+    The reason of the failure contains the end of the program's standard error. The cost
+    of a failed evaluation is the last `cost` that the program printed. So a program that
+    runs for long should print a line such as `{"cost": 0.02}` now and then.
+
+    **Stopping.** The program is stopped at the timeout, if its prompt is eliminated, or
+    if the run is interrupted. Its process group gets SIGTERM, and SIGKILL after `grace`
+    seconds. A stopped program has no scores, whatever it has printed, but its cost
+    counts. If the program had ended by itself before it was stopped, its scores count.
+
+    The program runs in its own session, so Ctrl-C reaches only this process, which then
+    stops the program. When the program ends, child processes that are still running are
+    stopped in the same way, unless they have started their own session.
+
+    The program is started without a shell, with the environment of this process. This
+    class works on Linux and macOS only.
+
+    Args:
+        command: the program and its arguments, as a list of words.
+        examples: the dataset. Each example is an `Example`, or a mapping column ->
+            value. A trial's `example` is an index into it.
+        timeout: largest number of seconds for one evaluation.
+        folder: the folder in which the program is started (default: the working
+            directory). Relative paths in `command` are paths in this folder.
+        grace: seconds between SIGTERM and SIGKILL.
+        repeatable: True if the program prints the same scores whenever an evaluation is
+            repeated. If False, `asktell.run` may repeat some evaluations to check this
+            (see its argument `repeatable`).
+
+    Raises:
+        InvalidArgumentError: an argument is invalid, the program does not exist or may
+            not be executed, or the system is neither Linux nor macOS.
     """
 
     def __init__(
@@ -78,22 +114,6 @@ class CommandEvaluator:
         grace: float = 5.0,
         repeatable: bool = False,
     ) -> None:
-        """Create the evaluator and check that the program exists.
-
-        Args:
-            command: the program and its arguments.
-            examples: the rows. A trial's example is an index into them.
-            timeout: seconds that an evaluation may take.
-            folder: folder in which the program is started (default: the working
-                directory). Relative paths in `command` are looked up there.
-            grace: seconds between SIGTERM and SIGKILL.
-            repeatable: True if the program always prints the same metrics when an
-                evaluation is repeated. Then no evaluation is repeated to check this.
-
-        Raises:
-            InvalidArgumentError: an argument is invalid, the program does not exist, or
-                this is not Linux or macOS.
-        """
         if not hasattr(os, "killpg"):
             raise InvalidArgumentError(
                 "CommandEvaluator works on Linux and macOS only, because it stops programs by their process group. On "
@@ -182,10 +202,13 @@ class CommandEvaluator:
         raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines)
 
     def request(self, trial: Trial) -> str:
-        """The input of the program for a trial: a line of JSON.
+        """The input of the program for a trial, as one line of JSON.
+
+        Args:
+            trial: the trial.
 
         Raises:
-            InvalidArgumentError: the trial's example is out of range.
+            InvalidArgumentError: the trial's example is not an index of the examples.
         """
         row = self.examples[checked_example(trial.example, len(self.examples))]
         if isinstance(row, Example):

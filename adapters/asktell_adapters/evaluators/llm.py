@@ -144,20 +144,24 @@ class _Scoring(Generic[_LLM]):
 
     @property
     def repeatable(self) -> bool:
-        """True if repeated evaluations should give the same scores.
+        """True if an evaluation should give the same scores whenever it is repeated.
 
-        That is so if the evaluator and every candidate have temperature 0, and no
-        metric declares `repeatable = False`. Judges and latency declare it.
+        That is so if every candidate is evaluated at temperature 0, and no metric has
+        the attribute `repeatable = False`. The metrics `Judge`, `Preference` and
+        `latency` have it.
         """
         return not self._is_sampled and all(
             getattr(metric, "repeatable", True) for metric in self.metrics.values()
         )
 
     def example(self, example: int | Example | None) -> Example:
-        """The example at an index. An Example is returned as it is.
+        """The example at an index of the dataset.
+
+        Args:
+            example: the index, from 0. An `Example` is returned as it is.
 
         Raises:
-            InvalidArgumentError: the index is out of range.
+            InvalidArgumentError: the index is None or out of range.
         """
         if isinstance(example, Example):
             return example
@@ -166,15 +170,21 @@ class _Scoring(Generic[_LLM]):
     def request(
         self, asked: Asked, example: int | Example | None, repeat: int = 0
     ) -> Request:
-        """The request for a prompt or candidate and an example.
+        """The request to the LLM for one evaluation.
 
         Above temperature 0, the sampling seed is derived from the evaluator's seed, the
-        example and the number of the repeat. So every evaluation can be reproduced, and
-        repeats of one evaluation have different seeds.
+        index of the example and the number of the repeat. So every evaluation can be
+        reproduced, and the repeats of an evaluation have different seeds.
+
+        Args:
+            asked: the text of a prompt, or a candidate (factor -> value).
+            example: the index of the example, from 0, or an `Example`.
+            repeat: number of the repeat, from 0. It is the number of earlier
+                evaluations of this prompt on this example.
 
         Raises:
             InvalidArgumentError: a factor is invalid, a field has no value, or the
-                index is out of range.
+                index is None or out of range.
         """
         of = self._sort(asked)
         if repeat and self._repeats_alike and not self._is_sampled:
@@ -205,12 +215,17 @@ class _Scoring(Generic[_LLM]):
         )
 
     def check_prompts(self, prompts: Sequence[Asked] | Mapping[str, Asked]) -> None:
-        """Check all prompts or candidates, and make the LLMs that they need. `asktell.run` calls this first.
+        """Check all prompts or candidates, and make the LLMs that they need.
+
+        `asktell.run` calls this before the first evaluation.
+
+        Args:
+            prompts: the prompts or candidates, in a sequence or as id -> prompt.
 
         Raises:
-            InvalidArgumentError: a factor is invalid or has no use, a field of a prompt
-                is not a column of the data, or the cost is a score while the price of a
-                model is unknown.
+            InvalidArgumentError: a factor is invalid or is not used, or a field of a
+                prompt is not a column of the data. It is also raised if `with_cost` is
+                True and one of several models has no price.
         """
         named = (
             dict(prompts)
@@ -353,11 +368,20 @@ class _Scoring(Generic[_LLM]):
         return f"The factor {name!r} is not used. {problem} The settings are {some(known)}."
 
     def begin(self, result: Callable[[], Result]) -> None:
-        """Prepare the metrics that need it (`Preference`) for a selection. `asktell.run` calls this first.
+        """Prepare the metrics for a selection. `asktell.run` calls this before the first evaluation.
+
+        Only metrics with a method `begin` need it, such as `Preference`. In your own
+        loop, call `evaluator.begin(selector.result)` before the first evaluation.
 
         Args:
-            result: returns the selection's result so far, with its prompts and its
-                baseline.
+            result: a function without arguments that returns the selection's result so
+                far, such as the method `selector.result`. The prompts and the baseline
+                are read from this result.
+
+        Raises:
+            InvalidArgumentError: a metric does not fit the selection. For example,
+                `Preference` compares with the baseline, and there is none.
+            EvaluatorError: a judge failed on all labeled responses of a prompt.
         """
         metrics = [
             metric for metric in self.metrics.values() if hasattr(metric, "begin")
@@ -385,7 +409,13 @@ class _Scoring(Generic[_LLM]):
             metric.begin(self, prompts)
 
     def remarks(self) -> dict[str, tuple[str, bool]]:
-        """Notes of the metrics about a result: metric name -> (note, True if nothing in the result is established)."""
+        """The remarks of the metrics about their scores, which `asktell.run` adds to the result.
+
+        Returns:
+            For each metric that has a remark, metric name -> (remark, flag). The flag is
+            True if the scores of the metric are not reliable. Then nothing in the
+            result is established, as with `doubtful=True` in `Selector.remark`.
+        """
         found = {
             name: getattr(metric, "remarks", None)
             for name, metric in self.metrics.items()
@@ -406,15 +436,16 @@ class _Scoring(Generic[_LLM]):
         Args:
             completion: the response.
             example: the example that it responds to, or its index.
-            repeat: number of the repeat, from 0. Judges number their opinions by it.
-            judged: the scores by judges, if they are known. Otherwise the judges are
-                called now.
-            prompt: the prompt or candidate of the response, for metrics that compare
-                with the baseline.
+            repeat: number of the repeat, from 0. A judge is asked anew for each repeat.
+            judged: the scores of the response by the metrics with a method `score_all`,
+                as returned by `judged`. If None, these metrics are called now.
+            prompt: the prompt or candidate of the response. Metrics that compare with
+                the baseline use it, because the baseline is not compared with itself.
 
         Raises:
-            EvaluatorError: a metric failed. The money spent so far is in its attribute
-                `cost`.
+            EvaluatorError: a metric failed. If the response or its judges have cost
+                money, this is in the error's attribute `cost`.
+            InvalidArgumentError: the index is None or out of range.
         """
         row = self.example(example)
         if judged is None:
@@ -465,13 +496,16 @@ class _Scoring(Generic[_LLM]):
         return details
 
     def judged(self, answered: Sequence[Answered]) -> list[Judged]:
-        """Score responses by the metrics that score many at once, which have a method `score_all`.
+        """Score many responses at once by the metrics that have a method `score_all`, such as `Judge`.
 
         Args:
-            answered: the responses with their examples.
+            answered: for each response, a tuple of four items: the response, its
+                example, the number of the repeat, and the prompt or candidate (None if
+                unknown).
 
         Returns:
-            For each response, metric name -> score or exception.
+            For each response, in order, metric name -> score, or the exception if the
+            metric failed. Metrics without `score_all` are not included.
         """
         found: list[Judged] = [{} for _ in answered]
         for name, metric in self.metrics.items():
@@ -482,7 +516,7 @@ class _Scoring(Generic[_LLM]):
 
 
 class LLMEvaluator(_Scoring[LLM]):
-    """Scores prompts with a synchronous LLM. Call it for one evaluation, or `evaluate_batch` for many.
+    """Scores prompts with a synchronous LLM, which has a method `complete`.
 
     ```python
     examples = load_examples("questions.csv", input="question", reference="answer")
@@ -491,44 +525,60 @@ class LLMEvaluator(_Scoring[LLM]):
     result = asktell.run(selector, evaluator)
     ```
 
-    A candidate's factors are used as follows:
+    Without `asktell.run`, call `evaluator(prompt, example)` for one evaluation, or
+    `evaluator.evaluate_batch(trials)` for many.
 
-    - "prompt", "system", "template", "temperature" and "max_new_tokens" replace the
-      arguments below.
-    - Parameters of the LLM's client, such as "model", choose the LLM.
-    - Options of requests (the LLM's `request_options`, such as "top_p") are sent with
-      the request.
-    - Any other factor replaces its name in braces in the prompt or template, and is an
-      error if neither has it.
+    A candidate may have further factors (settings) besides its prompt. The name of a
+    factor determines its use:
+
+    - "prompt" is the text of the prompt.
+    - "system", "template", "temperature" and "max_new_tokens" replace the arguments of
+      the same names.
+    - A parameter of the LLM's client, such as "model", chooses the LLM: see `llm`.
+    - An option of requests, such as "top_p", is sent with the request. The names of the
+      options are in the LLM's attribute `request_options`.
+    - Any other factor is a field. Where its name is in braces in the prompt or
+      template, the factor's value is inserted. If no prompt and no template has the
+      name, it is an error.
+
+    A factor with the value None has no effect.
 
     Args:
-        llm: the LLM. For candidates with a factor "model", it is a mapping from model
-            to LLM, or a function that makes the LLM of a model, such as the class
-            `OpenAIChat`. Factors that are parameters of the function are passed to it.
-            Every LLM is made once, and its own price applies.
-        examples: the dataset. A trial's example is an index into it.
-        metrics: name -> metric, or a sequence of metrics, whose names are their `name`
-            or `__name__`.
-        system: the system turn, or None for no system turn.
-        template: the user turn of a plain prompt. It is a text with `{prompt}`,
-            `{input}` and columns in braces, or a function of (prompt, example).
-            `{prompt}` may be in `system` instead.
-        max_new_tokens: responses are cut after this number of tokens.
-        with_cost: add the cost of the response to the scores, as "cost".
-        temperature: temperature of the LLM. 0 is greedy decoding. Above 0, scores are
-            noisy, and the `repeats` of `Selector` are of use.
-        seed: seed of sampling above temperature 0, if the LLM supports seeds.
-        cache: responses on disk, which are not requested again. Their scores are the
-            same as the first time, cost and latency included, but a budget in money is
-            not charged.
-        fields: True if names in braces in a prompt stand for columns, False if not,
-            None if they do in chats only. See `asktell_adapters.prompts`.
-        keep_answers: store the LLM's responses in a study, next to the scores, as
-            `details["output"]`.
+        llm: the LLM. If the candidates have a factor "model", pass a mapping from model
+            to LLM. Or pass a function that makes an LLM, such as the class `OpenAIChat`:
+            the factors that are parameters of the function are passed to it. Each LLM
+            is made once, and its own price applies.
+        examples: the dataset. A trial's `example` is an index into it.
+        metrics: name -> metric, or a sequence of metrics. In a sequence, the name of a
+            metric is its attribute `name` or `__name__`.
+        system: the system turn, or None for no system turn. If it contains `{prompt}`,
+            the prompt is inserted there, and not in the user turn.
+        template: the user turn of a prompt that is neither a chat nor a text with
+            fields. It is a text in which `{prompt}`, `{input}` and columns in braces are
+            filled in. It may also be a function of (prompt, example) that returns the
+            user turn.
+        max_new_tokens: largest number of tokens in a response. A longer response is
+            cut.
+        with_cost: True to add the cost of the response to the scores, as "cost".
+        temperature: sampling temperature of the LLM. At 0, the LLM always writes the
+            most likely token (greedy decoding). Above 0, scores are noisy, so it can be
+            useful to evaluate a prompt on the same example several times (`repeats` of
+            `Selector`).
+        seed: seed of sampling above temperature 0. LLMs that do not support seeds
+            ignore it.
+        cache: a store of responses on disk. A response in it is not requested again.
+            Its scores are the same as the first time, cost and latency included. A
+            budget in money is not charged again.
+        fields: whether a name in braces in a prompt is a field, which stands for a
+            column of the example. True: in every prompt. False: never. None: only in
+            chats. See `asktell_adapters.prompts`.
+        keep_answers: True to store the LLM's responses in a study, next to the scores,
+            as `details["output"]`.
 
     Raises:
-        InvalidArgumentError: the examples or metrics are empty or invalid, or the
-            template has an unknown column.
+        InvalidArgumentError: the examples or metrics are empty or invalid, a metric is
+            named "cost" although `with_cost` is True, or the template has an unknown
+            column.
     """
 
     def __call__(
@@ -549,12 +599,14 @@ class LLMEvaluator(_Scoring[LLM]):
 
         Args:
             trials: the trials.
-            repeats: number of earlier evaluations of each trial's prompt on its example
-                (default: all 0).
+            repeats: for each trial, the number of earlier evaluations of its prompt on
+                its example (default: all 0).
 
         Returns:
-            The scores of each trial, in order. A trial that fails has its exception in its
-            place.
+            For each trial, in order, its scores, or the exception if it failed.
+
+        Raises:
+            EvaluatorError: the LLM cannot be loaded.
         """
         # Requests with the same prompt follow each other, so that a prefix cache can
         # reuse it.
@@ -598,12 +650,16 @@ class LLMEvaluator(_Scoring[LLM]):
 
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
-    """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator.
+    """Scores prompts with an async LLM, which has a method `acomplete`. Many evaluations can run at once.
+
+    The arguments are those of `LLMEvaluator`, and factors are used in the same way.
 
     ```python
     evaluator = AsyncLLMEvaluator(OpenAIChat("gpt-4o-mini"), examples, [token_f1])
     result = asktell.run(selector, evaluator, concurrency=32)
     ```
+
+    Without `asktell.run`, call `await evaluator(prompt, example)` for one evaluation.
     """
 
     # Nothing to cancel: a request that was sent is paid for, so its response is awaited
@@ -623,7 +679,17 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
         *,
         prompt: Asked | None = None,
     ) -> dict[str, float]:
-        """The scores of a response, as by `scores`. Judges are called without blocking."""
+        """The scores of a response: metric name -> score. Judges are called without blocking the event loop.
+
+        Args:
+            completion: the response.
+            example: the example that it responds to, or its index.
+            repeat: number of the repeat, from 0. A judge is asked anew for each repeat.
+            prompt: the prompt or candidate of the response, as for `scores`.
+
+        Raises:
+            EvaluatorError: a metric failed, as in `scores`.
+        """
         judges = {
             name: metric
             for name, metric in self.metrics.items()

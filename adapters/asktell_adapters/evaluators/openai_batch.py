@@ -1,17 +1,9 @@
 """OpenAI's batch API: many evaluations of a study at half the price, submitted now and collected hours later.
 
-No files are kept on this machine. The study has the pending trials, under one worker's
-name per batch. The server has the batches, each with the names of the study and the
-worker in its metadata. A response's `custom_id` has the trial and a digest of the
-request. Everything else follows from these, on any machine and after any crash:
-
-| Time of the crash                         | What the next `collect` or `submit` does                              |
-|-------------------------------------------|-----------------------------------------------------------------------|
-| before the study gave out trials          | nothing                                                               |
-| between that and the creation of a batch  | releases the trials, as soon as no batch for them can appear any more |
-| during the creation of the batch          | as in the line above or below, if the batch exists                    |
-| after the creation of the batch           | collects the batch                                                    |
-| while scores were recorded                | records the scores of the trials that are still pending               |
+The study has the pending trials, under one worker's name per batch. The server has the
+batches, each with the names of the study and the worker in its metadata. A response's
+`custom_id` has the trial and a digest of the request. Everything else follows from
+these, on any machine and after any crash: see `OpenAIBatch`.
 """
 
 import hashlib
@@ -56,23 +48,26 @@ _NOT_REACHED = ("batch_expired", "batch_cancelled")
 @final
 @dataclass
 class Collected:
-    """The outcome of one call of `collect`.
+    """The outcome of one call of `OpenAIBatch.collect`. `print` shows it as text.
 
     Attributes:
-        told: number of evaluations whose scores were recorded.
+        told: number of evaluations whose scores were recorded in this call.
         failed: number of evaluations that failed. The study has the reason of each.
-        released: number of trials released, so that another worker can evaluate them.
-        cost: money that the recorded and failed evaluations cost.
-        running: id of a batch that has not ended -> its status and progress.
-        ended: id of a batch that was collected now -> its final status.
-        problems: messages about whole batches.
-        unsettled: number of trials of a submission that is in progress, or was
-            interrupted a short while ago.
-        passed_over: number of responses whose trial is not pending, or whose request is
-            another.
+        released: number of trials that were released without scores, so that they can
+            be evaluated later.
+        cost: money that the recorded and failed evaluations cost, in the currency of
+            the LLM's price.
+        running: the batches that have not ended: id -> status and progress.
+        ended: the batches that have ended and were collected in this call: id -> final
+            status.
+        problems: messages about whole batches, for example that a batch was refused.
+        unsettled: number of trials that belong to no batch yet. Their submission is in
+            progress, or was interrupted less than `settle_after` seconds ago.
+        passed_over: number of responses that were not recorded. Either the trial is not
+            pending any more, or its request has changed since it was sent.
         duplicates: number of further responses to the same request. The first response
             counts.
-        malformed: number of lines that could not be read.
+        malformed: number of lines in the files of responses that could not be read.
     """
 
     told: int = 0
@@ -217,13 +212,15 @@ class Taker:
             self._fail(trial, error, getattr(error, "cost", cost))
 
     def leave(self, trial: Trial, batch: str, status: str) -> None:
-        """Fail or release a trial that is not in the batch's files.
+        """End a trial that is not in the batch's files.
+
+        If the batch is completed, the trial fails. Otherwise its request was not
+        processed, and it is released.
 
         Args:
             trial: the trial.
             batch: id of the batch, for messages.
-            status: final status of the batch. Only a completed batch has processed all
-                requests.
+            status: final status of the batch.
         """
         if status == "completed":
             self._fail(
@@ -293,25 +290,51 @@ _TIME = "%Y%m%dT%H%M%SZ"
 
 @final
 class OpenAIBatch:
-    """Evaluates a study's trials in batches. `submit` sends trials, and `collect` records their scores.
+    """Evaluates the trials of a study by OpenAI's batch API, at half the price. Responses come within 24 hours.
 
-    Both may be called from any process, at any time and any number of times.
+    `submit` sends trials to the API in batches. `collect` records the scores of the
+    responses that have arrived. Both may be called from any process, at any time and
+    any number of times.
+
+    ```python
+    batch = OpenAIBatch(LLMEvaluator(OpenAIChat("gpt-4o-mini"), examples, [token_f1]))
+    batch.submit(study, 1000)
+    print(batch.collect(study))  # a few hours later
+    ```
+
+    **Crashes.** Nothing is stored on this machine: the study has the trials, and the
+    server has the batches. So a crash loses no responses. The next `collect`, on any
+    machine, continues. Call it within 30 days, because the server then deletes the
+    responses.
+
+    | Time of the crash                       | Effect of the next `collect`                                          |
+    |-----------------------------------------|-----------------------------------------------------------------------|
+    | before the study gave out trials        | none                                                                  |
+    | after that, but before the batch exists | releases the trials, `settle_after` seconds after the submission      |
+    | while the batch was created             | as in the row below if the batch exists, as in the row above if not   |
+    | after the batch was created             | records the scores of the batch when it has ended                     |
+    | while scores were recorded              | records the scores of the trials that are still pending               |
 
     Args:
-        evaluator: makes a trial's request and scores its response. Its LLM is an
+        evaluator: makes the request of a trial and scores the response. Its LLM is an
             `OpenAIChat`.
-        lease: seconds for which other workers do not get a batch's trials, counted from
-            the last call.
-        paid: share of the LLM's price that a batch costs.
-        settle_after: seconds after which a submission without a batch counts as
-            interrupted. A submission gives up after half of this time.
-        timeout: seconds for one call, such as the upload of a file.
-        most_requests: largest number of requests in one batch. Further requests go into
-            another batch.
-        most_bytes: largest size of one batch, likewise.
-        most_answer_bytes: largest size of a file of responses. A larger file is not
-            read, and is reported as a problem of its batch.
-        clock: returns the time in seconds since 1970.
+        lease: seconds for which other workers cannot get the trials of a batch
+            (default: 7 days). Each call of `submit` or `collect` starts this time anew,
+            for all batches of the study that have not ended.
+        paid: share of the LLM's price that a batch costs, such as 0.5.
+        settle_after: seconds after which a submission that has created no batch counts
+            as interrupted (default: 1 hour). Its trials are then released. A submission
+            in progress gives up after half of this time.
+        timeout: largest number of seconds for one call of the API, such as the upload
+            of a file.
+        most_requests: largest number of requests in one batch (default: 50,000, the
+            API's limit). Further requests go into another batch.
+        most_bytes: largest size of the requests in one batch, in bytes (default:
+            200,000,000, the API's limit). Further requests go into another batch.
+        most_answer_bytes: largest size of a file of responses, in bytes (default:
+            1,000,000,000). A larger file is not read, and is reported as a problem of
+            its batch.
+        clock: a function that returns the time in seconds since 1970.
 
     Raises:
         InvalidArgumentError: the evaluator's LLM is not an `OpenAIChat`, or a number is
@@ -349,16 +372,25 @@ class OpenAIBatch:
         self._clock = clock
 
     def submit(self, study: AbstractStudy, n: int) -> list[str]:
-        """Send up to n trials of a study, and return the ids of the new batches.
+        """Send up to n trials of a study in batches.
 
-        Responses in the evaluator's cache are recorded at once. The study gives out
-        fewer trials, or none, if the rest of its budget is pending, or if it needs
-        scores before it can choose further trials. Trials of a batch that the API
-        refuses are released.
+        The study may give out fewer trials, or none. This happens if its remaining
+        budget is already pending, or if it needs scores before it can choose further
+        trials. If the evaluator's cache has the response to a trial, its scores are
+        recorded at once, and no request is sent. If the API refuses a batch, its trials
+        are released.
+
+        Args:
+            study: the study.
+            n: largest number of trials, at least 1.
+
+        Returns:
+            The ids of the new batches.
 
         Raises:
             EvaluatorError: the API cannot be reached, or refused a batch. Batches that
-                were created before stay.
+                were created before the error remain.
+            InvalidArgumentError: n is below 1.
             StorageError: the study's storage cannot be used.
         """
         left = whole("n", n, 1)
@@ -387,15 +419,21 @@ class OpenAIBatch:
         return created
 
     def collect(self, study: AbstractStudy) -> Collected:
-        """Record the scores of all responses that exist, and return the outcome and the state of all batches.
+        """Record the scores of all batches of a study that have ended.
 
         A response is scored, or fails, as in `asktell.run`. If a request was not
         processed because its batch expired, was canceled or was refused, its trial is
         released. Such a request costs nothing.
 
+        Args:
+            study: the study.
+
+        Returns:
+            The number of recorded scores, and the state of the study's batches.
+
         Raises:
             EvaluatorError: the API cannot be reached, or refused the call.
-            StorageError: the study's storage cannot be used. Call again.
+            StorageError: the study's storage cannot be used. Call `collect` again.
         """
         collected = Collected()
         with self._client() as client:

@@ -37,10 +37,10 @@ class RemoteChat(ABC):
     """
 
     name: str
-    """Model and server, for messages."""
+    """The model and the server, in words for error messages."""
 
     where_keys_are: str
-    """What to check when a key is refused."""
+    """The place of the API key, in words for the error message about a refused key."""
 
     request_options = SAMPLING | {"repetition_penalty", "reasoning_effort", "verbosity"}
 
@@ -77,12 +77,12 @@ class RemoteChat(ABC):
 
     @property
     def price(self) -> Price | None:
-        """The price per million tokens, or None if every cost is 0."""
+        """The price, or None. Without a price, every cost is 0."""
         return self.api.price
 
     @abstractmethod
     def redact(self, text: str) -> str:
-        """The text without keys."""
+        """The text without API keys."""
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -97,14 +97,18 @@ class RemoteChat(ABC):
         return ""
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """Send one request without blocking the caller's event loop."""
+        """Send one request, and wait for its response without blocking the caller's event loop.
+
+        Raises:
+            CompletionError: no attempt got a usable response.
+        """
         return await asyncio.wrap_future(self._loop.submit(self._complete(request)))
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Send the requests, and wait for all responses.
+        """Send the requests, up to `concurrency` at the same time, and wait for all responses.
 
         Returns:
-            One response or exception per request, in order.
+            For each request, in order, its response, or the exception if it failed.
         """
         future = self._loop.submit(self._complete_all(requests))
         try:
@@ -114,12 +118,19 @@ class RemoteChat(ABC):
             future.cancel()
 
     def sampled(self, request: Request) -> bool:
-        """True if the server samples, so that a repeated request may get another response."""
+        """True if the server samples, so that the same request may get another response.
+
+        That is so above temperature 0, and with `send_sampling=False`, because the
+        temperature is then the server's choice.
+
+        Args:
+            request: the request. A temperature in `extra_body` replaces its temperature.
+        """
         temperature = self.api.extra_body.get("temperature", request.temperature)
         return not self.api.send_sampling or temperature != 0
 
     def close(self) -> None:
-        """Close the connections, and cancel the requests in progress. A later request connects again."""
+        """Close the connections, and cancel the requests that are in progress. A later request connects again."""
         self._loop.close()
         self._client = self._slots = None
 

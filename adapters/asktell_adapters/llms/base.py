@@ -9,7 +9,10 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words, outside_of_loops, short
 
 Message = Mapping[str, Any]
-"""One turn of a chat: `role` (system, user, assistant or tool) and `content`. See `asktell_adapters.prompts.chat`."""
+"""One turn of a chat: a mapping with `role` (system, user, assistant or tool) and `content`, which is a text.
+
+`asktell_adapters.prompts.chat` describes the further keys of turns with tool calls.
+"""
 
 Asked: TypeAlias = str | Mapping[str, Any]
 """The text of a prompt, or a candidate (factor -> value)."""
@@ -37,8 +40,9 @@ class CompletionError(EvaluatorError):
     """An LLM gave no usable response to one request.
 
     Attributes:
-        cost: known cost of the failed request, in the currency of the price.
-        attempts: number of requests sent, retries included.
+        cost: money that the failed request cost, in the currency of the price. 0 if it
+            is unknown.
+        attempts: number of times that the request was sent, retries included.
     """
 
     def __init__(self, message: str, *, cost: float = 0.0, attempts: int = 1) -> None:
@@ -58,24 +62,29 @@ def failure_of(library: str, error: Exception) -> CompletionError:
 
 @dataclass(frozen=True)
 class Request:
-    """One chat to complete.
+    """One chat that an LLM should continue with a response.
 
     Attributes:
         messages: the turns so far. The LLM's own chat template is applied to them.
-        max_new_tokens: the response is cut after this number of tokens. At least 1.
-        temperature: 0 is greedy decoding. At least 0.
-        seed: makes sampling (temperature > 0) repeatable if the LLM supports seeds.
-        repeat: number of the repeat, from 0, if several responses to the same request
-            are wanted. None otherwise.
-        schema: JSON schema that the response must follow. OpenAI-compatible servers and
-            llama.cpp enforce it. Other LLMs ignore it, so the messages should ask for
-            the format as well.
-        tools: functions that the LLM may call, `{"type": "function", "function":
-            {...}}`. LLMs without tool calls ignore them.
-        options: further settings, such as `top_p`. The LLM's attribute
-            `request_options` has their names.
-        client: parameters that choose one of several LLMs, such as `{"model": ...}`.
-            See `Models`.
+        max_new_tokens: largest number of tokens in the response, at least 1. A longer
+            response is cut.
+        temperature: sampling temperature, at least 0. At 0, the LLM always writes the
+            most likely token (greedy decoding).
+        seed: seed of sampling above temperature 0. With the same seed, the LLM should
+            give the same response. LLMs that do not support seeds ignore it.
+        repeat: number of the repeat, from 0, if the same request is sent several times
+            to get several responses. A cache stores one response for each number. None
+            counts as 0.
+        schema: JSON schema that the response must follow, or None. OpenAI-compatible
+            servers and llama.cpp enforce it. Other LLMs ignore it, so the messages
+            should ask for the format as well.
+        tools: functions that the LLM may call, each in the form of OpenAI's API:
+            `{"type": "function", "function": {...}}`. LLMs without tool calls ignore
+            them.
+        options: further settings of this request, such as `{"top_p": 0.9}`. The LLM's
+            attribute `request_options` has the names that the LLM accepts.
+        client: for `Models`, the parameters that choose one of its LLMs, such as
+            `{"model": "gpt-4o-mini"}`. A single LLM ignores them.
 
     Raises:
         InvalidArgumentError: there are no messages, or a number is out of range.
@@ -107,7 +116,13 @@ class Request:
 
     @classmethod
     def chat(cls, user: str, system: str | None = None, **settings: Any) -> "Request":
-        """A request with one user turn, after a system turn if there is one. `settings` are other attributes."""
+        """Make a request with a single user turn.
+
+        Args:
+            user: the text of the user turn.
+            system: the text of the system turn before it, or None for no system turn.
+            settings: other attributes of the request, such as `max_new_tokens`.
+        """
         turns = [] if system is None else [{"role": "system", "content": system}]
         return cls((*turns, {"role": "user", "content": user}), **settings)
 
@@ -117,19 +132,26 @@ class Completion:
     """A response of an LLM, with its tokens, time and cost.
 
     Attributes:
-        text: the response, without special tokens.
-        prompt_tokens: tokens read, template included.
-        completion_tokens: tokens written, without the end-of-turn token.
-        cached_tokens: the part of `prompt_tokens` that came from a prefix cache.
-        latency: seconds of wall time of the successful call. In a local batch, the
-            batch's seconds divided by its size.
-        cost: cost of all attempts, in the currency of the price. 0 without a price.
-        finish_reason: "stop", "length" if `max_new_tokens` cut the response, or another
-            reason of the server.
-        attempts: number of requests sent, retries included.
-        from_cache: True if the response was paid for before.
-        tool_calls: the LLM's tool calls, each with `name` and `arguments`. If the
-            response has no other text, `text` is these calls as JSON.
+        text: the text of the response, without special tokens.
+        prompt_tokens: number of tokens read, chat template included.
+        completion_tokens: number of tokens written. On this machine, the end-of-turn
+            token is not counted. A server may count it.
+        cached_tokens: number of tokens among `prompt_tokens` that were in the LLM's
+            prefix cache.
+        latency: seconds of wall time for the successful attempt. If the response was
+            generated in a batch on this machine, the batch's seconds divided by its
+            number of requests.
+        cost: money that all attempts cost, in the currency of the price. 0 if the LLM
+            has no price.
+        finish_reason: the reason why the response ended. "stop": the LLM ended it.
+            "length": it was cut at `max_new_tokens` or at the end of the context.
+            Servers may give other reasons. None if it is unknown.
+        attempts: number of times that the request was sent, retries included.
+        from_cache: True if the response comes from an `AnswerCache`, so that nothing
+            was paid for it now.
+        tool_calls: the LLM's tool calls, each a mapping with `name` and `arguments`.
+            The arguments are JSON data, or a text if the LLM wrote invalid JSON. If the
+            response has tool calls and no other text, `text` is the calls as JSON.
     """
 
     text: str
@@ -165,10 +187,13 @@ class Example:
 
     Attributes:
         input: the text that the prompt is applied to.
-        reference: the wanted output, or several, and the best match counts. None if no metric needs one.
-        id: the name of the row in its dataset.
-        fields: the other columns of the row, for templates (`{column}`) and metrics.
-        input_column: the name of the input's column, which templates may use, too.
+        reference: the wanted response, or a sequence of wanted responses, of which the
+            best match counts. None if there is none. Metrics that need one then fail.
+        id: the name of the row in its dataset, or None.
+        fields: the other columns of the row: name -> value. Prompts and templates can
+            use them as `{name}`, and metrics can read them.
+        input_column: the name of the input's column. Prompts and templates can use the
+            input by this name as well as by `{input}`.
 
     Raises:
         InvalidArgumentError: the input or a reference is not a text.
@@ -199,7 +224,7 @@ class Example:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The references as a tuple.
+        """The references as a tuple, which has one item if `reference` is a text.
 
         Raises:
             EvaluatorError: the example has no reference.
@@ -217,7 +242,24 @@ class Example:
 
 
 class Metric(Protocol):
-    """Scores one response to one example."""
+    """A function or object that scores a response to an example: `metric(completion, example)` returns a number.
+
+    The goal defines whether larger is better.
+
+    ```python
+    def polite(completion, example):
+        return float("please" in completion.text.lower())
+
+    polite.range = (0, 1)
+    ```
+
+    A metric may have these attributes:
+
+    - `name`: the metric's name in a sequence of metrics (default: `__name__`).
+    - `range`: the lowest and highest possible score. See `range_of`.
+    - `repeatable`: False if the metric may give the same response another score when it
+      is called again.
+    """
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
         """The score. The goal defines whether larger is better."""
@@ -226,29 +268,37 @@ class Metric(Protocol):
 
 @runtime_checkable
 class LLM(Protocol):
-    """A synchronous, batched LLM.
+    """A synchronous LLM: one call completes a list of requests.
 
     It may also have these methods:
 
     - `load()` loads the model now, not at the first request.
-    - `count_tokens(requests)` returns the number of prompt tokens of each request.
-    - `identity()` returns JSON data without keys: everything except the request that
-      determines a response. A cache needs it.
+    - `count_tokens(requests)` returns a list with the number of prompt tokens of each
+      request.
+    - `identity()` returns everything that determines a response apart from the request,
+      as JSON data. It contains no API keys. A cache needs it.
 
     These methods and `complete` raise an EvaluatorError if the model cannot be loaded.
+
+    The attribute `request_options`, if the LLM has it, is a set with the names of the
+    options that it accepts in `Request.options`.
     """
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """The responses in the order of the requests. A request that fails has its exception in its place."""
+        """Complete the requests.
+
+        Returns:
+            For each request, in order, its response, or the exception if it failed.
+        """
         ...
 
 
 @runtime_checkable
 class AsyncLLM(Protocol):
-    """An LLM that many tasks call at once."""
+    """An async LLM: many tasks can call it at once, each with one request."""
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The response to a request.
+        """Complete one request without blocking the event loop.
 
         Raises:
             CompletionError: the request failed.

@@ -13,18 +13,19 @@ from asktell_adapters.llms.base import Completion, CompletionError, Request
 @final
 @dataclass(frozen=True)
 class Price:
-    """The price of a model per million tokens, in any currency.
+    """The prices of a model, in any currency. Each price is for a million tokens.
 
     ```python
     OpenAIChat("gpt-4o-mini", price=Price(0.15, 0.60, cached_input=0.075, currency="USD"))
     ```
 
     Attributes:
-        input: tokens read.
-        output: tokens written.
-        cached_input: tokens read that the server found in its prefix cache (default: the
-            price of `input`).
-        currency: shown after amounts. Empty if unknown.
+        input: price of the tokens that the model reads.
+        output: price of the tokens that the model writes.
+        cached_input: price of the tokens that the model reads and that the server finds
+            in its prefix cache (default: the price `input`).
+        currency: name of the currency, such as "USD", which is shown after amounts.
+            Empty if unknown.
 
     Raises:
         InvalidArgumentError: a price is negative or not finite.
@@ -47,7 +48,13 @@ class Price:
     def of(
         self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
     ) -> float:
-        """The cost of one response. `prompt_tokens` include `cached_tokens`."""
+        """The cost of one response, in the currency of the price.
+
+        Args:
+            prompt_tokens: number of tokens read, including those in the prefix cache.
+            completion_tokens: number of tokens written.
+            cached_tokens: number of tokens read that were in the prefix cache.
+        """
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = max(0, prompt_tokens - cached_tokens)
         return (

@@ -25,34 +25,38 @@ _Row = tuple[int, list[int], Request]
 
 @final
 class HuggingFace:
-    """A causal LLM with its chat template. The model is loaded at the first request.
+    """An LLM run by Hugging Face transformers in this process, with its own chat template.
 
-    Greedy requests are sorted by length and processed in batches. Sampled requests are
-    processed one by one, so that each follows its own seed. If a batch runs out of
-    memory, the batch size is halved from then on. A request that fails does not affect
-    the others. In half precision, a response can depend on the other requests in its
-    batch. `batch_size=1` prevents that.
-
-    A prompt is read anew with each example. If prompts are long, llama.cpp and vLLM are
-    faster.
+    The model is loaded at the first request.
 
     ```python
     llm = HuggingFace("HuggingFaceTB/SmolLM2-135M-Instruct", device="cpu")
     (answer,) = llm.complete([Request.chat("Name a fruit.", max_new_tokens=20)])
     ```
 
+    **Batches.** Requests at temperature 0 are sorted by length and processed in
+    batches. Above temperature 0, requests are processed one by one, so that each has
+    its own seed. If a batch runs out of memory, the batch size is halved from then on.
+    If a request fails, the others do not.
+
+    **Precision.** With the types bfloat16 and float16, a response can depend on the
+    other requests in its batch, because of rounding. `batch_size=1` prevents that.
+
+    **Speed.** The prompt is read again for each example. `LlamaCpp` and `VLLM` read it
+    only once, so they are faster if prompts are long.
+
     Args:
-        model: a hub id, a local folder, the path of a GGUF file, or a loaded model
-            (which also needs `tokenizer`).
+        model: an id on the Hugging Face hub, a local folder, the path of a GGUF file, or
+            a loaded model (which also needs `tokenizer`).
         tokenizer: a loaded tokenizer (default: the model's).
         device: the device, such as "cuda", "cpu" or "cuda:1" (default: a GPU if there is one).
-        device_map: how the library accelerate spreads a model that is too large for one
-            GPU, such as "auto" or "balanced". Use it instead of `device`.
+        device_map: how the library `accelerate` spreads a model that is too large for
+            one GPU, such as "auto" or "balanced". Use it instead of `device`.
         dtype: type of the weights: "bfloat16", "float16", "float32", or "auto" for the
             type of the checkpoint (default: float32 on a CPU, bfloat16 on a GPU that
             supports it, and float16 on any other GPU).
-        attn_implementation: the attention, such as "sdpa", "flash_attention_2" or "eager"
-            (default: the choice of transformers).
+        attn_implementation: the implementation of attention, such as "sdpa",
+            "flash_attention_2" or "eager" (default: the choice of transformers).
         batch_size: largest number of requests in a batch.
         template_options: variables for the chat template, such as `enable_thinking`.
 
@@ -105,10 +109,13 @@ class HuggingFace:
         self.template_options = dict(template_options or {})
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Generate the responses in batches of similar length.
+        """Complete the requests, in batches of similar length.
 
         Returns:
-            One response or exception per request, in order.
+            For each request, in order, its response, or the exception if it failed.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
         """
         with self._lock:
             self._load()
@@ -127,10 +134,12 @@ class HuggingFace:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
-        """The model and the settings that determine its responses, for a cache.
+        """Everything that determines a response apart from the request, for a cache: model and settings.
+
+        This loads the model.
 
         Raises:
-            InvalidArgumentError: the model was passed as an object, which has no name.
+            InvalidArgumentError: a loaded model was passed, which has no name.
         """
         if not isinstance(self._source, str | Path):
             raise InvalidArgumentError(
@@ -147,13 +156,23 @@ class HuggingFace:
         }
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
-        """The number of prompt tokens of each request, template included."""
+        """The number of prompt tokens of each request, chat template included.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded, or a request does not fit into the
+                context.
+        """
         with self._lock:
             self._load()
             return [len(self._token_ids(request)) for request in requests]
 
     def load(self) -> None:
-        """Load the model now, not at the first request."""
+        """Load the model now, not at the first request.
+
+        Raises:
+            EvaluatorError: transformers cannot load the model.
+            InvalidArgumentError: the `dtype` does not exist.
+        """
         with self._lock:
             self._load()
 

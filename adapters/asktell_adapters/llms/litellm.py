@@ -19,28 +19,42 @@ _SHORTEST_KEY = 8
 
 @final
 class LiteLLM(RemoteChat):
-    """A chat model by LiteLLM: `anthropic/NAME`, `gemini/NAME`, `bedrock/NAME`, `azure/NAME`, `ollama_chat/NAME`, ...
+    """A chat model of any provider that the library LiteLLM supports, or one of several deployments of a model.
 
-    Keys come from environment variables. LiteLLM's page of each provider has their
-    names (ANTHROPIC_API_KEY, GEMINI_API_KEY, ...). Failed requests are retried as by
-    `OpenAIChat`, and not by LiteLLM, so that every attempt is counted. A router chooses
-    a deployment for each attempt, which may be the one that failed before. Parameters
-    that a provider does not support, such as a seed, are left out.
+    ```python
+    llm = LiteLLM("anthropic/claude-haiku-4-5")
+    ```
 
-    Costs come from the price data of the installed LiteLLM package. Newer data are
-    fetched only if you set LITELLM_LOCAL_MODEL_COST_MAP to False. A response of a model
-    without a price costs 0.
+    **Keys.** LiteLLM reads the API keys from environment variables, such as
+    ANTHROPIC_API_KEY or GEMINI_API_KEY. LiteLLM's page of a provider has the name of its
+    variable.
+
+    **Retries.** Failed requests are retried as by `OpenAIChat`. LiteLLM's own retries
+    are switched off, so that every attempt is counted.
+
+    **Routers.** With `router`, a router chooses one of the deployments for each attempt.
+    It may choose the deployment at which the last attempt failed.
+
+    **Parameters.** Parameters that a provider does not support, such as a seed, are left
+    out.
+
+    **Costs.** Without `price`, costs come from the price data in the installed LiteLLM
+    package. To let LiteLLM fetch newer data, set the environment variable
+    LITELLM_LOCAL_MODEL_COST_MAP to False. If the data have no price of the model, every
+    response costs 0.
 
     The arguments that are not listed here are those of `OpenAIChat`.
 
     Args:
-        model: the name of the provider and of the model. With a router, the name of a
-            group (`model_name`).
-        router: deployments with `model_name` and `litellm_params`, from which a
-            `litellm.Router` is made. Do not write an API key itself, but
-            "os.environ/NAME". NAME is the environment variable with the key.
-            In Python, it may also be a ready `litellm.Router`, which keeps its own
-            retries.
+        model: the name of the provider and of the model, such as `gemini/NAME`,
+            `bedrock/NAME`, `azure/NAME` or `ollama_chat/NAME`. With a router, the
+            `model_name` of its deployments.
+        router: a list of deployments, from which a `litellm.Router` is made. Each has a
+            `model_name` and `litellm_params`. Do not write an API key into
+            `litellm_params`. Write "os.environ/NAME", and LiteLLM reads the key from the
+            environment variable NAME. `router` may also be a ready `litellm.Router` (not
+            in a configuration file). A ready router may retry requests on its own, and
+            these retries are not counted.
         router_options: further arguments of the `litellm.Router` that is made from the
             deployments, such as `routing_strategy`.
         base_url: the API's root, for providers such as `openai/NAME` and
@@ -108,18 +122,24 @@ class LiteLLM(RemoteChat):
 
     @property
     def price(self) -> Price | None:
-        """The price that was passed, else the price of the first deployment in LiteLLM's data, or None if unknown."""
+        """The price that was passed. Without one, the price in LiteLLM's data, or None if they have none.
+
+        With a router, it is the price of the first deployment of the model.
+        """
         return self.api.price or known_price(self._models()[0])
 
     @property
     def is_priced(self) -> bool:
-        """Whether every deployment of the model has a price."""
+        """True if every deployment of the model has a price, or a price was passed."""
         return self.api.price is not None or all(
             known_price(name) is not None for name in self._models()
         )
 
     def identity(self) -> dict[str, Any]:
-        """The model, its deployments and the settings that determine responses, for a cache. It has no keys."""
+        """Everything that determines a response apart from the request, for a cache: model, deployments and settings.
+
+        API keys are not included.
+        """
         return {
             "llm": "litellm",
             "model": self.api.model,
@@ -132,7 +152,11 @@ class LiteLLM(RemoteChat):
         }
 
     def redact(self, text: str) -> str:
-        """The text without the values of keys, from the environment and from the arguments."""
+        """The text with `***` in the place of each API key that is in an environment variable or an argument.
+
+        A value is taken for a key if its name contains "key", "token", "secret",
+        "password" or "credential".
+        """
         for name, value in (
             *os.environ.items(),
             *_texts_in(self.deployments),

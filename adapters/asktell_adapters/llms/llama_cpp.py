@@ -38,22 +38,28 @@ _PROCESS = Path(__file__).with_name("_llama_process.py")
 
 @final
 class LlamaCpp:
-    """An LLM in a GGUF file, by xllamacpp, with the file's own chat template. It comes compiled.
+    """An LLM in a GGUF file, run by llama.cpp on this machine, with the chat template in the file.
 
-    The model is loaded at the first request. Requests of one call or of several threads
-    are processed `n_slots` at a time in common batches, which is much faster than one
-    after another. A slot keeps the text that it has read, and a request goes to the
-    slot that has read most of its beginning. So each slot reads a prompt once for all
-    examples. An object can be pickled or forked, and the copy loads the model anew.
+    llama.cpp comes compiled in the package xllamacpp. The model is loaded at the first
+    request.
 
     ```python
+    from asktell_adapters.llms.gguf import smollm2  # a small LLM in a package
+
     with contextlib.closing(LlamaCpp(smollm2())) as llm:
         (answer,) = llm.complete([Request.chat("Name a fruit.", max_new_tokens=20)])
     ```
 
-    llama.cpp runs in its own process, which is killed on `close` and ends with this
-    process. It listens on a port of this machine's loopback interface, and requires a
-    random key that is new each time and never shown.
+    **Slots.** `n_slots` requests are processed at the same time, from one call or from
+    several threads. This is much faster than one after another. A *slot* processes one
+    request at a time, and keeps the text that it has read. A request goes to the slot
+    that has already read most of its beginning. So each slot reads a prompt only once
+    for all examples.
+
+    **Processes.** llama.cpp runs in its own process. This process is killed on `close`,
+    and ends with your program. It listens on a port of this machine's loopback
+    interface, and requires a random key that is new each time and never shown. If the
+    object is pickled, or your program forks, the copy loads the model again.
 
     Args:
         model: path of a GGUF file.
@@ -65,13 +71,14 @@ class LlamaCpp:
             other requests. With one slot and without `reuse_prefix`, it depends on its
             request alone.
         n_threads: number of threads (default: the physical cores that this process may
-            use). Pass 1 if several such processes run at once or the machine is busy,
-            because threads that wait for each other gain nothing there.
+            use). Pass 1 if several such processes run at once or the machine is busy.
+            There, more threads often wait for each other and gain nothing.
         n_gpu_layers: number of layers on a GPU. Needs an xllamacpp that was built for
             GPUs. -1 stands for all layers.
-        reuse_prefix: whether the beginning of a request is reused, instead of read
-            again, if an earlier request began in the same way.
-        timeout: largest number of seconds for loading, or for a request.
+        reuse_prefix: whether a request that begins like an earlier request in the same
+            slot reuses this beginning. Otherwise, every request is read from its first
+            token.
+        timeout: largest number of seconds for loading the model, or for one request.
         verbose: True to let llama.cpp write its log to stderr.
 
     Raises:
@@ -117,10 +124,13 @@ class LlamaCpp:
         self._reset()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Send the requests to the server, `n_slots` at a time.
+        """Complete the requests, `n_slots` at the same time.
 
         Returns:
-            One response or exception per request, in order.
+            For each request, in order, its response, or the exception if it failed.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
         """
         with self._lock:
             server = self._load()
@@ -137,10 +147,10 @@ class LlamaCpp:
             self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
-        """The number of prompt tokens of each request, template included.
+        """The number of prompt tokens of each request, chat template included.
 
         Raises:
-            EvaluatorError: llama.cpp refuses a request.
+            EvaluatorError: the model cannot be loaded, or llama.cpp refuses a request.
         """
         with self._lock:
             server = self._load()
@@ -162,7 +172,10 @@ class LlamaCpp:
         return counts
 
     def identity(self) -> dict[str, Any]:
-        """The file and the settings that determine its responses, for a cache."""
+        """Everything that determines a response apart from the request, for a cache.
+
+        It is a digest of the model's file, the version of xllamacpp, and `n_ctx`.
+        """
         return {
             "llm": "xllamacpp",
             "version": version("xllamacpp"),
@@ -171,14 +184,19 @@ class LlamaCpp:
         }
 
     def load(self) -> None:
-        """Load the model now, not at the first request."""
+        """Load the model now, not at the first request.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+        """
         with self._lock:
             self._load()
 
     def close(self) -> None:
-        """Free the model's memory. The next request loads the model again.
+        """End llama.cpp's process, which frees the model's memory. The next request loads the model again.
 
-        Requests of other threads have 10 seconds to finish, and fail after that.
+        Requests of other threads that are in progress have 10 seconds to finish, and fail
+        after that.
         """
         with self._lock:
             # Other threads can start a new server at once, while this one ends.

@@ -13,20 +13,22 @@ from asktell_adapters.llms.base import Completion, Request
 
 @final
 class Models:
-    """LLMs for candidates with a factor "model", or with other factors that are parameters of a client.
+    """Several LLMs as one. Each request goes to the LLM that the candidate's factors choose.
 
-    Each LLM is made once.
+    Evaluators make a `Models` if their argument `llm` is a mapping or a function. Each
+    LLM is made once.
 
     ```python
     models = Models(OpenAIChat)
-    models.of({"model": "gpt-4o-mini"})
+    llm = models.of({"model": "gpt-4o-mini"})  # OpenAIChat(model="gpt-4o-mini")
     ```
 
     Args:
         llms: model -> LLM, or a function that makes an LLM, such as the class of a
-            client. A candidate's factors that are parameters of the function are passed
-            to it, as in `OpenAIChat(model="gpt-4o-mini")`.
-        takes: names of these parameters (default: from the function's signature).
+            client. With a mapping, the factor "model" chooses the LLM. With a function,
+            the factors that are its parameters are passed to it.
+        takes: the names of the factors that choose the LLM (default: all parameters of
+            the function, or "model" for a mapping).
 
     Raises:
         InvalidArgumentError: `llms` is neither a function nor a mapping with LLMs.
@@ -49,10 +51,14 @@ class Models:
         self.made: dict[str, Any] = {}
 
     def of(self, client: Mapping[str, Any]) -> Any:
-        """The LLM with these parameters, which is made if it does not exist yet.
+        """The LLM with these parameters. It is made if it does not exist yet.
+
+        Args:
+            client: the parameters, as factor -> value.
 
         Raises:
-            InvalidArgumentError: there is no such model, or the LLM cannot be made.
+            InvalidArgumentError: there is no such model, or the LLM cannot be made with
+                these parameters.
         """
         key = json.dumps(client, sort_keys=True)
         if key not in self.made:
@@ -60,7 +66,11 @@ class Models:
         return self.made[key]
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Send the requests of each LLM in one call. The responses are in the order of the requests."""
+        """Send each request to its LLM, in one call per LLM. `Request.client` chooses the LLM.
+
+        Returns:
+            For each request, in order, its response, or the exception if it failed.
+        """
 
         def ask(alike: list[Request]) -> Any:
             return self.of(alike[0].client).complete(alike)
@@ -72,7 +82,7 @@ class Models:
         return answer
 
     def load(self) -> None:
-        """Load the LLMs that were made so far."""
+        """Load the LLMs that have been made so far, now and not at their first requests."""
         for llm in self.made.values():
             if callable(load := getattr(llm, "load", None)):
                 load()

@@ -23,17 +23,23 @@ class OpenAIChat(RemoteChat):
     local = OpenAIChat("my-model", base_url="http://localhost:8000/v1", concurrency=64)
     ```
 
-    **Retries.** A request is retried after the statuses 429, 408, 409 and 5xx, lost
-    connections and timeouts. The wait is an exponential backoff with jitter, or the
-    server's Retry-After. If the server has never responded, there is only one retry.
-    Other refusals, empty completions and malformed replies (impossible token counts,
-    more than 16 MiB) fail the request at once.
+    **Retries.** A request is retried after a lost connection, after a timeout, and after
+    the HTTP statuses 408, 409, 429 and 5xx. The wait before a retry is as long as the
+    server asks for (by the header Retry-After), but at most `max_wait`. If the server
+    does not ask, the wait grows with each retry: see `backoff`. A request fails without
+    a retry in these cases:
 
-    **Concurrency.** All calls share one pool of connections and one concurrency limit,
-    from any thread or event loop, synchronous or async.
+    - The server refuses it with another status.
+    - The account has no money left (`insufficient_quota`).
+    - The response is empty: see `allow_empty`.
+    - The reply is malformed. For example, it is larger than 16 MiB, or has impossible
+      numbers of tokens.
 
-    **Schemas.** If a server refuses the schema of a request, requests are sent without
-    schemas from then on.
+    **Concurrency.** All threads and event loops that use the object share its
+    connections and its limit of simultaneous requests.
+
+    **Schemas.** If the server refuses the JSON schema of a request, the object sends
+    this and all later requests without schemas.
 
     Args:
         model: the model's name at the server.
@@ -41,16 +47,18 @@ class OpenAIChat(RemoteChat):
             OPENAI_BASE_URL, else OpenAI's own API).
         api_key_env: name of the environment variable with the API key. The key is never
             shown or stored. A server with a `base_url` may need no key.
-        price: price per million tokens. Without a price, every cost is 0. In Python, it may
-            also be a mapping model -> price.
+        price: price per million tokens. Without a price, every cost is 0. It may also be
+            a mapping model -> price (not in a configuration file).
         concurrency: largest number of simultaneous requests.
-        timeout: seconds for one attempt, from sending to the last byte.
-        max_retries: largest number of further attempts after a failure. As long as no
-            request has reached the server, there is at most one.
+        timeout: largest number of seconds for one attempt, from sending the request to
+            the last byte of the reply.
+        max_retries: largest number of retries of a request. As long as every connection
+            has failed, for example because the address is wrong, a request is retried at
+            most once.
         backoff: seconds before the first retry. The wait doubles before each further
             retry. A random time of up to the same length is added.
-        max_wait: largest number of seconds to wait after a failure, even if the
-            server asks for more (by the header Retry-After).
+        max_wait: largest number of seconds to wait before a retry, even if the server
+            asks for more (by the header Retry-After).
         requests_per_minute: largest number of requests per minute, retries included,
             evenly spread (default: no limit).
         tokens_per_minute: largest number of tokens per minute, read and written, evenly
@@ -69,9 +77,9 @@ class OpenAIChat(RemoteChat):
         extra_body: further fields of the body of each request.
 
     Raises:
-        EvaluatorError: there is neither an API key nor a base_url.
-        InvalidArgumentError: a number is out of range, or the model is not in the table
-            of prices.
+        EvaluatorError: there is neither an API key nor a `base_url`.
+        InvalidArgumentError: a number is out of range, or the model is not in the
+            mapping of prices.
     """
 
     def __init__(
@@ -120,7 +128,10 @@ class OpenAIChat(RemoteChat):
         self.key()
 
     def identity(self) -> dict[str, Any]:
-        """The server, the model and the settings that determine its responses, for a cache. It has no key."""
+        """Everything that determines a response apart from the request, for a cache: server, model and settings.
+
+        The API key is not included.
+        """
         return {
             "llm": "openai",
             "server": without_secrets(self.base_url or "https://api.openai.com/v1"),
@@ -183,10 +194,12 @@ class OpenAIChat(RemoteChat):
         return f"{problem}. base_url must be the root of the API, which usually ends in /v1"
 
     def key(self) -> str:
-        """The API key, from the environment. With a base_url there may be none.
+        """The API key from the environment variable `api_key_env`.
+
+        If the variable is not set and there is a `base_url`, it is the text "none".
 
         Raises:
-            EvaluatorError: there is no key and no base_url.
+            EvaluatorError: the variable is not set, and there is no `base_url`.
         """
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
@@ -198,7 +211,7 @@ class OpenAIChat(RemoteChat):
         return key or "none"
 
     def redact(self, text: str) -> str:
-        """The text without the API key, which careless servers put into messages."""
+        """The text with `***` in the place of the API key, which some servers repeat in their messages."""
         key = os.environ.get(self.api_key_env)
         return text.replace(key, "***") if key else text
 

@@ -9,19 +9,21 @@ from asktell_adapters.llms.base import Completion, Request
 
 @final
 class ScriptedLLM:
-    """Responds to each request with `answer(request)`. An exception of the function is the failure of the request.
+    """An LLM for tests: its response to a request is the return value of the function `answer`.
 
     ```python
     llm = ScriptedLLM(lambda request: Completion("yes"))
     ```
 
     Args:
-        answer: returns the response to a request.
-        name: stands for the function in the keys of a cache.
+        answer: a function of a request that returns the response. If it raises an
+            exception, the request fails with this exception.
+        name: the name of the function for a cache. Responses under another name are not
+            used, so choose another name when you change the function.
 
     Attributes:
-        name: as above.
-        requests: the requests so far, in order.
+        name: the name that was passed.
+        requests: all requests so far, in order.
     """
 
     def __init__(
@@ -32,7 +34,11 @@ class ScriptedLLM:
         self.requests: list[Request] = []
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Respond to the requests one after the other."""
+        """Respond to the requests one after the other.
+
+        Returns:
+            For each request, in order, its response, or the exception if it failed.
+        """
         return if_ready(requests, self._asked, list)
 
     async def acomplete(self, request: Request, /) -> Completion:

@@ -31,34 +31,37 @@ _SECONDS_BETWEEN_LOOKS = 0.5  # whether the engine's processes are alive
 
 @final
 class VLLM:
-    """An LLM by `vllm.LLM`, with the model's own chat template. The engine starts at the first request.
+    """An LLM run by vLLM on this machine, with its own chat template.
 
-    A call sends all its requests to the engine, sorted by their beginnings, so that the
-    prefix cache (on by default) reads a prompt once for all examples. A request that
-    the engine refuses, for example because it is longer than the context, does not
-    affect the others. A response that reaches the end of the context is cut, with the
-    finish reason "length".
+    vLLM's engine (a `vllm.LLM`) is started at the first request.
 
     ```python
     llm = VLLM("Qwen/Qwen2.5-0.5B-Instruct", engine_options={"max_model_len": 4096})
     ```
 
-    Limit, temperature and seed are taken from each request. Of the model's
-    `generation_config`, only the end tokens are used.
+    **Batches.** A call sends all its requests to the engine, sorted by their beginnings.
+    So the engine's prefix cache, which is on by default, reads a prompt only once for
+    all examples. If the engine refuses a request, for example because it is longer than
+    the context, only this request fails.
 
-    The engine lives in its own processes. A script that creates one needs `if __name__
-    == "__main__":`. An object made from a model's name can be pickled, and the copy
-    starts a new engine.
+    **Settings.** The largest number of tokens, the temperature and the seed are those of
+    each request. From the model's `generation_config`, only the end tokens are used. A
+    response that reaches the end of the context is cut, with the finish reason
+    "length".
+
+    **Processes.** The engine runs in processes of its own, so a script that starts it
+    must do so under `if __name__ == "__main__":`. If the object is pickled, the copy
+    starts another engine. An object made from a ready `vllm.LLM` cannot be pickled.
 
     Args:
-        model: a hub id, a local folder, or a ready `vllm.LLM`.
+        model: an id on the Hugging Face hub, a local folder, or a ready `vllm.LLM`.
         engine_options: arguments of `vllm.LLM`, such as `tensor_parallel_size` and
             `max_model_len`.
         chat_template: a Jinja template that replaces the model's own.
         template_options: variables for the chat template, such as `enable_thinking`.
 
     Raises:
-        InvalidArgumentError: engine_options were passed with a ready `vllm.LLM`.
+        InvalidArgumentError: `engine_options` were passed with a ready `vllm.LLM`.
     """
 
     request_options = SAMPLING | {"repetition_penalty"}
@@ -93,13 +96,13 @@ class VLLM:
         self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Send all requests to the engine.
+        """Complete the requests. All are sent to the engine at once.
 
         Returns:
-            One response or exception per request, in order.
+            For each request, in order, its response, or the exception if it failed.
 
         Raises:
-            EvaluatorError: the engine cannot start, or died.
+            EvaluatorError: the engine cannot start, or one of its processes has died.
         """
         # Sorted by their texts from the first turn on, so that requests with the same
         # beginning follow each other.
@@ -128,10 +131,10 @@ class VLLM:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
-        """The model and the settings that determine its responses, for a cache.
+        """Everything that determines a response apart from the request, for a cache: model and settings.
 
         Raises:
-            InvalidArgumentError: the engine was passed as an object, which has no name.
+            InvalidArgumentError: a ready `vllm.LLM` was passed, which has no name.
         """
         if not isinstance(self._name, str):
             raise InvalidArgumentError(
@@ -148,12 +151,19 @@ class VLLM:
         }
 
     def load(self) -> None:
-        """Start the engine now, not at the first request."""
+        """Start the engine now, not at the first request.
+
+        Raises:
+            EvaluatorError: the engine cannot start.
+        """
         with self._lock:
             self._start()
 
     def close(self) -> None:
-        """End the engine if this object started it. Its processes end and free the GPU's memory."""
+        """End the engine and its processes, which frees the GPU's memory. The next request starts it again.
+
+        A ready `vllm.LLM` that was passed is not ended.
+        """
         with self._lock:
             if isinstance(self._name, str):
                 self._engine = None

@@ -1,4 +1,4 @@
-"""Metrics: callables (completion, example) -> float."""
+"""Metrics, which score a response to an example, and tools to check the LLMs that are used as judges."""
 
 from asktell_adapters.metrics.correction import CorrectedMean, corrected_mean
 from asktell_adapters.metrics.hf import HuggingFaceMetric

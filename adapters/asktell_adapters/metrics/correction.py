@@ -35,18 +35,20 @@ _UNSEEN = 2.0
 @final
 @dataclass(frozen=True)
 class CorrectedMean:
-    """The estimated mean of the labels that humans would give to all responses, in units of the scores.
+    """The estimated mean of the labels that humans would give to all responses, in units of the labels.
 
     Attributes:
         mean: the estimate.
-        standard_error: its standard error.
-        interval: interval that contains the mean with approximately the requested
-            confidence (Student's t). It is never a single point for labels of 0 and 1,
-            because it allows for kinds of responses without labels.
-        judge_alone: the mean of the judge's scores, over all responses.
-        humans_alone: the mean of the labels.
-        bias: mean of the judge's score minus the label, over the labeled responses.
-        weight: weight of the judge's scores, from 0 (ignored) to 1.
+        standard_error: the standard error of the estimate.
+        interval: the ends of an interval that contains the true mean with about the
+            requested confidence. It allows for kinds of responses of which none has a
+            label. So it has a width above 0 even if all labels are 0, or all are 1.
+        judge_alone: for comparison, the mean of the judge's scores of all responses.
+        humans_alone: for comparison, the mean of the labels.
+        bias: mean of the judge's score minus the label, over the labeled responses. It
+            is positive if the judge gives higher scores than humans.
+        weight: the weight of the judge's scores in the estimate. If it was not passed,
+            it is between 0 (the judge is ignored) and 1.
     """
 
     mean: float
@@ -66,14 +68,27 @@ def corrected_mean(
     confidence: float = 0.95,
     weight: float | None = None,
 ) -> CorrectedMean:
-    """Estimate the mean label that humans would give, however wrong the judge is.
+    """Estimate the mean label that humans would give to all responses, although only some have a label.
 
-    The labeled responses must be drawn at random from all responses. Then the estimate is
-    right on average, and a worse judge only widens the interval. To compare two prompts,
-    pass the differences of their scores on the same examples.
+    All responses have a score by a judge. The labeled responses must be drawn at random
+    from all responses. Then the estimate is right on average, however wrong the judge
+    is. A worse judge only makes the interval wider.
+
+    ```python
+    labels = [1] * 24 + [0] * 16  # by humans
+    judged = [1] * 28 + [0] * 12  # by the judge, for the same responses
+    others = [1] * 150 + [0] * 50  # by the judge, for the other responses
+    found = corrected_mean(labels, judged, others)
+    print(f"{found.mean:.2f}, {found.interval[0]:.2f} to {found.interval[1]:.2f}")
+    # prints 0.64, 0.51 to 0.77
+    ```
+
+    To compare two prompts, pass differences in all three arguments. Each number is then
+    the first prompt's label or score minus the second prompt's on the same example.
 
     With the weight w, the estimate is w * mean(others) + mean(labels - w * judged). The
-    second term removes the bias of the first.
+    second term removes the bias of the first. Source: Angelopoulos et al. 2023,
+    "Prediction-powered inference", and Angelopoulos, Duchi & Zrnic 2023, "PPI++".
 
     Args:
         labels: labels by humans, shape (n,) with n at least 5.
@@ -81,12 +96,13 @@ def corrected_mean(
         others: the judge's scores of the responses without labels, shape (M,) with M at
             least 2.
         confidence: confidence of the interval, between 0 and 1.
-        weight: weight of the judge's scores. 1 is the estimate of the first paper, and 0
-            ignores the judge (default: the weight that makes the estimate most precise,
-            learned from the labels).
+        weight: weight of the judge's scores. 0 ignores the judge. 1 is plain
+            prediction-powered inference. None: the weight that makes the estimate most
+            precise is learned from the labels.
 
     Raises:
-        InvalidArgumentError: a shape or number is invalid, or there are too few scores.
+        InvalidArgumentError: a shape or number is invalid, or there are too few labels
+            or scores.
     """
     human, near, far = (
         np.asarray(given, dtype=float) for given in (labels, judged, others)

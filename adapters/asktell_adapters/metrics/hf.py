@@ -41,25 +41,27 @@ def load_module(source: object) -> Any:
 
 @final
 class HuggingFaceMetric:
-    """One value of `module.compute(predictions=[text], references=[reference])`. A call takes 3 to 20 ms.
-
-    A measurement gets `data=[text]` instead, without references.
+    """A metric of Hugging Face's library `evaluate`: one of the values that a module of this library computes.
 
     ```python
-    metrics = HuggingFaceMetric.several("rouge", ["rouge1", "rougeL"])
     bleu = HuggingFaceMetric("sacrebleu", "score", name="bleu")
+    metrics = HuggingFaceMetric.several("rouge", ["rouge1", "rougeL"])
     ```
+
+    For each response, it calls `module.compute(predictions=[text],
+    references=[reference])`. If the type of the module is *measurement*, it calls
+    `module.compute(data=[text])` instead. A call takes 3 to 20 ms.
 
     Args:
         module: an `evaluate.EvaluationModule`, its folder, or its name on the hub. It
-            is loaded at the first call. The return value of `evaluate.combine` is a
-            module, too.
+            is loaded at the first call. It may also be the return value of
+            `evaluate.combine`.
         key: the key of the value in the module's results.
         name: the metric's name in a sequence of metrics (default: the key).
-        prediction: returns the prediction, such as the number of a label for `accuracy`
-            (default: the response's text).
-        reference: returns the reference (default: the example's reference, or the list
-            of its references).
+        prediction: a function of (completion, example) that returns the prediction,
+            such as the number of a label for `accuracy` (default: the response's text).
+        reference: a function of (completion, example) that returns the reference
+            (default: the example's reference, or the list of its references).
         settings: further arguments of `compute`.
     """
 
@@ -83,15 +85,16 @@ class HuggingFaceMetric:
     def several(
         cls, module: object, keys: Sequence[str] | Mapping[str, str], **settings: Any
     ) -> "dict[str, HuggingFaceMetric]":
-        """Metrics for several values of one module, which is computed once per response.
+        """Make a metric for each of several values of one module. The module is called once per response.
 
         Args:
-            module: as above.
-            keys: keys of the results, or name -> key.
-            settings: the other arguments of a HuggingFaceMetric.
+            module: the module, as for `HuggingFaceMetric`.
+            keys: the keys of the values in the module's results, or metric name -> key.
+            settings: the other arguments of `HuggingFaceMetric`.
 
         Returns:
-            Name -> metric.
+            Metric name -> metric, as evaluators take it. Without names, the keys are the
+            names.
         """
         named = keys if isinstance(keys, Mapping) else {key: key for key in keys}
         metrics = {
@@ -102,7 +105,12 @@ class HuggingFaceMetric:
         return metrics
 
     def load(self) -> None:
-        """Load the module now, not at the first call."""
+        """Load the module now, not at the first call.
+
+        Raises:
+            MissingExtraError: the module needs a package that is not installed.
+            EvaluatorError: the module cannot be loaded.
+        """
         self._computed.load()
 
     def __call__(self, completion: Completion, example: Example, /) -> float:

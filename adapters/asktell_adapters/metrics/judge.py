@@ -29,17 +29,31 @@ _MOST_SHOWN = 500  # characters of a judge's reply in an error message
 
 
 class Judgement(float):
-    """A score by judges, with its reasons.
+    """The score of a response by a `Judge` or a `Preference`: a float with two attributes.
+
+    The attribute `details` has these keys, if a judge was asked:
+
+    - `opinions`: list of the scores of all opinions, `n` of each LLM.
+    - `spread`: standard deviation of these scores, or None if there is only one.
+    - `grades`: criterion -> mean grade.
+    - `reasons`: list of the reasons in the LLMs' replies.
+    - `prompt_tokens`, `completion_tokens`: numbers of tokens that the LLMs read and
+      wrote, without replies from a cache.
+    - `cost`: money that the replies cost, without replies from a cache.
+    - `by_order`: in comparisons, the two scores of each opinion, one for each order of
+      the responses.
+    - `swayed_by_order`: in comparisons, the number of opinions that changed with the
+      order of the responses.
+    - `verdict`: of a `Preference`, the preference before the correction by labels: 1,
+      0.5 or 0.
+
+    If a `Preference` is a tie because the two responses are equal, `details` is
+    `{"same": True}`.
 
     Attributes:
-        details: JSON data. `opinions` are the scores of each judge, `n` of each.
-            `spread` is their standard deviation, or None if there is only one. `grades`
-            are mean grades by criterion. Further keys are `reasons`, `prompt_tokens`,
-            `completion_tokens` and `cost`. Comparisons also have `by_order`, the two
-            scores of each opinion, and `swayed_by_order`, the number of opinions that
-            changed with the order.
-        cost: money paid now, in the currency of the judges' prices. Replies from a
-            cache cost 0.
+        details: JSON data about the score.
+        cost: money that was paid for the score, in the currency of the judge's price.
+            Replies from a cache cost 0.
     """
 
     details: Mapping[str, Any]
@@ -57,11 +71,12 @@ class Judgement(float):
 
 
 class JudgementError(EvaluatorError):
-    """A judge's reply is missing or cannot be read.
+    """A judge gave no reply, or its reply cannot be read.
 
     Attributes:
-        cost: money that the calls cost.
-        details: JSON data with the judge's `reply`, if it replied.
+        cost: money that the requests to the judge cost.
+        details: `{"reply": TEXT}` with the reply that cannot be read, or an empty
+            mapping if there is no reply.
     """
 
     def __init__(
@@ -75,10 +90,18 @@ class JudgementError(EvaluatorError):
 @final
 @dataclass(frozen=True)
 class Spent:
-    """Requests, tokens and money that a judge has used so far, without the responses that it judged.
+    """Requests, tokens and money that a judge has used so far.
 
-    The money is in the currency of the judge's price. Requests `from_cache` count only
-    as requests, without tokens and money.
+    The tokens and the money for the responses that it judged are not included.
+
+    Attributes:
+        requests: number of requests with a reply, from an LLM or from a cache.
+        from_cache: number of these replies that came from a cache. Their tokens and cost
+            are not included in the other attributes.
+        prompt_tokens: number of tokens that the judge's LLMs read.
+        completion_tokens: number of tokens that they wrote.
+        cost: money that all requests cost, failed requests included, in the currency of
+            the judge's price.
     """
 
     requests: int = 0
@@ -90,11 +113,7 @@ class Spent:
 
 @final
 class Judge:
-    """A metric that scores responses with an LLM. Larger is better.
-
-    By default, the score of a response is the weighted mean of its grades, on the
-    scale. With `against`, it is in [0, 1]. It is 1 if the response wins by every
-    criterion in both orders, and 0.5 if the two responses are even.
+    """A metric that scores responses by the opinions of an LLM, or of several LLMs. Larger is better.
 
     ```python
     judge = Judge(
@@ -105,33 +124,46 @@ class Judge:
     evaluator = LLMEvaluator(llm, examples, {"quality": judge})
     ```
 
-    The judge reads the input and the response, but not the prompt. LLMEvaluator calls
-    it in batches, and AsyncLLMEvaluator without blocking.
+    **Grades.** In an *opinion*, an LLM grades the response on the scale, once for each
+    criterion. The score of an opinion is the weighted mean of its grades. The score of
+    the response is the mean of all opinions, so it is on the scale, too.
+
+    **Comparisons.** With `against`, the judge compares the response with another
+    response instead of grading it. For each opinion, the LLM is asked twice, because
+    LLMs favor a position: once with the response first, and once with the response
+    second. The score is then from 0 to 1:
+
+    - 1: the response is better by every criterion in both orders.
+    - 0: the other response is better by every criterion in both orders.
+    - 0.5: the responses are even.
+
+    The judge reads the example's input, its references and the response, but not the
+    prompt. The score is a `Judgement`, which also has the reasons.
 
     Args:
-        llm: an LLM with `complete` or `acomplete`, or a sequence of several LLMs.
+        llm: an LLM with a method `complete` or `acomplete`, or a list of several LLMs.
         criteria: name -> description of a good response: a text, or a text with a weight
             (`Criterion`, in a configuration file a table `{ text = "...", weight = 2 }`).
         scale: the worst and the best grade, whole numbers.
         reference: whether to show the judge the example's references (default: true if
             there are any).
         against: compare the response with this response instead of grading it. It is a
-            column of the data (a key of the example's `fields`) or, only in Python, a
-            function of the example.
+            column of the data (a key of the example's `fields`) or, not in a
+            configuration file, a function of the example.
         shots: judged responses, as examples for the judge.
         n: number of opinions of each LLM on each response. More than 1 needs a
-            temperature above 0.
-        temperature: temperature of the judges. At 0, an LLM should give the same
-            opinion each time.
-        seed: seed of the opinions, above temperature 0.
+            temperature above 0, because the opinions would otherwise be the same.
+        temperature: sampling temperature of the judge's LLMs. At 0, an LLM should give
+            the same opinion whenever it is asked.
+        seed: seed of sampling above temperature 0. Each opinion and each repeat gets its
+            own seed from it.
         max_new_tokens: largest number of tokens in a reply. A longer reply is cut, and the
             evaluation fails.
-        cache: replies on disk, which are not requested again.
-        instructions: the judge's system message (default: a message of asktell).
-            `{criteria}` and `{format}` (how to write the grades) are filled in, and
-            without `against` also `{low}` and `{high}`, the ends of the scale. In
-            Python, the default messages are `POINTWISE` and, with `against`,
-            `PAIRWISE`.
+        cache: a store of replies on disk. A reply in it is not requested again.
+        instructions: the judge's system message (default: `POINTWISE` or, with
+            `against`, `PAIRWISE` from `asktell_adapters.metrics`). `{criteria}` and
+            `{format}` (how to write the grades) are filled in, and without `against`
+            also `{low}` and `{high}`, the ends of the scale.
         name: the metric's name in a sequence of metrics.
 
     Raises:
@@ -139,7 +171,7 @@ class Judge:
     """
 
     repeatable = False
-    """A judge may give another opinion when it is asked again, even at temperature 0."""
+    """False, because a judge may score a response differently when it is asked again, even at temperature 0."""
 
     def __init__(
         self,
@@ -197,6 +229,10 @@ class Judge:
     def ask(self, llm: Any, cache: AnswerCache | None = None) -> None:
         """Use this LLM, or these LLMs, from now on.
 
+        Args:
+            llm: an LLM, or a list of several LLMs.
+            cache: a store of replies on disk, or None for no cache.
+
         Raises:
             InvalidArgumentError: an LLM has neither `complete` nor an async
                 `acomplete`, or there is no LLM.
@@ -216,10 +252,10 @@ class Judge:
         )
 
     def of_pairs(self, column: str) -> "Judge":
-        """Return a copy of the judge that compares pairs of responses by the same criteria.
+        """Make a copy of the judge that compares two responses by the same criteria.
 
         Args:
-            column: the column of the example's `fields` with the response to compare with.
+            column: the key of the example's `fields` with the response to compare with.
         """
         judge = copy.copy(self)
         judge.rubric, judge.against = replace(self.rubric, pairwise=True), column
@@ -228,7 +264,7 @@ class Judge:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The worst and the best possible score."""
+        """The worst and the best possible score: the ends of the scale or, with `against`, 0 and 1."""
         return self.rubric.range
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
@@ -240,10 +276,15 @@ class Judge:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
-        """Score many responses at once. A judgement that fails has its exception in its place.
+        """Score many responses at once, in one call of each LLM.
+
+        Args:
+            answered: for each response, a tuple of four items: the response, its
+                example, the number of the repeat, and the prompt or candidate, which is
+                not used.
 
         Returns:
-            One score or exception per response, in order.
+            For each response, in order, its score, or the exception if it failed.
         """
         asked = [self.requests(*each[:3]) for each in answered]
         # All responses are judged in one call per LLM, which can batch them.
@@ -264,16 +305,18 @@ class Judge:
         candidate: Asked | None = None,
         /,
     ) -> Judgement:
-        """Score one response without blocking.
+        """Score one response without blocking the event loop.
 
         Args:
             completion: the response.
             example: its example.
-            repeat: number of the repeat, from 0. Each repeat gets other opinions.
-            candidate: the prompt or candidate. A judge does not see it.
+            repeat: number of the repeat, from 0. The judge is asked anew for each repeat.
+            candidate: the prompt or candidate of the response, which is not used.
 
         Raises:
-            JudgementError: a judge's reply is missing or cannot be read.
+            JudgementError: an LLM gave no reply, or its reply cannot be read.
+            EvaluatorError: the example has no reference although `reference` is True,
+                or has no response to compare with.
         """
         requests = or_raise(self.requests(completion, example, repeat))
         replies = await asyncio.gather(
@@ -284,7 +327,10 @@ class Judge:
     def requests(
         self, completion: Completion, example: Example, repeat: int
     ) -> list[Request] | Exception:
-        """The requests to each LLM about a response: `n` opinions, and for a comparison each in both orders.
+        """The requests about a response, which each LLM gets: one for each of `n` opinions.
+
+        With `against`, there are two for each opinion, with the responses in both
+        orders.
 
         Args:
             completion: the response.
@@ -292,8 +338,9 @@ class Judge:
             repeat: number of the repeat, from 0.
 
         Returns:
-            The requests. If the example lacks the reference or the response to compare with,
-            the EvaluatorError.
+            The requests, or an EvaluatorError. It is returned, not raised, if the
+            example has no reference although `reference` is True, or has no response to
+            compare with.
         """
         try:
             orders = [self._answers(completion.text, example)]
@@ -354,7 +401,18 @@ class Judge:
     def complete(
         self, llm: Any, requests: Sequence[Request]
     ) -> Sequence[Completion | Exception]:
-        """Call an LLM, which may be async, and wait for its responses."""
+        """Send requests to an LLM, which may be async, and wait for its replies.
+
+        Args:
+            llm: the LLM.
+            requests: the requests.
+
+        Returns:
+            For each request, in order, its reply, or the exception if it failed.
+
+        Raises:
+            EvaluatorError: the LLM returned too few or too many replies.
+        """
         if callable(getattr(_inner(llm, requests), "complete", None)):
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
@@ -368,7 +426,15 @@ class Judge:
     async def acomplete(
         self, llm: Any, requests: Sequence[Request]
     ) -> Sequence[Completion | Exception]:
-        """Call an LLM, which may be synchronous, without blocking."""
+        """Send requests to an LLM, which may be synchronous, without blocking the event loop.
+
+        Args:
+            llm: the LLM.
+            requests: the requests.
+
+        Returns:
+            For each request, in order, its reply, or the exception if it failed.
+        """
         if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
         return await all_of(map(llm.acomplete, requests))

@@ -29,11 +29,9 @@ _SIGNIFICANT = 0.05
 
 @final
 class Preference:
-    """Compares a response with another response to the same example: 1 if better, 0 if worse, 0.5 for a tie.
+    """A metric that lets a judge (an LLM) compare a response with another response to the same example.
 
-    A judge compares the two responses in both orders. If the orders disagree, it is a
-    tie. With several judges or opinions, the majority counts. Equal responses are a tie
-    without a call, and so is the baseline against itself.
+    The score is 1 if the response is better, 0 if it is worse, and 0.5 for a tie.
 
     ```python
     preference = Preference(OpenAIChat("gpt-4o"))
@@ -43,26 +41,42 @@ class Preference:
     )
     ```
 
-    The baseline responds to each example once. Its response is read from the
-    evaluator's cache or stored there, and is kept in memory.
+    **Comparisons.** The judge is asked twice, because LLMs favor a position: once with
+    the response first, and once with the response second. If its preference changes
+    with the order, the comparison is a tie. With several LLMs or opinions, the majority
+    counts. If the two responses are equal, it is a tie, and the judge is not asked. The
+    baseline gets a tie on every example if responses are compared with the baseline's.
 
-    **Labels.** Before a run begins, the judge compares the pairs that people have
-    labeled. If it differs from the labels of a prompt by more than chance, the scores
-    of this prompt are corrected: each verdict of the judge becomes the mean label that
-    people gave where the judge gave this verdict. The result then has nothing that is
-    established. If the judge and people agree on average, any prompt is corrected in at
-    most 5% of the runs (sign tests with Holm's correction).
+    **The baseline.** The baseline's response to an example is requested only once, and
+    is then kept in memory. If the evaluator has a cache, the response is also stored
+    there.
+
+    **Labels.** If people have compared some of the responses, pass their labels. Before
+    a run begins, the judge compares the same responses. For each prompt, asktell counts
+    how often the judge was too kind (its score is above the label) and how often it was
+    too harsh. If the difference is too large for chance, the scores of this prompt are
+    corrected: each score is replaced by the mean label that people gave where the judge
+    gave this score. (The score itself counts as one of these labels.) Nothing in the
+    result is then established.
+
+    Such a correction is rarely a mistake. Suppose that the judge is as often too kind as
+    too harsh to every prompt. Then no prompt is corrected in at least 95% of the runs,
+    however many prompts have labels. (There is a sign test for each prompt. The method
+    of Holm 1979 allows for their number.)
 
     Args:
-        judge: an LLM, a sequence of LLMs, or a `Judge` with its own criteria and
-            settings.
+        judge: an LLM, a list of LLMs, or a `Judge` with its own criteria and settings.
         against: the response to compare with. "baseline" is the response of the
-            selection's baseline. Otherwise pass a mapping from example id to response,
-            a sequence in the order of the evaluator's examples, a column of the
-            examples' `fields`, or a function of an example.
-        criteria: name -> description of a better response, if `judge` is not a `Judge`.
-        labels: (prompt's id or text, example's id or position) -> label by people: 1,
-            0.5 or 0, as in the scores.
+            selection's baseline. Any other text is a column with the responses (a key
+            of the examples' `fields`). You may also pass a mapping from example id to
+            response, a list of responses in the order of the evaluator's examples, or a
+            function of an example.
+        criteria: name -> description of a better response (default: one criterion, which
+            is to do better what the task asks for). If `judge` is a `Judge`, this
+            argument is ignored.
+        labels: labels by people, as (prompt's id or text, example's id or position) ->
+            label. A label is a number from 0 to 1, like a score. 1: the prompt's
+            response is better. 0: it is worse. 0.5: a tie.
         name: the metric's name in a sequence of metrics.
 
     Raises:
@@ -103,20 +117,22 @@ class Preference:
 
     @property
     def spent(self) -> Spent:
-        """Requests, tokens and money of the judge so far."""
+        """Requests, tokens and money that the judge has used so far."""
         return self.judge.spent
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
-        """Prepare for a run. Set the baseline to compare with, and let the judge compare the pairs that have labels.
+        """Prepare for a run: find the baseline, and let the judge compare the responses that have labels.
+
+        The evaluator calls this in its own method `begin`.
 
         Args:
             evaluator: the evaluator of the run.
             prompts: id -> prompt or candidate.
 
         Raises:
-            InvalidArgumentError: there is no baseline, or a label has an unknown prompt
-                or example.
-            EvaluatorError: the judge failed on all labeled pairs of a prompt.
+            InvalidArgumentError: the selection has no baseline to compare with, or a
+                label has an unknown prompt or example.
+            EvaluatorError: the judge failed on all labeled responses of a prompt.
         """
         if self.against == BASELINE and evaluator.baseline is None:
             raise InvalidArgumentError(
@@ -225,10 +241,15 @@ class Preference:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
-        """Score many responses at once. Ties by equal texts cost no call of the judge.
+        """Score many responses at once, in one call of each of the judge's LLMs.
+
+        Args:
+            answered: for each response, a tuple of four items: the response, its
+                example, the number of the repeat, and the prompt or candidate (None if
+                unknown).
 
         Returns:
-            One score or exception per response, in order.
+            For each response, in order, its score, or the exception if it failed.
         """
         # The responses of the baseline are requested in one call, then the comparisons
         # in another.
@@ -255,7 +276,18 @@ class Preference:
         candidate: Asked | None = None,
         /,
     ) -> Judgement:
-        """Score one response without blocking. See `Judge.ascore`."""
+        """Score one response without blocking the event loop.
+
+        Args:
+            completion: the response.
+            example: its example.
+            repeat: number of the repeat, from 0. The judge is asked anew for each repeat.
+            candidate: the prompt or candidate of the response, or None if it is unknown.
+
+        Raises:
+            JudgementError: an LLM gave no reply, or its reply cannot be read.
+            EvaluatorError: there is no response to compare with.
+        """
         each = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
         if not self._is_own(each):
@@ -279,7 +311,12 @@ class Preference:
         return or_raise(self._scored(pair, judged, paid))
 
     def remarks(self) -> tuple[str, bool]:
-        """A note about results of this metric, and True if nothing in them is established."""
+        """The remark about the scores of this metric in a result, and a flag.
+
+        Returns:
+            The remark, and True if labels by people contradict the judge. Then nothing
+            in the result is established.
+        """
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
         other = "baseline's" if self.against == BASELINE else "other"
         said = [

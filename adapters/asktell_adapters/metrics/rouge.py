@@ -12,11 +12,14 @@ from asktell_adapters.metrics.text import split_sentences
 
 @final
 class Rouge:
-    """ROUGE F1 of a response in [0, 1], for the best reference. Larger is better.
+    """ROUGE F1 of a response: how many words or word sequences it shares with the reference.
 
-    It calls `rouge_score` directly, because a call through `evaluate` takes 20 times as
-    long. The values are the same as those of the hub's `rouge` with
-    `use_aggregator=False`.
+    The score is from 0 to 1, and larger is better. With several references, the best
+    match counts.
+
+    It calls the package `rouge_score` directly, because a call through Hugging Face's
+    `evaluate` takes 20 times as long. The scores are the same as those of the hub's
+    metric `rouge` with `use_aggregator=False`.
 
     Args:
         rouge_type: the variant: rouge1 to rouge9, rougeL, or rougeLsum (the longest
@@ -53,7 +56,12 @@ class Rouge:
         return self.score(completion.text, *example.references)
 
     def score(self, text: str, *references: str) -> float:
-        """The F1 of a text against one or more references."""
+        """The ROUGE F1 of a text. With several references, it is the F1 of the best match.
+
+        Args:
+            text: the text.
+            references: one or more references.
+        """
         if self.split:
             text, references = (
                 split_sentences(text),

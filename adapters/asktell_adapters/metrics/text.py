@@ -20,16 +20,18 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])")
 @final
 @dataclass(frozen=True)
 class Brevity:
-    """Brevity of a response: 1 up to `tau_low` tokens, 0 from `tau_high` tokens, linear between. Larger is better.
+    """Brevity of a response: 1 up to `tau_low` tokens, 0 from `tau_high` tokens on, and linear between them.
 
-    Source: the appendix of the paper that the README cites.
+    Larger is better. Source: the appendix of the paper that the README cites.
 
     Attributes:
-        tau_low: tokens up to which a response is short enough.
-        tau_high: tokens from which a response is too long to be of use. Larger than
-            `tau_low`.
-        count_tokens: function that counts the tokens of a text (default: the LLM's own
-            count).
+        tau_low: largest number of tokens of a response that is short enough, at least
+            0.
+        tau_high: number of tokens from which a response is too long to be useful.
+            Larger than `tau_low`.
+        count_tokens: a function that counts the tokens of a text. None: the LLM's own
+            count.
+        name: the metric's name in a sequence of metrics.
 
     Raises:
         InvalidArgumentError: the numbers are not in the order 0 <= tau_low < tau_high.
@@ -60,18 +62,23 @@ class Brevity:
 
 
 def normalize(text: str) -> str:
-    """The text in lower case, without punctuation, English articles and extra white space, as in SQuAD's script."""
+    """The text in lower case, without punctuation, English articles and extra white space.
+
+    Source: the evaluation script of Rajpurkar et al. 2016, "SQuAD".
+    """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 @final
 @dataclass(frozen=True)
 class ExactMatch:
-    """Exact match: 1 if the response equals a reference, else 0. Larger is better.
+    """Exact match: 1 if the response equals one of the references, else 0. Larger is better.
 
     Attributes:
-        normalized: True to compare the results of `normalize`, False to ignore only
-            surrounding white space.
+        normalized: True to compare the texts after `normalize`, which ignores case,
+            punctuation and English articles. False to ignore only white space around
+            the texts.
+        name: the metric's name in a sequence of metrics.
     """
 
     normalized: bool = True
@@ -89,9 +96,17 @@ class ExactMatch:
 
 
 def token_f1(completion: Completion, example: Example, /) -> float:
-    """F1 of the bags of normalized words, for the best reference. Larger is better.
+    """Token F1, from 0 to 1: how well the words of the response match the words of a reference. Larger is better.
 
-    Two empty texts have F1 1. Source: Rajpurkar et al. 2016, "SQuAD".
+    It is the harmonic mean of two shares:
+
+    - the share of the response's words that are in the reference (precision)
+    - the share of the reference's words that are in the response (recall)
+
+    The words are those after `normalize`, and their order does not count. With several
+    references, the best match counts. Two empty texts have F1 1.
+
+    Source: Rajpurkar et al. 2016, "SQuAD".
     """
     return max(
         _bag_f1(normalize(completion.text), normalize(reference))
@@ -103,12 +118,12 @@ token_f1.range = (0.0, 1.0)  # type: ignore[attr-defined]
 
 
 def output_tokens(completion: Completion, example: Example, /) -> float:
-    """Tokens written. Smaller is better."""
+    """Number of tokens in the response. Smaller is better."""
     return float(completion.completion_tokens)
 
 
 def latency(completion: Completion, example: Example, /) -> float:
-    """Seconds of wall time. Smaller is better."""
+    """Seconds of wall time for the response: `Completion.latency`. Smaller is better."""
     return completion.latency
 
 
@@ -116,12 +131,16 @@ latency.repeatable = False  # type: ignore[attr-defined]
 
 
 def cost(completion: Completion, example: Example, /) -> float:
-    """The price of all attempts, in the price table's currency. Smaller is better."""
+    """Money that the response cost, failed attempts included, in the currency of the price. Smaller is better."""
     return completion.cost
 
 
 def split_sentences(text: str) -> str:
-    """Put each sentence on its own line, as ROUGE-Lsum expects. Sentences end at punctuation before a capital."""
+    """The text with each sentence on its own line, as ROUGE-Lsum expects.
+
+    A sentence ends at ".", "!" or "?" if white space and a capital letter or digit
+    follow.
+    """
     return _SENTENCE_END.sub("\n", text)
 
 
@@ -137,16 +156,17 @@ def _bag_f1(text: str, reference: str) -> float:
 
 
 def tool_call(completion: Completion, example: Example, /) -> float:
-    """1 if the LLM makes exactly the tool calls of a reference, else 0. Larger is better.
+    """1 if the LLM makes exactly the tool calls of one of the references, else 0. Larger is better.
 
-    A reference is one of these:
+    The example's reference describes the calls in one of these ways:
 
-    - the name of a tool, which may be called with any arguments,
-    - a call in JSON, `{"name": ..., "arguments": {...}}`,
-    - a list of calls in JSON, in any order. `[]` stands for no call.
+    - the name of a tool, which may be called with any arguments
+    - a call in JSON, `{"name": ..., "arguments": {...}}`
+    - a list of such calls in JSON. The LLM may make them in any order. `[]` stands for
+      no call.
 
-    Arguments are compared as JSON data. Without "arguments" in the reference, a call
-    may have any arguments.
+    Arguments are compared as JSON data. If a call in a reference has no "arguments",
+    any arguments are right.
     """
     return float(
         any(
@@ -194,11 +214,15 @@ def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) 
 def range_of(metric: object) -> tuple[float, float] | None:
     """The lowest and highest possible score of a metric, from its attribute `range`.
 
-    The metrics here with scores in [0, 1] have a range. To give your own metric a range,
-    set `my_metric.range = (0, 1)`.
+    `Brevity`, `ExactMatch`, `Rouge`, `token_f1`, `tool_call`, `Judge` and `Preference`
+    have this attribute. To give it to your own metric, set `my_metric.range = (0, 1)`.
+
+    Args:
+        metric: the metric.
 
     Returns:
-        The range, or None if the metric has none or it is not two increasing numbers.
+        The range. It is None if the metric has no such attribute, or if this is not two
+        finite numbers in increasing order.
     """
     span = getattr(metric, "range", None)
     if not isinstance(span, tuple | list) or len(span) != 2:
