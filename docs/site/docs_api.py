@@ -85,11 +85,11 @@ def _inherit_docstring(member: griffe.Object, owner: griffe.Object) -> None:
 
 def _signature(target: griffe.Object, name: str) -> str:
     if target.is_attribute:
-        return (
-            ""
-            if target.value is None or "property" in target.labels
-            else f"{name} = {target.value}"
+        # `part_at` makes a property
+        is_property = "property" in target.labels or str(target.value).startswith(
+            "part_at("
         )
+        return "" if target.value is None or is_property else f"{name} = {target.value}"
     if target.is_class:
         parameters = list(target.parameters)[1:]
         if not parameters and any(
@@ -101,6 +101,8 @@ def _signature(target: griffe.Object, name: str) -> str:
                 if "instance-attribute" in member.labels
             ]
             return f"{name}({', '.join(fields)})"
+        # Private fields of a dataclass, which asktell itself sets
+        parameters = [each for each in parameters if not each.name.startswith("_")]
     elif target.is_function and "property" not in target.labels:
         parameters = [
             each for each in target.parameters if each.name not in ("self", "cls")
@@ -131,7 +133,12 @@ def _signature(target: griffe.Object, name: str) -> str:
 def _docstring(target: griffe.Object) -> Iterator[str]:
     if target.docstring is None:
         return
-    for section in target.docstring.parse("google", warnings=False):
+    for section in target.docstring.parse(
+        "google",
+        warnings=False,
+        returns_multiple_items=False,
+        returns_named_value=False,
+    ):
         if section.kind is griffe.DocstringSectionKind.text:
             yield section.value.strip()
         elif section.kind is griffe.DocstringSectionKind.examples:
@@ -139,6 +146,11 @@ def _docstring(target: griffe.Object) -> Iterator[str]:
         elif section.kind is griffe.DocstringSectionKind.parameters:
             yield _listed(
                 "Arguments",
+                [(f"`{each.name}`", each.description) for each in section.value],
+            )
+        elif section.kind is griffe.DocstringSectionKind.attributes:
+            yield _listed(
+                "Attributes",
                 [(f"`{each.name}`", each.description) for each in section.value],
             )
         elif section.kind is griffe.DocstringSectionKind.raises:
