@@ -93,7 +93,12 @@ class Candidate:
 
     @classmethod
     def from_text(cls, text: str, names: Sequence[str]) -> "Candidate":
-        """Return the candidate whose `to_text` is this text. `names` are the names of the program's predictors."""
+        """Return the candidate with this text.
+
+        Args:
+            text: a text that `to_text` returned.
+            names: the names of the program's predictors.
+        """
         parts = _parts(text, names)
         if parts is None:
             return cls({names[0]: text})
@@ -426,7 +431,7 @@ class DSPyEvaluator:
         prices: an `asktell_adapters.evaluators.Price` for each LM that is called, by
             the name of the LM (`lm.model`).
         metrics: names of the scores that every evaluation must have, such as
-            `goal.metrics`. If a score is missing, the error explains the reason.
+            `goal.metrics`. If a score is missing, the evaluation fails.
 
     Attributes:
         candidates: the candidates, without duplicates.

@@ -65,8 +65,8 @@ class AsktellPolicy:
       metric call must be nearly as high as for the best proposals so far. This
       criterion needs GEPA 0.1.4 or newer.
 
-    The policy keeps no state of its own. If GEPA resumes a run, the policy continues as
-    before.
+    Nothing of the policy has to be saved: if GEPA resumes a run, a new policy with the
+    same arguments continues as before.
 
     Args:
         examples: number of validation examples for each program. None (default): all.

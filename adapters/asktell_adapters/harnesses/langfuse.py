@@ -18,7 +18,7 @@ class LangfuseExperiments:
     In Langfuse, all evaluations of a prompt belong to one experiment. Other workers and
     restarted processes use the same experiments if they have the same `name`.
 
-    Several threads may use the object at once, so you can pass an executor to
+    Several threads may use the object at the same time, so you can pass an executor to
     `asktell.run`.
 
     Args:

@@ -20,12 +20,12 @@ class PhoenixExperiments:
     """Evaluate prompts on examples of a Phoenix dataset, for `asktell.run`.
 
     In Phoenix, each prompt has one experiment. An evaluation of the prompt on an
-    example is a *run* of this experiment, and its scores are the evaluations of the
-    run. A restarted process with the same `name` uses the same experiments. In
+    example is a *run* of this experiment, and its scores are the *evaluations* of
+    the run. A restarted process with the same `name` uses the same experiments. In
     contrast, Phoenix's own `run_experiment` creates a new experiment at each call, and
     runs every example.
 
-    Several threads may use the object at once, so you can pass an executor to
+    Several threads may use the object at the same time, so you can pass an executor to
     `asktell.run`.
 
     Args:

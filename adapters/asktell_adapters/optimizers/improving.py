@@ -470,8 +470,8 @@ def improve(
             to the generation, and it is better than the best earlier prompt with at
             least this probability. Near 0.5, small improvements count and the loop is
             longer. Near 1, only large improvements count. The probability is computed
-            by `Result.compare`. It is too high, because the selected prompt was chosen
-            for its good scores. With a `ParetoSet`, `certainty` is not used: a
+            by `Result.compare`. It is an overestimate, because the selected prompt was
+            chosen for its good scores. With a `ParetoSet`, `certainty` is not used: a
             generation is an improvement if one of its prompts is in the set.
         examples: the dataset, in the order of the study's examples. The failures in a
             `Brief` then have the examples themselves. By default, they have only

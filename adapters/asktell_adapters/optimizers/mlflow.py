@@ -66,13 +66,13 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
         method: as for `asktell.Selector`. With a writer, "auto", "race", an `Adaptive`
             or a `Race`.
-        batch_size: number of evaluations at the same time. MLflow runs all evaluations
-            of one candidate in parallel.
+        batch_size: number of evaluations in a batch. MLflow runs the evaluations of one
+            candidate in a batch in parallel.
         study: the URL of a storage and the name of a study in it, such as
             `("sqlite:///studies.db", "answers")`. The study records every score. After
             a crash, the same call resumes the selection. By default, scores are kept in
             memory.
-        display_progress_bar: True: show a progress bar on stderr.
+        display_progress_bar: True: show a progress bar.
         seed: seed of every choice of asktell.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 A *study* is a study of Optuna here. All state is in the storage of this study: each
 process computes the state of the selection from the trials in the storage. So a new
-process can continue the study, and several processes can work on it at once.
+process can continue the study, and several processes can work on it at the same time.
 """
 
 import copy

@@ -1,9 +1,9 @@
 """Early stopping for Inspect: samples are skipped once the verdict is established.
 
-The samples must be in random order (`sample_shuffle`). Inspect runs several samples at
-once, and asks before each sample whether to run it. Samples that complete first may be
-easier than the others. So a sample counts only when all samples before it in the random
-order are complete.
+The samples must be in random order (`sample_shuffle`). Inspect runs several samples in
+parallel, and asks before each sample whether to run it. Samples that complete first may
+be easier than the others. So a sample counts only when all samples before it in the
+random order are complete.
 """
 
 import math
@@ -108,11 +108,11 @@ class EarlyStopping:
         name: a function from the `EvalSpec` of a run to its name. Pass it if the names
             in `among` are neither names of models nor names of tasks.
         baseline: logs of the same samples, to compare with: a log file, a folder, an
-            EvalLog, or a list of these. In results, they are called "baseline".
-        confidence: the smallest probability with which the early verdict must match the
-            verdict of the full eval.
-        tolerance: how much worse than the best still counts as equally good, in units
-            of the goal's metric. See `asktell.Race`.
+            EvalLog, or a list of these. In results, the baseline is called "baseline".
+        confidence: the early verdict is the verdict of the full eval with at least this
+            probability.
+        tolerance: two runs count as equally good if their means differ by less than
+            this number, in units of the goal's metric. See `asktell.Race`.
         study: the URL of a storage and the name of a study in it, such as
             `("sqlite:///studies.db", "agents")`. Use it if the runs are in different
             processes or on different days. By default, scores are kept in memory.
@@ -275,7 +275,7 @@ class EarlyStopping:
             for name in self._goal.metrics
             if not math.isnan(found.get(name, math.nan))
         }
-        await self.take(
+        await self._take(
             self._run,
             id,
             epoch,
@@ -295,7 +295,7 @@ class EarlyStopping:
             "stopped": self._stopped.get(self._run.arm),
         }
 
-    async def take(
+    async def _take(
         self, run: _Run, id_: object, epoch: int, scores: dict[str, float] | None
     ) -> None:
         """Record an epoch of a sample. `scores` is None if it failed.
@@ -437,4 +437,4 @@ class FailedSamples(Hooks):  # type: ignore[misc]
         """Record a sample that has no scores as failed."""
         run = _runs.get(data.eval_id)
         if run is not None and not data.sample.scores:
-            await run.owner.take(run, data.sample.id, data.sample.epoch, None)
+            await run.owner._take(run, data.sample.id, data.sample.epoch, None)

@@ -88,14 +88,14 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     `InspectTask`.
 
     If an eval is interrupted, some trials remain pending. `close()`, or the end of a
-    `with` block, releases them, so that other workers can evaluate them at once. To
+    `with` block, releases them, so that other workers can evaluate them immediately. To
     continue the selection, call `eval(source.task, ...)` again with the same source
     and the same model. This is possible after `close()`, too.
 
     Args:
-        selector: a Selector, a Study, a RemoteStudy or a worker of a study. Create it
-            with `examples=` the number of the task's samples. With a smaller number n,
-            only the first n samples are used.
+        selector: a Selector, a Study, a RemoteStudy or a worker of a study. The
+            argument `examples` of the selector must be the number of the task's
+            samples, or a smaller number n. Then only the first n samples are used.
         task: an Inspect Task, or a function without arguments that creates one. It is
             not changed.
         insert: where the prompt goes, as for `InspectTask`.
@@ -234,8 +234,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             return samples
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample] | None:
-        """Record the scores of a sample whose epochs are all complete. Return new samples, up to `concurrency` at once.
+        """Record the scores of a sample whose epochs are all complete, and return new samples.
 
+        There are as many new samples as needed to have `concurrency` samples running.
         Inspect calls this method after each epoch of a sample.
         """
         async with self._lock:

@@ -36,13 +36,14 @@ class InspectTask:
     ```python
     evaluator = InspectTask(my_task, "openai/gpt-4o-mini")
     selector = asktell.Selector(prompts, goal, budget=500, examples=len(evaluator.examples))
-    result = asktell.run(selector, evaluator, batch_size=50)
+    result = asktell.run(selector, evaluator, concurrency=50)
     ```
 
-    A batch is the set of trials that `asktell.run` evaluates together. Each batch is
-    one `inspect_ai.eval()` with one log file. The id of a sample in the log is "prompt
-    id|sample id". The sample's metadata has an entry "asktell" with the id and the text
-    of the prompt (`prompt_id`, `prompt`) and the index of the example (`example`).
+    `asktell.run` evaluates trials in batches, whose size is its argument `concurrency`.
+    Each batch is one `inspect_ai.eval()` with one log file. In the log, a sample has
+    the id "prompt id|sample id". Its metadata has an entry "asktell" with the id and
+    the text of the prompt (`prompt_id`, `prompt`) and the index of the example
+    (`example`).
 
     A score has the name of its scorer. If a scorer returns a dict, there is one score
     per key, with the name `scorer/key`. If the task has several epochs, a score is the

@@ -172,7 +172,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     def metrics(self) -> list[str]:
         """Names of the metrics that the config gives to assertions, if every test has them.
 
-        Scores such as `score` or `cost`, which every evaluation has, are not included.
+        Scores that need no entry in the config, such as `score` or `cost`, are not
+        included.
         """
         named = [test["metrics"] for test in self._suite["tests"]]
         first = named[0] if named else []
