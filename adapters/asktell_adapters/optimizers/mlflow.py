@@ -46,15 +46,16 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     registered templates of the prompts are a candidate, too. They are the baseline: the
     result compares the selected candidate with them.
 
-    The metrics are `score`, into which MLflow combines the values of all scorers, and
-    each scorer that returns numbers, by its name. An evaluation fails if `predict_fn`
-    raises an exception or if `score` is not a number.
+    Each scorer that returns numbers is a metric, with the scorer's name. A further
+    metric is `score`, which MLflow computes from the values of all scorers. By default,
+    it is their sum. An evaluation fails if `predict_fn` raises an exception or if
+    `score` is not a number.
 
     Args:
         candidates: a list of candidates. If one prompt is optimized, a candidate is a
             template. Otherwise, it is a mapping from prompt names to templates. A
             template must have the same variables as the registered template. The
-            template of a chat prompt is the JSON text of its messages.
+            template of a chat prompt is its list of messages as JSON text.
         writer: a function that writes further candidates from the best candidates and
             their failures, such as `asktell_adapters.optimizers.writers.LLMWriter`. The
             selection then runs in generations, as in

@@ -44,9 +44,9 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
     evaluations do not count against the budget. `max_trials` has no effect.
 
     Args:
-        candidates: a list of candidates. The prompt itself is a further candidate. Or a
-            function that gets Opik's `OptimizationContext` and returns the list. For
-            example, it may let an LLM write the candidates.
+        candidates: a list of candidates, to which the prompt itself is added. Or a
+            function that gets Opik's `OptimizationContext` and returns such a list. For
+            example, the function may let an LLM write the candidates.
         budget: number of evaluations.
         goal: a `BestFeasible` or a `ParetoSet`. A metric in it has the name of Opik's
             metric, or of one of the metrics in Opik's `MultiMetricObjective`. By
@@ -55,7 +55,9 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         method: as for `asktell.Selector`.
         selector_options: further arguments of `asktell.Selector`.
         model: LiteLLM name of the model for Opik's own calls.
-        skip_perfect_score: as for `opik_optimizer.BaseOptimizer`.
+        skip_perfect_score: True: if the prompt already reaches the score
+            `perfect_score` in Opik's own evaluation, nothing is selected. See
+            `opik_optimizer.BaseOptimizer`.
         options: further arguments of `opik_optimizer.BaseOptimizer`.
 
     Attributes:
