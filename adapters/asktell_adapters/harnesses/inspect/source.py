@@ -106,11 +106,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             False: they are computed once, over all prompts together.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
-        on_tell: as for `asktell.run`, but it is not called in the thread of Inspect's
-            event loop.
-        max_failures_in_a_row: as for `asktell.run`. When that number is reached, an
-            error ends the eval. If all evaluations of an eval fail, it ends with an
-            error in any case.
+        on_tell: as for `asktell.run`, but it is called in a worker thread.
+        max_failures_in_a_row: after this number of failures in a row, an error ends the
+            eval. With "first" (default), an error ends the eval only if its first five
+            evaluations all fail in the same way. See `asktell.run`. If all evaluations
+            of an eval fail, it ends with an error in any case.
 
     Attributes:
         task: the Task to pass to Inspect.
