@@ -1,4 +1,8 @@
-"""DSPy: an optimizer (teleprompter) that selects a program's instructions and demos with few evaluations."""
+"""DSPy: an optimizer (teleprompter) that selects a program's instructions and demos with few evaluations.
+
+A DSPy program consists of predictors. Each predictor has an instruction, and demos:
+solved examples that it shows to the LM.
+"""
 
 import contextlib
 import contextvars
@@ -44,6 +48,11 @@ class Candidate:
     """Instructions and demos of a program, by predictor name.
 
     A predictor without an entry keeps the instruction or the demos of the program.
+
+    Attributes:
+        instructions: the instruction of each predictor, by the predictor's name.
+        demos: a list of demos for each predictor, by the predictor's name. A demo is a
+            `dspy.Example`, or a mapping from field to value.
     """
 
     instructions: Mapping[str, str] = field(default_factory=dict)
@@ -62,10 +71,10 @@ class Candidate:
         return copy
 
     def to_text(self) -> str:
-        """Return the candidate as a prompt text.
+        """Return the candidate as a text, for a Selector.
 
-        A candidate with one instruction and no demos is that instruction. Any other
-        candidate is JSON.
+        If the candidate has one instruction and no demos, the text is that instruction.
+        Otherwise, the text is JSON.
         """
         if len(self.instructions) == 1 and not self.demos:
             ((name, text),) = self.instructions.items()
@@ -84,7 +93,12 @@ class Candidate:
 
     @classmethod
     def from_text(cls, text: str, names: Sequence[str]) -> "Candidate":
-        """Read the text that `to_text` returned, for a program whose predictors have these names."""
+        """Return the candidate with this text.
+
+        Args:
+            text: a text that `to_text` returned.
+            names: the names of the program's predictors.
+        """
         parts = _parts(text, names)
         if parts is None:
             return cls({names[0]: text})
@@ -192,27 +206,36 @@ def bootstrap_demos(
     teacher: Any = None,
     seed: int = 0,
 ) -> list[dict[str, Demos]]:
-    """Make n demo sets in the way MIPROv2 does.
+    """Make n sets of demos in the way DSPy's MIPROv2 does.
 
-    The first set has no demos and the second has labeled demos. The third comes from
-    `dspy.BootstrapFewShot` on the examples in order, and all later sets come from it on
-    shuffled examples.
+    A *labeled* demo is an example of the trainset, unchanged. A *bootstrapped* demo is
+    written by a program, the teacher: it runs on an example, and what its predictors
+    read and wrote becomes the demo.
+
+    - The first set has no demos.
+    - The second set has labeled demos only.
+    - The third set has bootstrapped and labeled demos. `dspy.BootstrapFewShot` makes it
+      from the examples in their order.
+    - All further sets are made like the third, but from shuffled examples. Each has a
+      limit of its own for bootstrapped demos, drawn from 1 to `max_bootstrapped`.
 
     Args:
-        program: the student program.
-        metric: `metric(example, prediction, trace)`. A demo is kept if the value is
-            true, or reaches `threshold`.
-        trainset: examples that become demos.
-        n: number of demo sets.
-        max_bootstrapped: upper limit of demos per set that the teacher writes.
-        max_labeled: upper limit of demos per set taken from the trainset. With 0 there
-            is no labeled set.
-        threshold: the lowest value of the metric that counts as a success.
-        teacher: the program that makes the demos. By default, the student.
-        seed: seed of the shuffles and of the number of demos per set.
+        program: the program that gets the demos.
+        metric: `metric(example, prediction, trace)`. A bootstrapped demo is kept if the
+            returned value is true. With `threshold`, it is kept if the value is at
+            least the threshold.
+        trainset: the examples to make demos from.
+        n: number of sets.
+        max_bootstrapped: the largest number of bootstrapped demos in one set.
+        max_labeled: the largest number of labeled demos in one set. With 0, the second
+            set has bootstrapped demos, too.
+        threshold: the smallest value of the metric that counts as a success.
+        teacher: the program that writes the bootstrapped demos. By default, `program`.
+        seed: seed of the shuffles and of the number of demos in a set.
 
     Returns:
-        One mapping from predictor names to demos for each set.
+        A list of n sets. Each is a mapping from a predictor's name to its list of
+        demos.
     """
     draw = random.Random(seed)
     found: list[dict[str, Demos]] = []
@@ -252,19 +275,19 @@ def propose_instructions(
     prompt_model: Any = None,
     seed: int = 0,
 ) -> list[dict[str, str]]:
-    """Write n instructions per predictor with DSPy's `GroundedProposer`, as MIPROv2 does.
+    """Let an LM write n instructions for each predictor, with DSPy's `GroundedProposer`, as MIPROv2 does.
 
     Args:
         program: the program whose predictors get the instructions.
-        trainset: examples that the proposer describes to the LM.
-        n: number of instructions per predictor.
+        trainset: examples of the task. The LM summarizes them before it writes.
+        n: number of instructions for each predictor.
         prompt_model: the LM that writes the instructions. By default,
             `dspy.settings.lm`.
         seed: seed of the proposer's choices. The output of the LM may still vary.
 
     Returns:
-        n mappings from predictor names to texts. The j-th mapping has the j-th
-        instruction of every predictor.
+        A list of n mappings from a predictor's name to an instruction. The first
+        mapping has the first instruction of every predictor, and so on.
     """
     lm = prompt_model or dspy.settings.lm
     proposer = GroundedProposer(
@@ -361,11 +384,11 @@ _PROGRAMS_KEPT = 64
 
 
 class DSPyEvaluationError(EvaluatorError):
-    """A program or its metric failed on one example.
+    """The program or the metric failed on one example.
 
     Attributes:
         cost: the cost of the LM calls before the failure, in the currency of the
-            prices. None if it is unknown.
+            prices. None if it is unknown, for example without `prices`.
     """
 
     def __init__(self, message: str, cost: float | None = None) -> None:
@@ -377,34 +400,42 @@ class DSPyEvaluationError(EvaluatorError):
 class DSPyEvaluator:
     """Evaluate candidates of a DSPy program on examples of a dataset, for `asktell.run`.
 
-    An evaluation has the scores of the metric and these scores of the run:
+    A candidate is a choice of instructions, combined with a set of demos. An evaluation
+    has the scores that the metric returns, and these scores:
 
     - `latency`: seconds that the program took.
     - `calls`: number of successful LM calls of the program.
-    - `tokens`, `prompt_tokens`, `completion_tokens`: only if every LM call reported its
-      usage. A response from DSPy's cache reports none.
-    - `cost`: only with `prices`. It includes the LM calls of the metric.
+    - `tokens`, `prompt_tokens`, `completion_tokens`: numbers of tokens in the LM calls
+      of the program. They are left out unless every LM call reported its usage. A
+      response from DSPy's cache reports no usage.
+    - `cost`: the cost of all LM calls, also of the calls that the metric makes, in the
+      currency of the prices. Only with `prices`.
 
     Args:
         program: a `dspy.Module`. It is not changed.
-        candidates: choices of instructions: texts if the program has one predictor,
-            mappings from predictor names to texts, or whole `Candidate`s. Empty: the
+        candidates: a list of choices of instructions. A choice is a mapping from a
+            predictor's name to its instruction, or a `Candidate`. If the program has
+            one predictor, the choice can be the instruction itself. An empty list: the
             instructions of the program.
-        metric: `metric(example, prediction)`. It returns a number or a bool, which is
-            called `score`, a `dspy.Prediction` with a `score` and any other numbers, or
-            a mapping from names to numbers.
+        metric: `metric(example, prediction)`. If it returns a number or a bool, this is
+            the score `score`. If it returns a `dspy.Prediction`, the field `score` is
+            required, and further numbers in it are further scores. If it returns a
+            mapping from names to numbers, these are the scores.
         dataset: `dspy.Example`s whose inputs are set by `with_inputs`.
-        demos: demo sets to combine with every choice of instructions: lists of examples
-            if the program has one predictor, or mappings from predictor names to such
-            lists. Empty: the demos of the program.
-        keep_original: add the program's own instructions and demos to the choices.
-        prices: prices per million tokens, by the name of the LM (`lm.model`).
-        metrics: names of the scores that every evaluation must have. The error for a
-            missing score gives the reason.
+        demos: a list of sets of demos. Every choice of instructions is combined with
+            every set. A set is a mapping from a predictor's name to a list of demos. If
+            the program has one predictor, the set can be the list itself. An empty
+            list: the demos of the program.
+        keep_original: True: the program's own instructions are a further choice, and
+            its own demos a further set.
+        prices: an `asktell_adapters.evaluators.Price` for each LM that is called, by
+            the name of the LM (`lm.model`).
+        metrics: names of the scores that every evaluation must have, such as
+            `goal.metrics`. If a score is missing, the evaluation fails.
 
     Attributes:
-        candidates: the candidates, in the order of their ids.
-        prompts: their texts, for a Selector.
+        candidates: the candidates, without duplicates.
+        prompts: the texts of the candidates, in the same order, for a Selector.
 
     Raises:
         InvalidArgumentError: an argument cannot be used, such as an example without
@@ -449,7 +480,10 @@ class DSPyEvaluator:
         self._built = functools.lru_cache(maxsize=_PROGRAMS_KEPT)(self.program)
 
     def program(self, prompt: str) -> Any:
-        """Return a copy of the program with the instructions and demos of the candidate with this text.
+        """Return a copy of the program with the instructions and demos of a candidate.
+
+        Args:
+            prompt: the text of the candidate, one of `prompts`.
 
         Raises:
             InvalidArgumentError: no candidate has this text.
@@ -461,11 +495,15 @@ class DSPyEvaluator:
         return self._by_text[prompt].apply(self._program)
 
     def evaluate(self, prompt: str, example: int) -> dict[str, float]:
-        """Run the program on the example and score its prediction.
+        """Run the program with a candidate on an example, and return the scores of its prediction.
+
+        Args:
+            prompt: the text of the candidate, one of `prompts`.
+            example: index of the example in the dataset.
 
         Raises:
-            DSPyEvaluationError: the program or the metric raised an exception, or the
-                metric returned no usable score.
+            DSPyEvaluationError: the program or the metric raised an exception, the
+                metric returned no usable score, or an LM has no price.
         """
         program = self._built(prompt)
         row = self._dataset[checked_example(example, len(self._dataset))]
@@ -499,8 +537,8 @@ class DSPyEvaluator:
         """Check that an evaluation has all wanted scores.
 
         Raises:
-            EvaluatorError: a score is missing. Calls from DSPy's cache report no tokens, which
-                is the usual reason.
+            EvaluatorError: a score is missing. Calls from DSPy's cache report no
+                tokens, which is the usual reason.
         """
         missing = [name for name in self._wanted if name not in scores]
         if missing:
@@ -514,9 +552,11 @@ class DSPyEvaluator:
 
 
 class ContextThreadPool(ThreadPoolExecutor):
-    """Threads that inherit the caller's `dspy.context(...)`, as in `dspy.Evaluate`.
+    """Threads for `asktell.run(..., executor=ContextThreadPool(8))` with a `DSPyEvaluator`.
 
-    Ordinary threads inherit only `dspy.configure(...)`.
+    They inherit the settings of the caller's `with dspy.context(...)`, as in
+    `dspy.Evaluate`. The threads of an ordinary `ThreadPoolExecutor` inherit only the
+    settings of `dspy.configure(...)`. The arguments are those of `ThreadPoolExecutor`.
     """
 
     def submit(
@@ -632,40 +672,48 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     better = optimizer.compile(program, trainset=trainset, valset=valset)
     ```
 
-    Each evaluation is one candidate on one example. It fails if the program or the
-    metric raises an exception, or if the metric returns no usable score.
+    A candidate is a choice of instructions, combined with a set of demos. An evaluation
+    runs one candidate on one example. It fails if the program or the metric raises an
+    exception, or if the metric returns no usable score.
 
     Args:
-        metric: `metric(example, prediction)`, as in `DSPyEvaluator`. The goal may also
-            use the scores of the run: `latency`, `calls`, `tokens`, `prompt_tokens`,
-            `completion_tokens` and, with `prices`, `cost`.
-        candidates: choices of instructions: texts if the program has one predictor,
-            mappings from predictor names to texts, or whole `Candidate`s. A number n
-            lets `propose_instructions` write n. Empty: the instructions of the program.
-        demos: demo sets: lists of examples, or mappings from predictor names to such
-            lists. A number n lets `bootstrap_demos` make n. Empty: the demos of the
-            program.
+        metric: `metric(example, prediction)`, as in `DSPyEvaluator`. If `demos` is a
+            number, the metric is also called with a third argument, DSPy's trace. The
+            goal may use the scores that the metric returns and the further scores of
+            `DSPyEvaluator`, such as `latency` or `tokens`.
+        candidates: a list of choices of instructions, as in `DSPyEvaluator`. Or a
+            number n: `propose_instructions` writes n choices. An empty list: the
+            instructions of the program.
+        demos: a list of sets of demos, as in `DSPyEvaluator`. Or a number n:
+            `bootstrap_demos` makes n sets. An empty list: the demos of the program.
         budget: number of evaluations, or `asktell.Budget(cost=...)`, which requires
             `prices`.
         goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
         method: as for `asktell.Selector`.
         num_threads: number of simultaneous evaluations. By default,
             `dspy.settings.num_threads`.
-        keep_original: make the program's own instructions and demos a candidate, too.
-        study: the location of a storage and the name of a study in it. The study
-            records every score. After a crash, `compile` resumes it with the same
-            candidates. Several processes with the same study share the work.
-        worker: the name of this process in the study. A restarted process of the same
-            name gets its pending evaluations back at once. Under another name, it gets
-            them within a minute.
-        prices: prices per million tokens, by the name of the LM (`lm.model`).
-        prompt_model: the LM that writes instructions. By default, `dspy.settings.lm`.
+        keep_original: True (default): the program's own instructions are a further
+            choice, and its own demos a further set.
+        study: the URL of a storage and the name of a study in it, such as
+            `("sqlite:///studies.db", "answers")`. The study records every score. After
+            a crash, `compile` resumes it with the same candidates. Several processes
+            with the same study share the work.
+        worker: the name of this process in the study. If the process is restarted under
+            the same name, it gets its pending evaluations back immediately. Under
+            another name, it has to wait until the leases of these evaluations end,
+            about a minute.
+        prices: an `asktell_adapters.evaluators.Price` for each LM that is called, by
+            the name of the LM (`lm.model`). With prices, there is the score `cost`.
+        prompt_model: the LM that writes instructions if `candidates` is a number. By
+            default, `dspy.settings.lm`.
         bootstrap: further arguments of `bootstrap_demos`, such as `max_labeled` or
             `threshold`.
         seed: seed of every choice. The output of LMs may still vary.
-        max_failures_in_a_row: `compile` raises an error after this many failures in a
-            row, because the cause is then hardly a candidate. None: never.
-        display_progress: show a progress bar.
+        max_failures_in_a_row: after this many failures in a row, `compile` raises an
+            error. The usual cause is then the setup, such as a server that is down, and
+            not a bad candidate. With None, failures never end `compile`. See
+            `asktell.run`.
+        display_progress: True: show a progress bar.
         selector_options: further arguments of `asktell.Selector`, such as `features` or
             `on_failure`.
     """
@@ -726,25 +774,30 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     ) -> Any:
         """Return the program with the selected instructions and demos. The student is not changed.
 
-        The compiled program has two more attributes. `asktell_result` is the `Result`.
-        `candidate_programs` lists all evaluated candidates: the selected ones first
-        (with a `ParetoSet`, the whole set), then the others, best first in the goal's
-        first metric. Each is a mapping with `program`, `score` (the estimate of that
-        metric, in its own units), `estimate` (of all metrics), `evaluations` and
-        `selected`.
+        The returned program has two more attributes. `asktell_result` is the
+        `asktell.Result` of the selection. `candidate_programs` is a list with a mapping
+        for each evaluated candidate. It starts with the selected candidate (with a
+        `ParetoSet`, all selected candidates). The others follow, best first in the
+        first metric of the goal. The keys of a mapping are:
+
+        - `program`: the program with this candidate.
+        - `score`: the estimate of the first metric of the goal, in its own units.
+        - `estimate`: the estimates of all metrics, by name.
+        - `evaluations`: number of evaluations of this candidate.
+        - `selected`: whether the candidate is selected.
 
         Args:
-            student: the program.
-            trainset: examples that become demos and that the writer of instructions is
-                shown. Without a `valset`, candidates are evaluated on them, too.
-            teacher: the program that makes demos. By default, the student.
-            valset: examples to evaluate candidates on. It is required if demos are
-                bootstrapped, because a program must not be evaluated on an example that
-                is one of its demos.
+            student: the program to optimize.
+            trainset: examples to make demos from, and for the LM that writes
+                instructions. Without a `valset`, candidates are evaluated on them, too.
+            teacher: the program that writes demos. By default, the student.
+            valset: examples on which candidates are evaluated. It is required if
+                `demos` is a number, because a candidate must not be evaluated on an
+                example that is one of its demos.
 
         Raises:
-            InvalidArgumentError: an argument cannot be used, such as bootstrapped demos
-                without a `valset`.
+            InvalidArgumentError: an argument cannot be used, such as a number of
+                `demos` without a `valset`.
             EvaluatorError: every evaluation failed, or too many failed in a row.
             StudyExistsError: the study exists with other candidates, or with another
                 goal, budget or method.

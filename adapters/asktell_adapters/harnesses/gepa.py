@@ -1,4 +1,7 @@
-"""GEPA: selection from a pool of candidates that any GEPA adapter evaluates. GEPA itself is not imported."""
+"""GEPA: a policy for `gepa.optimize`, and an evaluator for a selection among candidates after a GEPA run.
+
+The module does not import GEPA.
+"""
 
 import json
 import math
@@ -13,33 +16,43 @@ from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
 __all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]
 
 Candidate: TypeAlias = Mapping[str, str]
-"""The text of each component, by the component's name."""
+"""A candidate of GEPA: a mapping from the name of each component to its text, such as `{"instruction": "..."}`."""
 
 
 @final
 class GEPAEvaluator:
     """Evaluate GEPA's candidates on examples of a dataset with a GEPA adapter, for `asktell.run`.
 
-    An evaluation has the adapter's `score`, and its `objective_scores` under their
-    names.
+    ```python
+    evaluator = GEPAEvaluator(adapter, result.candidates, valset)
+    selector = asktell.Selector(evaluator.prompts, goal, budget=40, examples=len(valset))
+    best = asktell.run(selector, evaluator).best
+    print(evaluator.candidate(best.prompt))
+    ```
+
+    An evaluation has the score `score` of the adapter. If the adapter returns
+    `objective_scores`, the evaluation has these scores, too, under their names.
 
     Args:
-        adapter: a `gepa.GEPAAdapter`. Each call evaluates one candidate on a batch of
-            examples. If a call raises an exception, the examples of its batch are
-            evaluated again one by one.
-        candidates: mappings with the same components, such as `GEPAResult.candidates`.
-            Duplicates are dropped.
+        adapter: a `gepa.GEPAAdapter`. Each of its calls evaluates one candidate on
+            several examples. If a call raises an exception, these examples are
+            evaluated again, one by one.
+        candidates: a list of mappings from the components' names to texts, such as
+            `GEPAResult.candidates`. All have the same components. Duplicates are
+            dropped.
         dataset: a sequence of examples for the adapter, or a GEPA `DataLoader`.
-        failure: `failure(output)` returns the reason why an example failed, or None if
-            it did not fail. GEPA's adapters score a failed example, for example with 0,
-            and without this function that score counts like any other.
+        failure: a function that gets the adapter's output for an example. It returns
+            the reason why the example failed, or None if it did not fail. A failed
+            example is then a failed evaluation. Without this function, no example
+            counts as failed: if the adapter gives failed examples the score 0, this
+            score counts like any other.
 
     Attributes:
-        prompts: the candidates' texts, for a Selector. A candidate with one component
-            is that component's text. Any other candidate is JSON.
+        prompts: the candidates' texts, for a Selector. If a candidate has one
+            component, its text is that of the component. Otherwise, its text is JSON.
 
     Raises:
-        InvalidArgumentError: the candidates are no list of mappings with the same
+        InvalidArgumentError: the candidates are not a list of mappings with the same
             components.
     """
 
@@ -72,7 +85,10 @@ class GEPAEvaluator:
         self._failure = failure
 
     def candidate(self, prompt: str) -> dict[str, str]:
-        """Return the components of the candidate with this text.
+        """Return a candidate as a mapping from the components' names to texts.
+
+        Args:
+            prompt: the text of the candidate, one of `prompts`.
 
         Raises:
             InvalidArgumentError: no candidate has this text.
@@ -86,7 +102,7 @@ class GEPAEvaluator:
     def evaluate_batch(
         self, trials: Sequence[Trial]
     ) -> list[Mapping[str, Any] | Exception]:
-        """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
+        """Evaluate trials. Return, in their order, the scores of each trial, or an exception if it failed."""
         return in_groups(
             trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike)
         )
@@ -97,15 +113,15 @@ class GEPAEvaluator:
         Args:
             selector: a Selector or a Study with these prompts and this dataset. Its
                 goal must have `score` as its only metric, because GEPA stores no other
-                objective per example.
-            result: a `GEPAResult` on the same dataset. Candidates that the selector
-                does not have are skipped.
+                score of an example.
+            result: the `GEPAResult` of a run whose validation set is the same dataset.
+                Candidates that the selector does not have are skipped.
 
         Returns:
             The number of recorded scores.
 
         Raises:
-            InvalidArgumentError: the goal has other metrics than `score`.
+            InvalidArgumentError: the goal has a metric other than `score`.
         """
         if tuple(selector.metrics) != ("score",):
             raise InvalidArgumentError(

@@ -32,34 +32,48 @@ _SHARE = 0.75
 
 @final
 class AsktellPolicy:
-    """Make GEPA's decisions with a statistical model of all scores.
+    """Make some of GEPA's decisions with a statistical model of all scores.
 
-    `gepa.optimize` accepts the policy as any of three arguments, in any combination:
+    ```python
+    policy = AsktellPolicy(examples=20)
+    result = gepa.optimize(
+        ..., val_evaluation_policy=policy, candidate_selection_strategy=policy, acceptance_criterion=policy
+    )
+    print(policy.best_candidate(result))
+    ```
 
-    - `val_evaluation_policy`: new candidates run on `examples` validation examples
-      instead of all. These are the same for every candidate (the first ones of a seeded
-      order), so that no candidate gains from easy examples. The best program is chosen
-      by the posterior of the method `auto` over candidates and examples. The posterior
-      allows for luck, and for candidates that ran on other examples.
-    - `candidate_selection_strategy`: the program to rewrite is drawn with its
-      probability of being the best. The probability depends on the program's validation
-      scores and on its scores as a parent of earlier proposals. GEPA's own strategies
-      use averages, or a Pareto front over single examples, where luck is largest.
-    - `acceptance_criterion`: a proposal that GEPA would accept is accepted only if the
-      expected gain from its validation, per metric call, is nearly as high as the best
-      rate over all proposals so far. The expected gain is shrunk by the noise in all
-      earlier gains, of minibatches and validations. So the policy rejects lucky
-      proposals where validation is expensive, and rejects little else.
+    GEPA also calls a candidate a *program*. A *proposal* is a program that an LLM made
+    by rewriting another program, its *parent*. GEPA compares the two on a *minibatch*,
+    a few training examples. If the proposal is better, GEPA *validates* it: it runs on
+    the validation set. A *metric call* is the evaluation of one program on one example.
 
-    The policy reads all its state from GEPA's state, so a resumed run continues as
-    before.
+    Pass the policy to `gepa.optimize` as one or more of these arguments:
+
+    - `val_evaluation_policy`: every program runs on the same few validation examples,
+      `examples` of them, drawn at random once. So no program gains from easier
+      examples. The best program is the program with the highest mean score as
+      estimated by asktell. Unlike a plain average, this estimate stays fair if the
+      programs have scores on different examples.
+    - `candidate_selection_strategy`: the program to rewrite next is drawn at random,
+      with its probability of being the best. This probability depends on the program's
+      validation scores, and on its scores in minibatches as a parent.
+    - `acceptance_criterion`: a proposal is validated only if it is better than its
+      parent on the minibatch, and if its expected gain is worth the metric calls of a
+      validation. The expected gain is how much better than its parent the proposal is
+      expected to be on new examples. It allows for luck: the more the gains vary
+      between examples, the less the gain on the minibatch counts. The expected gain per
+      metric call must be nearly as high as for the best proposals so far. This
+      criterion needs GEPA 0.1.4 or newer.
+
+    Nothing of the policy has to be saved: if GEPA resumes a run, a new policy with the
+    same arguments continues as before.
 
     Args:
-        examples: number of validation examples per candidate. None: all.
-        same_examples: whether the training set is also the validation set. This is so
-            if `gepa.optimize` gets no `valset`, and always in MLflow.
-        seed: seed of the order of examples and of the draws.
-        method: the method whose posterior ranks candidates.
+        examples: number of validation examples for each program. None (default): all.
+        same_examples: True: the training set is also the validation set. This is the
+            case if `gepa.optimize` gets no `valset`, and always in MLflow.
+        seed: seed of the order of the examples, and of the draws of parents.
+        method: the method of `asktell.Selector` whose estimates are used.
 
     Raises:
         InvalidArgumentError: `examples` is not a positive whole number, or `seed` is
@@ -86,7 +100,12 @@ class AsktellPolicy:
     def get_eval_batch(
         self, loader: Any, state: Any, target_program_idx: int | None = None
     ) -> list[Any]:
-        """Return the validation ids for a new candidate, or the next ids for a candidate of the pool."""
+        """Return the ids of the validation examples to run a program on, at most `examples`.
+
+        Without `target_program_idx`, they are the examples for a new program. With the
+        index of an existing program, they are the next examples of the policy's order
+        on which it has not run yet.
+        """
         if (
             self.examples
             and not self._warned
@@ -108,31 +127,31 @@ class AsktellPolicy:
         return [id_ for id_ in self._order(loader) if id_ not in seen][: self.examples]
 
     def get_seed_eval_batch(self, loader: Any) -> list[Any]:
-        """Return the validation ids for the seed candidate.
+        """Return the ids of the validation examples to run the seed candidate on.
 
-        GEPA calls this method from version 0.1.4 on. Older versions run the seed on all
-        examples.
+        GEPA calls this method from version 0.1.4 on. Older versions run the seed
+        candidate on all validation examples.
         """
         return self._order(loader)[: self.examples]
 
     def get_best_program(self, state: Any) -> int:
-        """Return the index of the program with the highest posterior mean."""
+        """Return the index of the program with the highest estimated mean score."""
         return _best(self._estimates(state.prog_candidate_val_subscores))
 
     def get_valset_score(self, program_idx: int, state: Any) -> float:
-        """Return the posterior mean score of a program."""
+        """Return the estimated mean score of a program. It is minus infinity for a program without scores."""
         return self._estimates(state.prog_candidate_val_subscores)[program_idx]
 
     def best_candidate(self, result: Any) -> dict[str, str]:
-        """Return the best candidate of a `GEPAResult` by posterior mean.
+        """Return the candidate of a `GEPAResult` with the highest estimated mean score.
 
-        `GEPAResult.best_candidate` compares plain averages instead, even over different
-        examples.
+        GEPA's own `GEPAResult.best_candidate` compares plain averages instead, even if
+        they are over different examples.
         """
         return dict(result.candidates[_best(self._estimates(result.val_subscores))])
 
     def select_candidate_idx(self, state: Any) -> int:
-        """Draw the program to rewrite next, with its probability of being the best."""
+        """Draw the program to rewrite next, with its probability of being the best. Return its index."""
         facts: list[dict[Any, float]] = [
             dict(scores) for scores in state.prog_candidate_val_subscores
         ]
@@ -155,7 +174,7 @@ class AsktellPolicy:
         return draw.choices(range(len(entries)), weights)[0]
 
     def should_accept(self, proposal: Any, state: Any) -> bool:
-        """Return True if the proposal's gain over its parent is large enough to pay for its validation."""
+        """Return True if the proposal's gain over its parent is large enough to be worth a validation."""
         gain = _gain(proposal.subsample_scores_before, proposal.subsample_scores_after)
         earlier = [
             _gain(task["subsample_scores"], task["new_subsample_scores"])
@@ -176,7 +195,7 @@ class AsktellPolicy:
         )
 
     def reject_reason(self, proposal: Any, state: Any) -> str:
-        """Explain a rejection for GEPA's log."""
+        """Return the reason of a rejection, for GEPA's log."""
         before, after = (
             sum(proposal.subsample_scores_before),
             sum(proposal.subsample_scores_after),

@@ -1,4 +1,4 @@
-"""Langfuse: evaluation of selected dataset items, with one experiment per prompt."""
+"""Langfuse: an evaluator for `asktell.run`. It evaluates prompts on dataset items, with one experiment per prompt."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,21 +15,23 @@ _SHOWN = 60  # characters of a prompt in the name of its experiment
 class LangfuseExperiments:
     """Evaluate prompts on items with `langfuse.run_experiment`, for `asktell.run`.
 
-    Several threads may call it at once, so `asktell.run` may get an executor.
+    In Langfuse, all evaluations of a prompt belong to one experiment. Other workers and
+    restarted processes use the same experiments if they have the same `name`.
 
-    All evaluations of a prompt belong to one experiment, also those of other workers or
-    after a restart. Its id is derived from the selection's name and the prompt.
+    Several threads may use the object at the same time, so you can pass an executor to
+    `asktell.run`.
 
     Args:
         langfuse: a `langfuse.Langfuse` client, version 5.0 or newer.
-        data: `langfuse.get_dataset(...).items`, or mappings with `input`,
-            `expected_output` and `metadata`.
-        task: `task(prompt, item)`, plain or async, returns the output. The item is
-            passed as it is in `data`: read `item.input` of a dataset item, and
+        data: the items to evaluate prompts on: `langfuse.get_dataset(...).items`, or
+            mappings with `input`, `expected_output` and `metadata`.
+        task: `task(prompt, item)` returns the output for an item. It may be async. It
+            gets the item as it is in `data`: read `item.input` of a dataset item, and
             `item["input"]` of a mapping.
-        evaluators: as for `run_experiment`. The numbers and booleans that they return
-            are the metrics, by name. Text values are ignored.
-        name: name of the selection. Runs are called "name: prompt".
+        evaluators: functions that score an output, as for `run_experiment`. Each number
+            or boolean that they return is a score, under its name. Texts are ignored.
+        name: name of the selection. The experiment of a prompt is called "name:
+            prompt", with the first 60 characters of the prompt.
         options: further arguments of `run_experiment`, such as `composite_evaluator` or
             `metadata`.
 

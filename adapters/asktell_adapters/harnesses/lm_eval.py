@@ -1,4 +1,7 @@
-"""lm-evaluation-harness (lm-eval): evaluation of prompt variants on selected documents of a task."""
+"""lm-evaluation-harness (lm-eval): an evaluator for `asktell.run`. It evaluates prompts on documents of a task.
+
+A document is lm-eval's word for an example.
+"""
 
 import functools
 import math
@@ -18,50 +21,72 @@ from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
 from asktell_adapters._scores import checked_example, failing, number, or_alone
 
+__all__ = ["LMEvalTask"]
+
 SYSTEM, DESCRIPTION, DOC_TO_TEXT = INSERTS = ("system", "description", "doc_to_text")
 
 
 class LMEvalTask:
     """Evaluate trials as documents of an lm-eval task, for `asktell.run`.
 
-    The task and the model are created once. The requests of a batch go to the model
-    together, and only the requested documents are evaluated.
+    ```python
+    evaluator = LMEvalTask("gsm8k", "hf", {"pretrained": "my-model"})
+    selector = asktell.Selector(prompts, goal, budget=500, examples=len(evaluator.examples))
+    result = asktell.run(selector, evaluator, concurrency=50)
+    ```
 
-    Scores have lm-eval's names, such as `acc` or `exact_match`. If the task has several
-    filters, the name of the filter follows: `exact_match,strict-match`. Metrics that
-    are only defined over all documents (corpus F1, BLEU, perplexity) are left out.
-    There are two more scores:
+    The task and the model are created once. `asktell.run` evaluates trials in batches,
+    whose size is its argument `concurrency`. All requests of a batch go to the model
+    together.
+
+    A score has lm-eval's name, such as `acc` or `exact_match`. If the task has several
+    filters, there is one score for each, with the name of the filter after a comma:
+    `exact_match,strict-match`. Metrics that are only defined over all documents (corpus
+    F1, BLEU, perplexity) are left out. There are two more scores:
 
     - `latency`: the seconds of the batch, divided by its number of documents.
-    - `output_tokens`: only with `count_tokens`.
+    - `output_tokens`: number of tokens of the model's responses. Only with
+      `count_tokens`, and only for tasks in which the model writes text
+      (`generate_until`).
 
     Args:
         task: the name of a task, the path of its YAML file, its configuration as a
             dict, or an lm-eval Task.
         model: an lm-eval LM, or a name such as "hf" or "local-chat-completions"
             together with `model_args`.
-        model_args: as for lm-eval's `simple_evaluate`, a dict or text.
-        insert: where a prompt is inserted. "system": as the system instruction. Without
-            a chat template, the prompt then starts the text and the task's
-            `fewshot_delimiter` follows it. "description" or "doc_to_text": as that
-            field of the task's configuration. The prompt is then a Jinja template with
-            the fields of the document. It is rendered in Jinja's sandbox, which gives
-            it no access to other Python objects.
-        metrics: the metrics that the goal needs. They are checked against the metrics
-            of the task at once.
-        num_fewshot: number of few-shot examples before the document. By default, the
-            number of the task. A document gets the same examples for every prompt.
-        apply_chat_template: as for `simple_evaluate`. Models that only have a chat
-            interface need it.
-        fewshot_as_multiturn: as for `simple_evaluate`.
-        count_tokens: returns the number of tokens of a text. It adds the score
-            `output_tokens`, which counts the responses of generate_until tasks.
+        model_args: arguments of the model, as for lm-eval's `simple_evaluate`: a dict,
+            or a text such as "pretrained=my-model".
+        insert: where the prompt goes. With "system" (default), it becomes the system
+            instruction. Without a chat template, the text for the model then starts
+            with the prompt. With "description" or "doc_to_text", it replaces this field
+            of the task's configuration. The prompt is then a Jinja template, which may
+            use the fields of the document, such as `{{question}}`. It is rendered in
+            Jinja's sandbox, so it has no access to other Python objects.
+        metrics: names of the metrics that the goal needs (`goal.metrics`). A name that
+            the task does not have raises an error here, before the first evaluation. By
+            default, names are not checked.
+        num_fewshot: number of few-shot examples before the document. By default, it is
+            the number in the task's configuration. A document gets the same few-shot
+            examples with every prompt.
+        apply_chat_template: True: format requests with the chat template of the model.
+            Models that only have a chat interface need it.
+        fewshot_as_multiturn: True: present few-shot examples as turns of a chat, as in
+            `simple_evaluate`.
+        count_tokens: a function from a text to its number of tokens. With it, there is
+            the score `output_tokens`.
         seed: seed of the choice of few-shot examples.
-        confirm_run_unsafe_code: as for `simple_evaluate`.
+        confirm_run_unsafe_code: True: allow a task that runs code that the model
+            writes. Otherwise, such a task raises an error.
+
+    Attributes:
+        task: the lm-eval Task.
+        model: the lm-eval LM.
+        examples: the documents of the task, for `Selector(examples=len(...))`.
+        metrics: the argument `metrics` as a tuple, or None.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or a metric is unknown or not
-            defined for a single document.
+        InvalidArgumentError: an argument cannot be used. Or a metric is unknown, or is
+            not defined for a single document.
         EvaluatorError: lm-eval cannot create the model.
     """
 
@@ -124,10 +149,10 @@ class LMEvalTask:
     def evaluate_batch(
         self, trials: Sequence[Trial]
     ) -> list[Mapping[str, float] | Exception]:
-        """Return the scores of each trial, in their order. A failed trial has an exception in its place.
+        """Evaluate trials. Return, in their order, the scores of each trial, or an exception if it failed.
 
-        If the model fails on a batch, the documents are evaluated again one by one to
-        find those that make it fail.
+        If the model fails on a batch, its documents are evaluated again, one by one. So
+        only the documents that make the model fail are failures.
         """
         with self._lock:
             start = time.perf_counter()
@@ -411,19 +436,20 @@ def _manager(folder: str | None = None) -> Any:
 def per_document_metrics(
     task: Any, wanted: Collection[str] | None, more: Collection[str] = ()
 ) -> set[str]:
-    """Check the wanted metrics, and return the task's metrics that are not defined for a single document.
+    """Check that the wanted metrics are defined for a single document. Return the task's metrics that are not.
 
     A metric is defined for a single document if lm-eval aggregates it over documents by
     the mean.
 
     Args:
         task: an lm-eval Task.
-        wanted: metrics, named as the scores of `LMEvalTask`. None: any.
+        wanted: metrics, named as the scores of `LMEvalTask`. None: no metric is
+            wanted.
         more: names of the scores that the evaluator adds, besides latency.
 
     Raises:
         InvalidArgumentError: a wanted metric is unknown or not defined for a single
-            document, or the task has no metric that is.
+            document, or no metric of the task is defined for a single document.
     """
     metrics = import_extra("lm_eval.api.metrics", "lm-eval")
     numpy = import_extra("numpy", "lm-eval")
@@ -476,10 +502,13 @@ _HARMLESS = ("builtins", "datetime", "decimal", "jinja2.runtime", "jinja2.utils"
 
 
 def rendered(template: str, doc: Mapping[str, Any]) -> str:
-    """Render the template with the document's fields, with lm-eval's filters but in the sandbox.
+    """Render a Jinja template with the fields of a document.
+
+    It may use lm-eval's Jinja filters. Unlike in lm-eval, it is rendered in Jinja's
+    sandbox.
 
     Raises:
-        jinja2.TemplateError: the template is malformed, uses an unknown field, or an
+        jinja2.TemplateError: the template is malformed, or uses an unknown field or an
             attribute that is not allowed.
     """
     text: str = _sandbox().from_string(template).render(**doc)
@@ -489,8 +518,8 @@ def rendered(template: str, doc: Mapping[str, Any]) -> str:
 def literal(text: str) -> str:
     """Return a template that renders as the text.
 
-    lm-eval takes a text that equals a field's name for that field. The empty expression
-    at the start prevents that.
+    If a text is also the name of a field, lm-eval replaces it by the field's value. So
+    the template starts with an empty expression.
     """
     return "{{ '' }}" + re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 

@@ -1,4 +1,4 @@
-"""Phoenix (Arize): evaluation of selected dataset examples, with one experiment per prompt."""
+"""Phoenix (Arize): an evaluator for `asktell.run`, with one experiment per prompt."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,21 +19,26 @@ _SHOWN = 60  # characters of a prompt in the name of its experiment
 class PhoenixExperiments:
     """Evaluate prompts on examples of a Phoenix dataset, for `asktell.run`.
 
-    Several threads may call it at once, so `asktell.run` may get an executor.
+    In Phoenix, each prompt has one experiment. An evaluation of the prompt on an
+    example is a *run* of this experiment, and its scores are the *evaluations* of
+    the run. A restarted process with the same `name` uses the same experiments. In
+    contrast, Phoenix's own `run_experiment` creates a new experiment at each call, and
+    runs every example.
 
-    Each prompt has one experiment, which a restarted process finds again. The selected
-    examples are runs of it, with their evaluations. Phoenix's own `run_experiment`
-    creates a new experiment each time and runs every example.
+    Several threads may use the object at the same time, so you can pass an executor to
+    `asktell.run`.
 
     Args:
         client: a `phoenix.client.Client`.
-        dataset: `client.datasets.get_dataset(...)`.
+        dataset: the dataset, as `client.datasets.get_dataset(...)` returns it.
         task: `task(prompt, example)` returns the output as JSON data. The example is
-            Phoenix's, with `example["input"]` and the other fields.
-        evaluators: as for `run_experiment`: functions of `output`, `expected`, `input`
-            or `metadata`, in a list or in a mapping from names. Their scores are the
-            metrics, by name. Labels without a score are ignored.
-        name: name of the selection. Experiments are called "name: prompt".
+            a mapping with the fields of Phoenix, such as `example["input"]`.
+        evaluators: functions that score an output, as for `run_experiment`. Their
+            arguments are any of `output`, `expected`, `input` and `metadata`. Pass a
+            list, or a mapping from names to functions. Each score that they return is a
+            score of the evaluation, under its name. Labels without a score are ignored.
+        name: name of the selection. The experiment of a prompt is called "name:
+            prompt", with the first 60 characters of the prompt.
 
     Attributes:
         examples: the examples of the dataset, for `Selector(examples=len(...))`.

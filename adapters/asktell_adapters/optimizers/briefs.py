@@ -10,14 +10,15 @@ from asktell.extend import Goal
 
 @dataclass(frozen=True)
 class FailedExample:
-    """An example on which the best parent scores badly.
+    """An example on which the best prompt of a `Brief` (the first of its `parents`) scores badly.
 
     Attributes:
         position: position of the example in the dataset, counting from 0.
-        id: id of the example in the dataset. None if the examples have no ids.
-        scores: scores of the best parent on the example, in the units of the metrics.
-        answer: response of the model. None unless the study keeps details of
-            evaluations.
+        id: id of the example. None if the study was created without ids.
+        scores: the scores of the best prompt on the example, by metric, in the units of
+            the metrics.
+        answer: the model's response to the example with the best prompt. None unless
+            `improve` got a `Study` that stores responses.
         example: the example itself. None unless `improve` got the dataset as
             `examples`.
     """
@@ -31,17 +32,20 @@ class FailedExample:
 
 @dataclass(frozen=True)
 class Brief:
-    """The task of a writer.
+    """The task of a writer: how many prompts to write, and what it can learn from.
 
     Attributes:
-        generation: number of the generation to write. Generation 0 has the prompts that
-            the study was created with.
-        n: number of texts wanted. Further texts are dropped, and fewer texts are
-            accepted.
-        goal: the goal of the selection.
-        parents: the prompts to improve on, best first.
-        failures: the examples on which the best parent scores worst, worst first.
-        tried: all earlier texts, so that a writer can avoid them.
+        generation: number of the generation to write. The first written generation has
+            the number 1.
+        n: number of prompts wanted. The writer may return fewer texts. If it returns
+            more, the texts after the first n are dropped.
+        goal: the goal of the selection, such as a `BestFeasible`.
+        parents: the best prompts so far, best first, as `asktell.PromptResult` objects
+            with text and estimates.
+        failures: at most 8 examples on which the first of the parents scores worst,
+            worst first.
+        tried: the texts of all earlier prompts. `improve` drops a new text that is one
+            of them.
     """
 
     generation: int
@@ -53,7 +57,8 @@ class Brief:
 
 
 Writer: TypeAlias = Callable[[Brief], Sequence[str]]
-"""A function that writes prompts.
+"""A function from a `Brief` to a list with the texts of new prompts.
 
-If it returns the same texts for the same brief, a loop that resumes after a crash ends as it would have without one.
+If the function always returns the same texts for the same brief, a crash does not
+change how `improve` ends.
 """

@@ -184,8 +184,8 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     """Decide whether the newest generation, which has ended, was an improvement.
 
     With a `BestFeasible`, it was if the selected prompt is new and better than the best
-    earlier prompt with at least the probability `certainty`. With a `ParetoSet`, it was if
-    a new prompt is in the set.
+    earlier prompt with at least the probability `certainty`. With a `ParetoSet`, it was
+    if a new prompt is in the set.
 
     Args:
         result: the result of the study.
@@ -346,12 +346,15 @@ class Generation:
     """Prompts that were written together.
 
     Attributes:
-        number: number of the generation. Generation 0 has the study's first prompts.
-        prompts: its prompts.
-        parents: ids of the prompts that the writer was shown, best first.
-        better: whether the generation was an improvement when its share of the budget
-            was spent.
-        why: the reason for `better`.
+        number: number of the generation. Generation 0 has the prompts that the study
+            was created with.
+        prompts: the prompts of the generation, with their final estimates.
+        parents: ids of the prompts that the writer was shown, best first. Empty for
+            generation 0.
+        better: whether the generation was an improvement (see the argument `certainty`
+            of `improve`). It is decided once, when the budget of the generation is
+            spent. Always True for generation 0.
+        why: the reason for `better`, as a text.
     """
 
     number: int
@@ -363,18 +366,27 @@ class Generation:
 
 @dataclass(frozen=True)
 class Improvement:
-    """The outcome of a loop: the study's `result`, all generations, and the reason why the loop `stopped`."""
+    """The outcome of `improve`. `print(outcome)` shows the generations and the result.
+
+    Attributes:
+        result: the result of the study, with the prompts of all generations.
+        generations: all generations, in order.
+        stopped: why the loop ended, such as "the budget is spent".
+    """
 
     result: Result
     generations: list[Generation]
     stopped: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data, under the same names."""
+        """Return the outcome as data for JSON, with the keys `result`, `generations` and `stopped`.
+
+        Each generation has the ids of its prompts.
+        """
         return {**self.history(), "result": self.result.to_dict()}
 
     def history(self) -> dict[str, Any]:
-        """Return the generations and the reason of the stop as JSON-ready data. Prompts are given by id."""
+        """Return the same data as `to_dict`, without `result`."""
         generations = [
             {**asdict(each), "prompts": [p.id for p in each.prompts]}
             for each in self.generations
@@ -422,51 +434,64 @@ def improve(
     print(outcome)
     ```
 
-    The study's own budget is for the first generation. For each further generation, the
-    prompts are added and the budget is extended by the same amount, or by the rest of
-    `budget`. The loop ends when `budget` is spent, after `patience` generations in a
-    row without improvement, or when the writer returns no new text.
+    The study's own budget is for generation 0. For each further generation, the new
+    prompts are added to the study. The study's budget is then extended, so that the
+    generation can spend as much as generation 0. If less than half of that amount would
+    be left for the generation after it, the generation gets the whole rest of `budget`.
+    The loop ends in any of these cases:
 
-    The study stores all decisions. A second call therefore resumes the loop, also after
-    a crash, and no generation is written twice. Several processes may call the function
-    on the same study.
+    - `budget` is spent.
+    - `patience` generations in a row were no improvement.
+    - The writer returned no new text.
+    - No prompt has scores, because all evaluations failed.
+
+    To continue the loop, also after a crash, make the same call with the same study. No
+    generation is written twice. Several processes may make this call on the same study.
+    A Selector works in the same way, but only in memory: a crash loses it.
 
     Args:
-        study: a Selector, a Study, a RemoteStudy, or a worker of a study, with the
-            prompts of the first generation. Its method is "auto", an `Adaptive` or a
+        study: a Selector, a Study, a RemoteStudy, or a worker of a study. It has the
+            prompts of generation 0. Its method is "auto", "race", an `Adaptive` or a
             `Race`.
         evaluator: as for `asktell.run`.
-        writer: a callable from a `Brief` to texts, such as
-            `asktell_adapters.optimizers.writers.LLMWriter`. Its texts are dropped if
-            they are empty, exist already, or use a field that the data lack. Its cost
-            does not count against the budget.
-        budget: budget of all generations: a number of evaluations, or an
-            `asktell.Budget` with the same limits as the study's.
-        candidates: upper limit of new prompts per generation.
+        writer: a function from a `Brief` to the texts of new prompts, such as
+            `asktell_adapters.optimizers.writers.LLMWriter`. A text is dropped if it is
+            empty, exists already, or has a field that the data lack. The cost of the
+            writer does not count against the budget.
+        budget: the budget of all generations together: a number of evaluations, or an
+            `asktell.Budget`. It must limit the same things (evaluations, cost, or both)
+            as the budget of the study.
+        candidates: the largest number of new prompts in a generation.
         parents: number of prompts that a writer is shown, at most 20.
         patience: the loop ends after this many generations in a row without
-            improvement. None: it ends with the budget.
-        certainty: with a `BestFeasible`, a generation counts as an improvement if the
-            selected prompt is new and better than the best earlier prompt with at least
-            this probability. Near 0.5, small steps count and the loop is longer. Near
-            1, only large steps count. The probability is that of `Result.compare`. It
-            is optimistic, because the selected prompt was chosen for its scores. With a
-            `ParetoSet`, a generation counts if one of its prompts is in the set.
-        examples: the dataset by position, for the failures in a `Brief`.
+            improvement. None: only the other reasons end it.
+        certainty: a probability that decides whether a generation was an improvement.
+            With a `BestFeasible`, two things are required: the selected prompt belongs
+            to the generation, and it is better than the best earlier prompt with at
+            least this probability. Near 0.5, small improvements count and the loop is
+            longer. Near 1, only large improvements count. The probability is computed
+            by `Result.compare`. It is an overestimate, because the selected prompt was
+            chosen for its good scores. With a `ParetoSet`, `certainty` is not used: a
+            generation is an improvement if one of its prompts is in the set.
+        examples: the dataset, in the order of the study's examples. The failures in a
+            `Brief` then have the examples themselves. By default, they have only
+            positions and ids.
         executor: as for `asktell.run`.
         concurrency: number of simultaneous evaluations, as for `asktell.run`.
         batch_size: trials per call of a batch evaluator, as for `asktell.run`.
-        progress: show a progress bar on stderr for each generation.
+        progress: True (default): show a progress bar on stderr for each generation.
         on_tell: called after each trial, as for `asktell.run`.
-        max_failures_in_a_row: stop with an error after this many failures, as for
-            `asktell.run`.
+        max_failures_in_a_row: stop with an error after this number of failures in a
+            row. With "first" (default), stop only if the first five evaluations all
+            fail in the same way. None: never stop. See `asktell.run`.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or the study has more budget
-            than `budget` or other limits.
-        IncompatibleMethodError: the method plans rounds.
-        EvaluatorError: the writer failed, or the evaluations did. Nothing is lost, and
-            the same call resumes the loop.
+        InvalidArgumentError: an argument cannot be used. Or `budget` is smaller than
+            the budget of the study, or limits other things.
+        IncompatibleMethodError: the method of the study has rounds, so prompts cannot
+            be added.
+        EvaluatorError: the writer failed, or too many evaluations failed. The scores so
+            far are kept, and the same call resumes the loop.
         StorageError: the study's storage cannot be used.
     """
     candidates = whole("candidates", candidates, 1)

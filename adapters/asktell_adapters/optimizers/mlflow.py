@@ -1,4 +1,4 @@
-"""MLflow: an optimizer for `mlflow.genai.optimize_prompts` that selects the rows to evaluate each candidate on."""
+"""MLflow: an optimizer for `mlflow.genai.optimize_prompts` that finds the best candidate with few evaluations."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ _GENERATIONS = 5
 
 @final
 class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
-    """Find the best candidate within a budget of evaluated rows. A writer can write more candidates.
+    """Select the best of several candidates for a prompt, on the rows of the training data.
 
     ```python
     optimizer = PromptOptimizer(["Answer briefly: {{question}}"], budget=500)
@@ -41,32 +41,44 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     )
     ```
 
-    An evaluation is one candidate on one row of the training data. The prompts to
-    optimize are a candidate, too, and the baseline of every comparison. The metrics are
-    `score`, which is MLflow's aggregate, and each numeric scorer, by its name. If
-    `predict_fn` raises an exception or a score is not a number, the evaluation is a
-    failure.
+    An evaluation runs one candidate on one row of the training data. If several prompts
+    are optimized together, a candidate has one template for each of them. The
+    registered templates of the prompts are a candidate, too. They are the baseline: the
+    result compares the selected candidate with them.
+
+    Each scorer that returns numbers is a metric, with the scorer's name. A further
+    metric is `score`, which MLflow computes from the values of all scorers. By default,
+    it is their sum. An evaluation fails if `predict_fn` raises an exception or if
+    `score` is not a number.
 
     Args:
-        candidates: templates if one prompt is optimized, else mappings from prompt
-            names to templates. They must have the same variables as the prompts. A chat
-            is a template in JSON.
-        writer: writes further candidates from the best candidates and their failures,
-            such as `asktell_adapters.optimizers.writers.LLMWriter`. If several prompts
-            are optimized, its texts are JSON by name.
-        budget: number of evaluations of all candidates together.
+        candidates: a list of candidates. If one prompt is optimized, a candidate is a
+            template. Otherwise, it is a mapping from prompt names to templates. A
+            template must have the same variables as the registered template. The
+            template of a chat prompt is its list of messages as JSON text.
+        writer: a function that writes further candidates from the best candidates and
+            their failures, such as `asktell_adapters.optimizers.writers.LLMWriter`. The
+            selection then runs in generations, as in
+            `asktell_adapters.optimizers.improve`. If several prompts are optimized,
+            each text from the writer must be a JSON object from prompt names to
+            templates.
+        budget: number of evaluations of all candidates together. With a writer, a fifth
+            of it is for the registered templates and `candidates`.
         goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
-        method: as for `asktell.Selector`.
-        batch_size: number of evaluations requested at once. MLflow runs those of one
-            candidate in parallel.
-        study: the location of a storage and the name of a study in it. The study
-            records every score, and the same call resumes after a crash.
-        display_progress_bar: as in MLflow's own optimizers.
-        seed: seed of every choice.
+        method: as for `asktell.Selector`. With a writer, "auto", "race", an `Adaptive`
+            or a `Race`.
+        batch_size: number of evaluations in a batch. MLflow runs the evaluations of one
+            candidate in a batch in parallel.
+        study: the URL of a storage and the name of a study in it, such as
+            `("sqlite:///studies.db", "answers")`. The study records every score. After
+            a crash, the same call resumes the selection. By default, scores are kept in
+            memory.
+        display_progress_bar: True: show a progress bar.
+        seed: seed of every choice of asktell.
 
     Attributes:
-        result: the `asktell.Result` of the last `optimize`, with errors, probabilities
-            and the verdict.
+        result: the `asktell.Result` of the last selection, with standard errors,
+            probabilities and the verdict. None before the first selection.
 
     Raises:
         InvalidArgumentError: there are neither candidates nor a writer, or an argument
@@ -117,13 +129,20 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     ) -> PromptOptimizerOutput:
         """Select the best candidate. `mlflow.genai.optimize_prompts` calls this method.
 
+        Args:
+            eval_fn: MLflow's function that evaluates a candidate on rows.
+            train_data: the rows.
+            target_prompts: the registered templates, by prompt name.
+            enable_tracking: True (default): log the selection in the MLflow run.
+
         Returns:
-            The best candidate. The scores before and after are estimates of the means
-            over all rows. They allow for luck in the evaluated rows.
+            The templates of the best candidate, by prompt name. The initial and the
+            final score are asktell's estimates for the registered templates and for the
+            best candidate. They are not plain means over the evaluated rows.
 
         Raises:
-            InvalidArgumentError: there are no rows or scorers, or a candidate does not
-                fit the prompts.
+            InvalidArgumentError: there are no rows or no scorers, or a candidate does
+                not have the names or variables of the prompts.
             EvaluatorError: every evaluation failed, or the writer failed.
         """
         if eval_fn is None or not train_data:

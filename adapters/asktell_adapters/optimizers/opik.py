@@ -1,4 +1,7 @@
-"""Opik: an optimizer with Opik's interface that selects among candidate prompts with few evaluations."""
+"""Opik: an optimizer with Opik's interface that selects the best candidate with few evaluations.
+
+An item is Opik's word for an example.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -20,36 +23,46 @@ with needs_extra("opik"):
     )
 
 Candidate: TypeAlias = "str | ChatPrompt | Mapping[str, ChatPrompt]"
-"""A candidate: a ChatPrompt, several of them by name, or the text of the system message if there is one prompt."""
+"""A candidate for the prompt: a ChatPrompt, or the text of a new system message for it.
+
+If Opik optimizes several prompts, a candidate is a mapping from their names to
+ChatPrompts. A prompt that the mapping lacks stays unchanged.
+"""
 
 
 class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
-    """Select among candidates for a prompt: `optimizer.optimize_prompt(prompt, dataset, metric)`.
+    """Select the best of several candidates for a prompt: `optimizer.optimize_prompt(prompt, dataset, metric)`.
 
-    The items to evaluate each candidate on are selected from the dataset, or from the
-    validation dataset if there is one. Opik shows each batch of one candidate as a
-    trial of the optimization. The score of the result is an estimate over all items,
-    not the score of a lucky trial.
+    An evaluation runs one candidate on one item of the dataset. If you pass a
+    validation dataset to `optimize_prompt`, its items are used instead. Opik shows all
+    evaluations of one candidate in a batch as one *trial*. So the score of a trial is a
+    mean over few items. The score that `optimize_prompt` returns is asktell's estimate
+    of the selected candidate's mean score.
 
-    Opik first evaluates the prompt itself, on `n_samples` items. `max_trials` has no
-    effect.
+    Two arguments of `optimize_prompt` have special meanings. Before the selection, Opik
+    itself evaluates the prompt on `n_samples` items, by default on all. These
+    evaluations do not count against the budget. `max_trials` has no effect.
 
     Args:
-        candidates: candidates in addition to the prompt itself, or a function that
-            returns them for Opik's `OptimizationContext`. The function may write them
-            with an LLM.
-        budget: number of evaluations. Each is one candidate on one item.
-        goal: a goal of the metric, or of the metrics in a `MultiMetricObjective`, by
-            name. By default, the best metric.
-        batch_size: number of evaluations at a time.
+        candidates: a list of candidates, to which the prompt itself is added. Or a
+            function that gets Opik's `OptimizationContext` and returns such a list. For
+            example, the function may let an LLM write the candidates.
+        budget: number of evaluations.
+        goal: a `BestFeasible` or a `ParetoSet`. A metric in it has the name of Opik's
+            metric, or of one of the metrics in Opik's `MultiMetricObjective`. By
+            default, the candidate with the highest mean of Opik's metric is selected.
+        batch_size: number of evaluations in a batch.
         method: as for `asktell.Selector`.
         selector_options: further arguments of `asktell.Selector`.
         model: LiteLLM name of the model for Opik's own calls.
-        skip_perfect_score: as for `opik_optimizer.BaseOptimizer`.
+        skip_perfect_score: True: if the prompt already reaches the score
+            `perfect_score` in Opik's own evaluation, nothing is selected. See
+            `opik_optimizer.BaseOptimizer`.
         options: further arguments of `opik_optimizer.BaseOptimizer`.
 
     Attributes:
-        result: the result of the last selection, or None.
+        result: the `asktell.Result` of the last selection. None before the first
+            selection.
     """
 
     result: Result | None = None
@@ -80,15 +93,15 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         )
 
     def get_config(self, context: Any) -> dict[str, Any]:
-        """Return the settings that Opik stores."""
+        """Return the settings that Opik stores with the optimization. Opik calls this method."""
         return {"optimizer": "asktell", "budget": self.budget}
 
     def run_optimization(self, context: Any) -> AlgorithmResult:
         """Evaluate the candidates and return the best one. Opik calls this method.
 
         Raises:
-            InvalidArgumentError: there are several prompts, and a candidate is not a
-                mapping from their names.
+            InvalidArgumentError: Opik optimizes several prompts, and a candidate is not
+                a mapping from their names.
             EvaluatorError: every evaluation failed.
         """
         given = (

@@ -1,9 +1,8 @@
 """An Optuna sampler that selects the prompts and examples of an Optuna study's trials.
 
-The study's storage holds all state. Every process rebuilds the state of the selection
-from the trials in the storage. A trial of this sampler counts as asked, and once it is
-finished, as told or failed. Any other finished trial counts as observed. The sampler
-marks its own trials with a system attribute.
+A *study* is a study of Optuna here. All state is in the storage of this study: each
+process computes the state of the selection from the trials in the storage. So a new
+process can continue the study, and several processes can work on it at the same time.
 """
 
 import copy
@@ -268,13 +267,18 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
 
 
 def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
-    """Return the goal of an Optuna study: a BestFeasible for one value, a ParetoSet for several.
+    """Return a goal for a selector that has the objectives and directions of an Optuna study.
+
+    It is a `BestFeasible` if the study has one objective, and a `ParetoSet` if it has
+    several.
 
     Args:
-        study: an Optuna study. The metrics are its `metric_names`, or else "value", or
-            "value_0", "value_1", ...
-        constraints: keys of `trial.set_constraint`. As in Optuna, a value of at most 0
-            satisfies a constraint. Here the mean over the examples must satisfy it.
+        study: an Optuna study. Its `metric_names` become the names of the metrics. If
+            it has none, the only metric is called "value", and several metrics are
+            called "value_0", "value_1", and so on.
+        constraints: keys that the objective function passes to `trial.set_constraint`
+            (Optuna 5). As in Optuna, a constraint is satisfied at or below 0. But in
+            the goal, the mean over the examples must be at or below 0.
     """
     minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
     n = len(minimized)
@@ -312,8 +316,8 @@ def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
 MARK = "asktell"
 """The system attribute that the sampler sets on its trials: a mapping with "prompt" and "example".
 
-If the trial counts as an evaluation, the mapping also has "planner", the number of the trial whose plan it follows. If
-that is the trial itself, the mapping has "plan", too.
+If the trial counts as an evaluation, the mapping also has "planner", the number of the
+trial whose plan it follows. If that is the trial itself, the mapping has "plan", too.
 """
 
 _LONGEST_PLAN = 1000  # The number of cells of a plan that an attribute may hold.
@@ -574,33 +578,41 @@ class AsktellSampler(BaseSampler):
     study.optimize(objective, n_trials=500)
     ```
 
-    - One trial is one evaluation. A failed trial is a failed evaluation. A pruned trial
-      counts with its last intermediate value, or as failed if it has none.
-    - Trials that existed before, or were added or enqueued, are observed: their scores
-      are used, but do not count against the budget.
-    - A metric of the goal that is not a value of the study is read from the trial's
-      constraints (with the bound `at_most(0)`) or from its user attributes. The user
-      attribute "cost" is the cost of the trial.
-    - A trial without the prompt's parameter belongs to the other sampler alone.
+    - **Evaluations.** One trial is one evaluation. A failed trial is a failed
+      evaluation. A pruned trial has its last intermediate value as its score. If it has
+      no such value, it is a failed evaluation, too.
+    - **Other trials.** Some trials have a prompt that the sampler did not choose:
+      trials of another sampler, or from `study.add_trial` or `study.enqueue_trial`.
+      Their scores are used, but they do not count against the budget.
+    - **Metrics.** The values that the objective function returns are the objectives of
+      the goal. Every other metric of the goal is read from the trial's user attribute
+      with its name. In Optuna 5, it can also be a constraint of the trial
+      (`trial.set_constraint`). Its bound in the goal must then be `at_most(0)`.
+    - **Cost.** The user attribute "cost" is the cost of the trial.
+    - **Trials without a prompt.** If the objective function does not use the prompt's
+      parameter, the selection ignores the trial. The sampler `others` chooses all of
+      its parameters.
 
     Args:
-        selector: a new Selector with the method "auto" or another `Adaptive`. It is
-            copied and never changed.
-        prompt: name of the parameter, categorical or int, whose choices are the ids or
-            the texts of the prompts.
-        example: name of the parameter whose choices are the examples, in their order.
-            If the selector was created without `examples`, the objective chooses the
-            examples itself.
+        selector: a Selector that has not been asked for trials, with the method "auto"
+            or another `Adaptive`. It is copied and never changed.
+        prompt: name of the parameter for the prompt. Its choices are the ids or the
+            texts of all prompts (`suggest_categorical`), or a range of ids
+            (`suggest_int`).
+        example: name of the parameter for the example. It has as many choices as the
+            selector has examples, in the same order. If the selector was created
+            without `examples`, the objective function chooses the examples itself.
         others: the sampler of all other parameters. By default, they are drawn at
             random.
-        stop: end `study.optimize` when the budget is spent. Trials beyond the budget
-            evaluate the best prompts and are observed.
+        stop: True (default): end `study.optimize` when the budget is spent. False:
+            further trials evaluate the selected prompts. Their scores are used, but
+            they do not count against the budget.
 
     Raises:
         InvalidArgumentError: `selector` is not a Selector, or has been asked for
             trials.
-        IncompatibleMethodError: the selector's method works in rounds, at whose end
-            trials would have to wait.
+        IncompatibleMethodError: the method of the selector has rounds. At the end of a
+            round, trials would have to wait for each other.
     """
 
     def __init__(
@@ -650,17 +662,22 @@ class AsktellSampler(BaseSampler):
         self._place: object = None
 
     def result(self, study: Study) -> Result:
-        """Return the result of all trials in the study's storage. See `Selector.result`."""
+        """Return the result of all trials in the study's storage. See `Selector.result`.
+
+        Raises:
+            IncompatibleMethodError: the objectives of the study, or their directions,
+                do not match the goal of the selector.
+        """
         return self.selector(study).result()
 
     def selector(self, study: Study) -> Selector:
-        """Return a selector with all trials in the study's storage, for an export, a report or a comparison.
+        """Return a new selector with all trials in the study's storage, for an export, a report or a comparison.
 
         The selector that was passed to the sampler stays unchanged.
 
         Raises:
-            IncompatibleMethodError: the study's values do not match the selector's
-                goal.
+            IncompatibleMethodError: the objectives of the study, or their directions,
+                do not match the goal of the selector.
         """
         with self._lock:
             return at_state(self._selector, self._at(_whole(study)).decided())
@@ -670,7 +687,7 @@ class AsktellSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the search space of the other sampler, without the prompt and the example."""
+        """Return the search space of the sampler `others`, without prompt and example. Optuna calls this method."""
         space = self._others.infer_relative_search_space(study, trial)
         return {
             name: distribution
@@ -684,7 +701,7 @@ class AsktellSampler(BaseSampler):
         trial: FrozenTrial,
         search_space: dict[str, BaseDistribution],
     ) -> dict[str, Any]:
-        """Let the other sampler sample its parameters."""
+        """Let the sampler `others` choose the parameters of its search space. Optuna calls this method."""
         values = self._others.sample_relative(study, trial, search_space)
         # Some samplers use a search space of their own, which may have the prompt and
         # the example.
@@ -697,9 +714,16 @@ class AsktellSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Choose the prompt or the example, or let the other sampler choose another parameter.
+        """Choose the prompt or the example. Let the sampler `others` choose any other parameter.
 
-        Prompt and example are chosen together, when Optuna asks for the first of them.
+        Optuna calls this method for each parameter. Prompt and example are chosen
+        together at the first call for one of them.
+
+        Raises:
+            InvalidArgumentError: the choices of the parameter are not the selector's
+                prompts or examples.
+            IncompatibleMethodError: the objectives of the study, or their directions,
+                do not match the goal of the selector.
         """
         if param_name not in self._ours:
             return self._others.sample_independent(
@@ -727,7 +751,7 @@ class AsktellSampler(BaseSampler):
             )
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Call the other sampler's hook."""
+        """Call the same method of the sampler `others`. Optuna calls this method before each trial."""
         self._others.before_trial(study, trial)
 
     def after_trial(
@@ -737,11 +761,14 @@ class AsktellSampler(BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Stop the study if the selection needs no more trials. Warn if a completed trial counts as failed.
+        """Stop the study if the selection needs no more trials. Warn if a completed trial is a failed evaluation.
+
+        Optuna calls this method after each trial.
 
         Raises:
-            InvalidArgumentError: the objective's parameters or values do not match the
-                selector.
+            InvalidArgumentError: the trial has only one of the parameters for prompt
+                and example. Or a metric is a constraint of the trial, but its bound in
+                the goal is not `at_most(0)`.
         """
         self._others.after_trial(study, trial, state, values)
         with self._lock:
@@ -789,7 +816,7 @@ class AsktellSampler(BaseSampler):
         )
 
     def reseed_rng(self) -> None:
-        """Reseed the other sampler. The selection has its own seed."""
+        """Reseed the sampler `others`. The selection has its own seed, which stays the same."""
         self._others.reseed_rng()
 
     # The state in the storage

@@ -1,6 +1,6 @@
-"""A writer of prompts for `improve`: an LLM that is prompted with templates.
+"""A writer for `improve`: an LLM that is prompted with templates.
 
-Any other callable from a `Brief` to texts is a writer, too.
+Any other function from a `Brief` to the texts of new prompts is a writer, too.
 """
 
 import random
@@ -12,6 +12,8 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell_adapters.llms.base import Completion, Example, Request, gathered
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
 from asktell_adapters.prompts import fields_of
+
+__all__ = ["LLMWriter"]
 
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
 _ATTEMPTS = 3  # Upper limit of completions per wanted prompt.
@@ -28,31 +30,45 @@ Reply with the new instruction only."""
 class LLMWriter:
     """Let an LLM write prompts from solved examples, and from the best prompts and their failures.
 
-    There are two templates, and each writes half of a generation. The template of the
-    paper shows 3 to 5 solved examples, one of which the best prompt fails on. The other
-    template shows the best prompts with their scores, and the inputs on which the best
-    prompt scores worst, with the wanted output and the actual output. In that template,
-    texts of the data are enclosed in fences that are longer than any fence inside, so
-    that a text cannot end its own fence. Without parents, only the first template is
-    used. Without solved examples, only the second one.
+    ```python
+    writer = LLMWriter(OpenAIChat("gpt-4o"), examples)
+    outcome = improve(study, evaluator, writer, budget=2000)
+    ```
+
+    The LLM is prompted with two templates. Each writes half of the prompts of a
+    generation:
+
+    - The first template shows solved examples: inputs with their right outputs. If
+      possible, one of them is an example on which the best prompt scores badly.
+    - The second template shows the best prompts with their scores. It also shows inputs
+      on which the best prompt scores worst, with the right output and the LLM's output.
+
+    If there are no solved examples, only the second template is used. If there are no
+    prompts to improve on, only the first template is used.
+
+    The second template marks texts of the data as data, by fences. A fence is longer
+    than any fence in the text, so that a text cannot end its own fence.
 
     Args:
-        llm: an LLM with `complete(requests)` or `acomplete(request)`.
-        examples: solved examples for the first template. Prompts look better than they
-            are on the examples they were written from, so use other examples than those
-            of the evaluation if there are enough.
-        shots: the lowest and the highest number of examples shown at once.
-        temperature: sampling temperature.
-        max_new_tokens: upper limit of tokens per prompt. A prompt that reaches it is
-            dropped.
-        system: system message before either template.
-        max_chars: number of characters to which each text of the data is cut.
-        seed: seed of the draws and of the sampling. The number of the generation and of
-            the attempt modify it.
+        llm: an LLM with `complete(requests)` or `acomplete(request)`, such as an
+            `asktell_adapters.evaluators.OpenAIChat`.
+        examples: solved examples (`asktell_adapters.evaluators.Example` with a
+            `reference`). The failures in a `Brief` are used, too, if they are solved
+            examples. On the examples from which a prompt was written, it looks better
+            than it is. So if you have enough examples, pass other examples than those
+            of the selection.
+        shots: the smallest and the largest number of examples in one request.
+        temperature: sampling temperature of the LLM.
+        max_new_tokens: the largest number of tokens of a response. A response that is
+            cut off there is dropped.
+        system: a system message for both templates. By default, there is none.
+        max_chars: each text of the data is cut to this number of characters.
+        seed: seed of the choice of examples and of the LLM's sampling. Each request
+            gets a seed of its own, derived from it.
 
     Raises:
-        InvalidArgumentError: `shots` is not an increasing pair, or `llm` lacks both
-            methods.
+        InvalidArgumentError: `shots` is not a pair (smallest, largest), or `llm` has
+            neither of the methods.
     """
 
     def __init__(
@@ -92,7 +108,8 @@ class LLMWriter:
         """Write the prompts of a generation.
 
         Raises:
-            EvaluatorError: there is nothing to write from, or the LLM wrote no usable prompt.
+            EvaluatorError: there is nothing to write from, or the LLM wrote no usable
+                prompt.
         """
         failed = [
             f.example

@@ -1,9 +1,9 @@
 """Early stopping for Inspect: samples are skipped once the verdict is established.
 
-Inspect runs several samples at once, in an order of its own, and asks before each
-sample whether to run it. Slow samples may be harder, so the completed samples are not a
-random part of all samples. A sample therefore counts only when all earlier samples of
-the random order are complete.
+The samples must be in random order (`sample_shuffle`). Inspect runs several samples in
+parallel, and asks before each sample whether to run it. Samples that complete first may
+be easier than the others. So a sample counts only when all samples before it in the
+random order are complete.
 """
 
 import math
@@ -41,6 +41,8 @@ with needs_extra("inspect"):
     from inspect_ai.scorer import SampleScore
     from inspect_ai.util import EarlyStop
 
+__all__ = ["EarlyStopping"]
+
 _BASELINE = "baseline"
 
 
@@ -74,45 +76,52 @@ _runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()  # By the id of th
 
 @final
 class EarlyStopping:
-    """Stop evaluations whose verdict is established: `Task(..., early_stopping=EarlyStopping(goal, ...))`.
+    """Stop an eval as soon as its verdict is established: `Task(..., early_stopping=EarlyStopping(goal, ...))`.
 
-    A task is compared with a bound, with a log, or with the same task on other models.
-    These may be combined:
+    The mean scores of a task are compared with a bound, with those in a log, or with
+    those of other models or tasks. You can combine the three:
 
     - `EarlyStopping(BestFeasible("includes", {"includes": 0.8}))` stops when it is
       established whether the mean over all samples is at least 0.8.
     - `EarlyStopping(goal, baseline="logs/old.eval")` stops when it is established
-      whether the task is better than the logged one.
+      whether the task is better than the task in the log.
     - `EarlyStopping(goal, among=["openai/a", "openai/b"])`, with `eval(task,
-      model=[...])`, stops each model that is established to be worse than another, and
-      stops all models when the best one is established.
+      model=[...])`, stops the eval of a model when it is established to be worse than
+      another model. When the best model is established, all evals stop.
 
-    Samples must run in random order, the same for all runs: `eval(...,
-    sample_shuffle=1)`. The metrics are the task's scorers, named as in `InspectTask`.
-    With several epochs, the mean over them counts. Failed samples are missing values.
-    Samples that are running at the stop are completed.
+    A *run* is the eval of one task with one model. Samples must run in random order,
+    and the order must be the same in all runs. So pass the same number to each:
+    `eval(..., sample_shuffle=1)`.
+
+    The goal can use the task's scorers, under the names that they have in
+    `InspectTask`. It cannot use tokens, latency or cost. If the task has several
+    epochs, the mean over all epochs counts. A failed sample does not count: the mean is
+    over the samples that have scores. Samples that are running when the eval stops are
+    completed.
 
     Args:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
-            every metric has a range, as in `maximize("includes", range=(0, 1))`. See
-            `asktell.Race`.
-        among: names of all runs to compare. By default, there is one run. A run has the
-            name of its model or task.
-        name: returns the name of a run from its `EvalSpec`, if `among` has other names.
-        baseline: log files, folders or EvalLogs of the same samples to compare with.
-            Their run is called "baseline".
-        confidence: probability that the early verdict matches the verdict from all
-            samples.
-        tolerance: a difference in the first metric that does not matter, in units of
-            that metric.
+            every metric has a range, as in `maximize("includes", range=(0, 1))`, and no
+            sample fails. See `asktell.Race`.
+        among: the names of all runs to compare. They are names of models, such as
+            "openai/a", or names of tasks. By default, there is a single run.
+        name: a function from the `EvalSpec` of a run to its name. Pass it if the names
+            in `among` are neither names of models nor names of tasks.
+        baseline: logs of the same samples, to compare with: a log file, a folder, an
+            EvalLog, or a list of these. In results, the baseline is called "baseline".
+        confidence: the early verdict is the verdict of the full eval with at least this
+            probability.
+        tolerance: two runs count as equally good if their means differ by less than
+            this number, in units of the goal's metric. See `asktell.Race`.
         study: the URL of a storage and the name of a study in it, such as
-            `("sqlite:///studies.db", "agents")`. Use it for runs in several processes
-            or one after the other. By default, scores are kept in memory.
+            `("sqlite:///studies.db", "agents")`. Use it if the runs are in different
+            processes or on different days. By default, scores are kept in memory.
         value_to_float: as for `InspectTask`.
 
     Raises:
-        InvalidArgumentError: the goal has another type, or there is nothing to compare
-            a single task with.
+        InvalidArgumentError: the goal is neither a `BestFeasible` nor a `ParetoSet`, or
+            there is nothing to compare a single run with: no constraint, no baseline,
+            and fewer than two names in `among`.
     """
 
     def __init__(
@@ -158,11 +167,12 @@ class EarlyStopping:
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
-        """Return the result so far, once a task has begun. See `Selector.result`.
+        """Return the result so far. See `Selector.result`.
 
-        `spent` counts the epochs of samples that ran, up to the first sample of the
-        random order that is not complete. `budget` counts the epochs of all samples in
-        all runs. Neither includes the baseline.
+        Its `spent` and `budget` are numbers of evaluations, and each epoch of a sample
+        is one. `spent` has the evaluations with scores, up to the first sample in the
+        random order that is not complete. `budget` has all evaluations of all runs.
+        Neither includes the baseline.
 
         Raises:
             InvalidStateError: no task has begun.
@@ -190,12 +200,13 @@ class EarlyStopping:
     # Inspect's interface
 
     async def start_task(self, task: EvalSpec, samples: list[Any], epochs: int) -> str:
-        """Begin a run, or resume it.
+        """Begin a run, or resume it. Inspect calls this method when a task starts.
 
         Raises:
-            InvalidArgumentError: the task lacks a metric, does not shuffle its samples,
-                reduces epochs by something else than the mean, has other samples than
-                the first run, or its name is not in `among`.
+            InvalidArgumentError: the task lacks a metric of the goal, does not shuffle
+                its samples, reduces epochs by something else than the mean, has other
+                samples or another order than the first run, or its name is not in
+                `among`.
         """
         check_scorers(
             self._goal.metrics,
@@ -240,7 +251,7 @@ class EarlyStopping:
         return "asktell"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002 - Inspect's name
-        """Tell Inspect to skip the sample if the run is stopped."""
+        """Return an `EarlyStop` if the run is stopped, so that Inspect skips the sample. Otherwise return None."""
         # Wait for scores that are being recorded.
         async with self._lock:
             reason = self._stopped.get(self._run.arm)
@@ -252,7 +263,10 @@ class EarlyStopping:
         epoch: int,
         scores: dict[str, SampleScore],
     ) -> None:
-        """Record the scores of a sample. Without a score for every metric of the goal, the sample failed."""
+        """Record the scores of a sample. If it lacks a score for a metric of the goal, it counts as failed.
+
+        Inspect calls this method after each epoch of a sample.
+        """
         found = numbers(
             {name: each.score for name, each in scores.items()}, self._to_float
         )
@@ -261,7 +275,7 @@ class EarlyStopping:
             for name in self._goal.metrics
             if not math.isnan(found.get(name, math.nan))
         }
-        await self.take(
+        await self._take(
             self._run,
             id,
             epoch,
@@ -269,7 +283,11 @@ class EarlyStopping:
         )
 
     async def complete_task(self) -> dict[str, Any]:
-        """Return the entry for Inspect's log: the name of the run, the verdict, and the reason if it was stopped."""
+        """Return the entry for Inspect's log.
+
+        It has the `name` of the run, the `verdict` as a text, and the reason why the
+        run was stopped (`stopped`). The reason is None if the run was not stopped.
+        """
         verdict = (await anyio.to_thread.run_sync(self.result)).verdict
         return {
             "name": self._run.arm,
@@ -277,12 +295,15 @@ class EarlyStopping:
             "stopped": self._stopped.get(self._run.arm),
         }
 
-    async def take(
+    async def _take(
         self, run: _Run, id_: object, epoch: int, scores: dict[str, float] | None
     ) -> None:
         """Record an epoch of a sample. `scores` is None if it failed.
 
-        The first scores count. They replace a failure unless that counts already.
+        If the same epoch is recorded again, its first scores are kept. If it failed
+        before, scores replace the failure, because Inspect retries failed samples. This
+        is no longer possible when all samples before it in the random order are
+        complete: then the failed sample is already left out.
         """
         async with self._lock:
             turn = run.turn(id_, epoch)
@@ -416,4 +437,4 @@ class FailedSamples(Hooks):  # type: ignore[misc]
         """Record a sample that has no scores as failed."""
         run = _runs.get(data.eval_id)
         if run is not None and not data.sample.scores:
-            await run.owner.take(run, data.sample.id, data.sample.epoch, None)
+            await run.owner._take(run, data.sample.id, data.sample.epoch, None)

@@ -1,4 +1,4 @@
-"""Past Inspect logs as a warm start: their scores are recorded, and the samples are not evaluated again."""
+"""Scores from past Inspect logs for a new selection, so that these samples need not be evaluated again."""
 
 import logging
 from collections import Counter
@@ -27,27 +27,27 @@ def observe_logs(
 ) -> int:
     """Record the scores of past evals in a selector or a study. They do not count against the budget.
 
-    The samples in logs of `InspectTask` have their prompt and example in their
-    metadata. For other logs, pass the prompt, and pass the dataset, in which samples
-    are found by their input and target.
+    In logs of `InspectTask` and `InspectSource`, the metadata of each sample has its
+    prompt and the index of its example. For other logs, pass `prompt` and `dataset`.
 
     Args:
         selector: a Selector or a Study with the same examples. Samples of prompts that
             it does not have are skipped.
         logs: log files, folders of log files, or EvalLogs. The completed samples of
             interrupted evals count, too.
-        dataset: the task's dataset, to find examples by their content instead of their
-            index.
-        prompt: id or text of the prompt that the logs were made with, or a function
-            that returns it for an EvalLog. If the function returns None, the log is
-            skipped.
+        dataset: the task's dataset, in the order of the examples. If it is given, a
+            logged sample is found in it by input and target. Otherwise, the index in
+            the sample's metadata counts.
+        prompt: id or text of the prompt that the logs were made with. Or a function
+            that gets an EvalLog and returns the id or the text, or None to skip the
+            log. If it is given, prompts in the metadata are ignored.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
 
     Returns:
-        The number of recorded samples. A warning of the logger "asktell" counts the
-        skipped samples by reason: an error, an unknown prompt, or no score for a metric
-        of the goal.
+        The number of recorded samples. If samples were skipped, a warning of the logger
+        "asktell" has their number and the most common reasons, such as an error of the
+        sample, an unknown prompt, or no score for a metric of the goal.
 
     Raises:
         InvalidArgumentError: a log cannot be read.

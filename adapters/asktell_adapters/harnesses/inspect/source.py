@@ -1,4 +1,7 @@
-"""Inspect (inspect-ai): a selection that adds samples to a running eval as scores arrive, with a single log."""
+"""Inspect (inspect-ai): a selection inside a single `eval()` or `inspect eval`, with one log.
+
+The selection adds samples to the running eval as scores arrive.
+"""
 
 import copy
 import logging
@@ -67,40 +70,56 @@ class _Flight:
 class InspectSource(SampleSource):  # type: ignore[misc]
     """A selector or a study as the source of an Inspect task's samples.
 
-    Pass `source.task` to Inspect: `eval(source.task, model=...)`, or return it from a
-    function with `@task` for `inspect eval`. As soon as a sample is scored, its scores
-    are recorded and the next sample starts, so that nothing waits for the slowest
-    sample of a batch. A failed sample is a failed evaluation. A sample that an operator
-    cancels in the queue is released. With several epochs, an evaluation is the mean
-    over them. Set the number of epochs in the task, not in `eval`.
+    ```python
+    source = InspectSource(selector, my_task, concurrency=10)
+    eval(source.task, model="openai/gpt-4o-mini")
+    print(source.result())
+    ```
 
-    The id of a sample in the log is "prompt id|sample id". Its metadata has prompt and
-    example under "asktell". Scores have the names that `InspectTask` gives them,
-    including tokens, latency and cost.
+    For the command `inspect eval`, return `source.task` from a function with `@task`.
 
-    Close the source with a `with` block or `close()`. After an interrupted eval, that
-    releases the pending trials. The same source can then be evaluated again with the
-    same model, and resumes.
+    As soon as a sample is scored, its scores are recorded and the next sample starts.
+    So no sample waits for the slowest sample of a batch. A failed sample is a failed
+    evaluation. If an operator cancels a sample in Inspect's queue, the selection may
+    choose it again later. If the task has several epochs, a score is the mean over
+    them. Set the number of epochs in the task, not in `eval`.
+
+    Scores, ids of samples and the metadata "asktell" are the same as with
+    `InspectTask`.
+
+    If an eval is interrupted, some trials remain pending. `close()`, or the end of a
+    `with` block, releases them, so that other workers can evaluate them immediately. To
+    continue the selection, call `eval(source.task, ...)` again with the same source
+    and the same model. This is possible after `close()`, too.
 
     Args:
-        selector: a Selector, a Study, a RemoteStudy or a worker of a study, with as
-            many examples as the task has samples.
+        selector: a Selector, a Study, a RemoteStudy or a worker of a study. The
+            argument `examples` of the selector must be the number of the task's
+            samples, or a smaller number n. Then only the first n samples are used.
         task: an Inspect Task, or a function without arguments that creates one. It is
             not changed.
-        insert: how a prompt is inserted, as for `InspectTask`.
+        insert: where the prompt goes, as for `InspectTask`.
         concurrency: number of simultaneous evaluations. Inspect's limits
             (`max_connections`, `max_samples`) apply, too.
-        by_prompt: compute the scorers' metrics in the log for each prompt, under the
-            name "metric(prompt id)". False: compute them once over all prompts.
+        by_prompt: True (default): in the log, Inspect's metrics are computed for each
+            prompt, with names such as "accuracy(0)" for the prompt with the id 0.
+            False: they are computed once, over all prompts together.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
-        on_tell: as for `asktell.run`. It is called in another thread than Inspect's.
-        max_failures_in_a_row: as for `asktell.run`. Its error ends the eval. An eval
-            without any success is an error, too.
+        on_tell: as for `asktell.run`, but it is called in a worker thread.
+        max_failures_in_a_row: after this number of failures in a row, an error ends the
+            eval. With "first" (default), an error ends the eval only if its first five
+            evaluations all fail in the same way. See `asktell.run`. If all evaluations
+            of an eval fail, it ends with an error in any case.
+
+    Attributes:
+        task: the Task to pass to Inspect.
+        examples: the samples of your task.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or the task lacks a metric or
-            has fewer samples than the selector has examples.
+        InvalidArgumentError: an argument cannot be used, the task lacks a metric of the
+            goal, or the selector has no `examples` or more examples than the task has
+            samples.
     """
 
     def __init__(
@@ -165,7 +184,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         return result
 
     def close(self) -> None:
-        """Release the pending trials of an interrupted eval. A completed eval has none."""
+        """Release the pending trials of an interrupted eval. A completed eval has no pending trials."""
         self._flights.clear()
         self._board = None
         self._close()
@@ -179,11 +198,15 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     # Inspect's interface
 
     def initial_samples(self) -> list[Sample]:
-        """Return no samples, because Inspect calls this when a task is created, and the task may never run."""
+        """Return an empty list. Inspect calls this method when a task is created, and the task may never run."""
         return []
 
     async def next_samples(self) -> list[Sample] | None:
-        """Return the next samples when none is running. None if the selection is done, for other workers too.
+        """Return the next samples, or None if the selection is done.
+
+        Inspect calls this method at the start of an eval, and when no sample is
+        running. If other workers of the study hold all remaining trials, the method
+        waits until a trial is free or the selection is done.
 
         Raises:
             InvalidArgumentError: the eval's model differs from that of an earlier eval.
@@ -211,7 +234,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             return samples
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample] | None:
-        """Record a sample's scores once all its epochs are complete. Return new samples for the free places."""
+        """Record the scores of a sample whose epochs are all complete, and return new samples.
+
+        There are as many new samples as needed to have `concurrency` samples running.
+        Inspect calls this method after each epoch of a sample.
+        """
         async with self._lock:
             flight = self._flights.get(str(sample.id))
             if flight is None:
@@ -226,7 +253,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             return await self._ask()
 
     async def sample_abandoned(self, sample: Sample, epoch: int) -> list[Sample] | None:
-        """Release a sample that an operator cancelled in the queue. The selection may choose it again later."""
+        """Release a sample that an operator cancelled in Inspect's queue. The selection may choose it again later."""
         async with self._lock:
             flight = self._flights.get(str(sample.id))
             if flight is not None:

@@ -1,4 +1,7 @@
-"""Inspect (inspect-ai): evaluation of selected prompts and samples of a task, with one `eval()` and log per batch."""
+"""Inspect (inspect-ai): an evaluator for `asktell.run`, with one `eval()` and one log file for each batch of samples.
+
+A sample is Inspect's word for an example.
+"""
 
 import copy
 import threading
@@ -33,42 +36,59 @@ class InspectTask:
     ```python
     evaluator = InspectTask(my_task, "openai/gpt-4o-mini")
     selector = asktell.Selector(prompts, goal, budget=500, examples=len(evaluator.examples))
-    result = asktell.run(selector, evaluator, batch_size=50)
+    result = asktell.run(selector, evaluator, concurrency=50)
     ```
 
-    Each batch is one `inspect_ai.eval()` over the requested pairs of prompt and sample,
-    and one log file. The id of a sample in the log is "prompt id|sample id". Its
-    metadata has the prompt's id and text and the index of the example under "asktell".
+    `asktell.run` evaluates trials in batches, whose size is its argument `concurrency`.
+    Each batch is one `inspect_ai.eval()` with one log file. In the log, a sample has
+    the id "prompt id|sample id". Its metadata has an entry "asktell" with the id and
+    the text of the prompt (`prompt_id`, `prompt`) and the index of the example
+    (`example`).
 
-    A score has the name of its scorer. If a scorer returns a dict, the names are
-    `scorer/key`. With several epochs, a score is the mean over them. There are these
-    further scores:
+    A score has the name of its scorer. If a scorer returns a dict, there is one score
+    per key, with the name `scorer/key`. If the task has several epochs, a score is the
+    mean over them. A sample also has these scores:
 
-    - `input_tokens`, `output_tokens`, `total_tokens`: of the evaluated model only.
+    - `input_tokens`, `output_tokens`, `total_tokens`: tokens of the evaluated model,
+      without those of graders.
     - `latency`: the wall-clock seconds of the sample.
-    - `cost`: the cost of all models in dollars, if Inspect has a price for each.
+    - `cost`: the cost of all models and all epochs in US dollars. It is left out unless
+      Inspect has a price for each of these models.
 
     Args:
         task: an Inspect Task, or a function without arguments that creates one, such as
             an `@task`.
         model: a name such as "openai/gpt-4o-mini", or an Inspect Model. By default, the
-            model of the task or of INSPECT_EVAL_MODEL.
-        insert: how a prompt is inserted. "system": as a system message before the
-            task's solver. A template with `{prompt}` and `{input}`, and with fields of
-            the sample's metadata: as the user message. A function from the prompt to a
-            solver, an agent or a list of solvers: these replace the task's solver.
-        metrics: the metrics that the goal needs. They are checked against the task's
-            scorers at once.
-        log_dir: folder of the logs. By default, Inspect's own.
-        score_limited: use the scores of samples that reached a limit (time, tokens,
-            messages), as Inspect does. By default, such samples are failures.
-        value_to_float: converts a score's value to a number. By default, numbers stay,
-            "C", yes and true are 1, "P" is 0.5, and "I", "N", no and false are 0.
+            model of the task, or else of the environment variable INSPECT_EVAL_MODEL.
+        insert: where the prompt goes. With "system" (default), it becomes a system
+            message, after the system messages of the sample. With a template, the
+            filled-in template replaces the text of the user message. The template must
+            have the fields `{prompt}` and `{input}` (the input of the sample). It may
+            have fields of the sample's metadata, too. With a function, the task's
+            solver is replaced. The function gets the prompt, and returns a solver, an
+            agent or a list of solvers.
+        metrics: names of the metrics that the goal needs (`goal.metrics`). A name that
+            the task does not have raises an error here, before the first evaluation. A
+            sample without one of these scores is a failed evaluation. By default,
+            nothing is checked.
+        log_dir: folder of the logs. By default, Inspect's own log folder.
+        score_limited: True: use the scores of samples that reached a limit (time,
+            tokens, messages), as Inspect does. False (default): such a sample is a
+            failed evaluation.
+        value_to_float: a function from a score's value to a number, or to NaN if the
+            value has none. By default, numbers are kept. "C", "yes" and "true" become
+            1, "P" becomes 0.5, and "I", "N", "no" and "false" become 0. Other texts
+            become NaN, which is a missing score.
         options: further arguments of `inspect_ai.eval`, such as max_connections,
             time_limit or temperature.
 
+    Attributes:
+        task: the Task.
+        examples: the samples of the task, for `Selector(examples=len(...))`.
+
     Raises:
-        InvalidArgumentError: an argument cannot be used, or the task lacks a metric.
+        InvalidArgumentError: an argument cannot be used, or the task lacks one of
+            `metrics`.
         EvaluatorError: Inspect cannot create the model.
     """
 
@@ -110,12 +130,12 @@ class InspectTask:
     def evaluate_batch(
         self, trials: Sequence[Trial]
     ) -> list[Mapping[str, float] | Exception]:
-        """Return the scores of each trial, in their order. A failed trial has an exception in its place.
+        """Evaluate trials. Return, in their order, the scores of each trial, or an exception if it failed.
 
         Raises:
-            EvaluatorError: Inspect refused the evaluation as a whole.
-            KeyboardInterrupt: the evaluation was interrupted. The log has the completed
-                samples.
+            EvaluatorError: Inspect raised an error instead of returning a log.
+            KeyboardInterrupt: the evaluation was interrupted. The log has the samples
+                that were completed before.
         """
         samples: dict[str, Any] = {}
 

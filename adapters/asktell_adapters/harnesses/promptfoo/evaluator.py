@@ -43,7 +43,7 @@ _BROKEN = (
 
 @final
 class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
-    """Evaluate prompts on the tests of a promptfoo config, in one Node process.
+    """Evaluate prompts on the tests of a promptfoo config, for `asktell.run`. promptfoo runs in one Node process.
 
     ```python
     with PromptfooEvaluator("promptfooconfig.yaml") as evaluator:
@@ -51,41 +51,52 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         result = asktell.run(selector, evaluator)
     ```
 
-    The example of a trial is the index of a test in `tests`. The prompt of a trial is
-    one of `prompts` or any other text. Prompts are data: only their variables
-    (`{{name}}`, `{{name.key}}`) are filled in. All other text in the prompt and in the
-    values of variables is left as it is.
+    An example is a test of the config: its index is the position in `tests`. A prompt
+    is one of `prompts` or any other text. In a prompt, only variables are filled in
+    (`{{name}}`, `{{name.key}}`). The rest of the prompt is left as it is, and so are
+    the values of variables, even if they look like code.
 
-    An evaluation has these scores. A metric of the same name in the config takes
-    precedence.
+    An evaluation has these scores:
 
+    - the named metrics of the test's assertions.
     - `score`: the mean over all assertions. It is left out if an assertion returned a
       value outside [0, 1], because that value alone could determine the mean.
-    - `success`: 1 if the test passed, else 0.
-    - the named metrics of the assertions.
+    - `success`: 1 if the test passed, else 0. A test without assertions has neither
+      `success` nor `score`.
     - `latency` (seconds), `cost`, `tokens`, `input_tokens`, `output_tokens`: of the
-      provider alone, if promptfoo reports them.
+      provider alone. Each is left out if promptfoo does not report it.
 
-    The pairs of a batch run at once, up to `evaluateOptions.maxConcurrency`. If the
-    process dies during a batch, its pairs are evaluated again one by one, so that only
-    the pair that ends the process fails.
+    If a named metric has the name of another score, such as `cost`, the evaluation has
+    the named metric.
+
+    `asktell.run` evaluates trials in batches, whose size is its argument `concurrency`.
+    promptfoo runs the trials of a batch in parallel, but not more at a time than the
+    config allows (`evaluateOptions.maxConcurrency`). If the Node process dies
+    during a batch, the trials without a result are evaluated again, one by one. So only
+    a trial that ends the process is a failure.
 
     Args:
         config: path of a promptfooconfig (YAML, JSON or JavaScript), or its content as
             a mapping.
         provider: label or id of the provider to evaluate. Required if the config has
             several.
-        timeout: seconds for one evaluation, including its assertions.
-        prompts_are_code: let promptfoo render prompts and the values of variables in
+        timeout: seconds that one evaluation may take, including its assertions.
+        prompts_are_code: True: promptfoo renders prompts and the values of variables in
             its full template language. Such a template is code: it can run any command
             on this machine and read its environment. Use this only for prompts and
-            tests that you wrote yourself, and never for those from an LLM, a dataset or
-            an HTTP request.
-        rows: file to which promptfoo's results are appended, one JSON line each.
-            `write_results` needs it.
-        node_modules: folder that contains promptfoo. By default, promptfoo is searched
-            for from the config's folder upwards, then through the command `promptfoo`.
-        node: the command or the path of Node.
+            tests that you wrote yourself, and never if they come from an LLM, a dataset
+            or an HTTP request.
+        rows: a file. Each result of promptfoo is appended to it as one line of JSON.
+            `write_results` needs this file. By default, results are not kept.
+        node_modules: the folder `node_modules` with the package promptfoo. By default,
+            promptfoo is searched for in the folder of the config and all folders above
+            it, and then through the command `promptfoo`.
+        node: the command `node`, or its path.
+
+    Attributes:
+        prompts: the prompts of the config, as a mapping from labels to texts. A prompt
+            without a label is called "prompt-1", by its position from 1.
+        timeout: seconds that one evaluation may take.
 
     Raises:
         InvalidArgumentError: promptfoo cannot read the config, or the config has
@@ -150,19 +161,31 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
 
     @property
     def tests(self) -> list[dict[str, Any]]:
-        """The tests, by index. Each has a `description`, `vars`, `metadata`, and the `metrics` of its assertions."""
+        """The tests of the config, by index.
+
+        Each is a mapping. Among its keys are `description`, `vars`, `metadata`, and
+        `metrics`: the names of the metrics of its assertions.
+        """
         return list(self._suite["tests"])
 
     @property
     def metrics(self) -> list[str]:
-        """The named metrics that every test has, without those that promptfoo adds."""
+        """Names of the metrics that the config gives to assertions, if every test has them.
+
+        Scores that need no entry in the config, such as `score` or `cost`, are not
+        included.
+        """
         named = [test["metrics"] for test in self._suite["tests"]]
         first = named[0] if named else []
         return [name for name in first if all(name in metrics for metrics in named)]
 
     @property
     def unbounded(self) -> list[str]:
-        """Assertions that run code and can therefore return any number, by their metric or else their type."""
+        """Names of the assertions that can return a number outside [0, 1], because they run code.
+
+        An assertion has the name of its metric. If it has no metric, its type is the
+        name.
+        """
         return sorted(
             {name for test in self._suite["tests"] for name in test["unbounded"]}
         )
@@ -178,7 +201,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     def evaluate_batch(
         self, trials: Sequence[Trial]
     ) -> list[dict[str, float] | Exception]:
-        """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
+        """Evaluate trials. Return, in their order, the scores of each trial, or an exception if it failed."""
         return self._outcomes([(t.prompt, str(t.prompt_id), t.example) for t in trials])
 
     def _outcomes(
@@ -283,12 +306,18 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     def write_results(self, path: str | Path) -> Path:
         """Write all results in the format of `promptfoo eval --output`, for `promptfoo import` and `promptfoo view`.
 
-        The file has every row of the file `rows`, including those of earlier runs. If a
-        prompt ran on a test several times, the last row counts.
+        The written file has all results in the file `rows`, also the results of earlier
+        runs. If a prompt ran on a test several times, the file has the last result.
+
+        Args:
+            path: the file to write. An existing file is replaced.
+
+        Returns:
+            The path of the written file.
 
         Raises:
             InvalidArgumentError: the evaluator has no file `rows`.
-            InvalidStateError: a line of the file is not a result.
+            InvalidStateError: a line of the file `rows` is not a result.
         """
         if self._rows is None:
             raise InvalidArgumentError(
@@ -297,7 +326,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         return write_results(Path(path), read_rows(self._rows), self._suite)
 
     def close(self) -> None:
-        """End the Node process. The next evaluation would start another one."""
+        """End the Node process. A later evaluation starts it again."""
         with self._lock:
             self._worker.close()
 
