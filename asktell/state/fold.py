@@ -91,8 +91,11 @@ def _check_released(state: State, event: events.Released) -> None:
 def _check_observed(state: State, event: events.Observed) -> None:
     """Check the arm, the example and the numbers of an observation. Any arm may be observed, also an eliminated one."""
     whole("an arm", event.arm, 0, state.problem.n_arms - 1)
-    if event.example is not None:
-        whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
+    n_examples = state.problem.n_examples or 0
+    if event.example is not None and not 0 <= event.example < n_examples:
+        raise MalformedError(
+            f"A score is of example {event.example}, but there are {n_examples} examples, numbered from 0."
+        )
     if event.scores is None and event.cost is None and not event.proxies:
         raise MalformedError("It has an observation with neither scores nor a cost.")
     if event.scores is not None:
@@ -119,7 +122,7 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     n_metrics = len(problem.goal.columns)
     if len(scores) != n_metrics:
         raise MalformedError(
-            f"It has {len(scores)} scores, but the goal has {n_metrics} columns."
+            f"An evaluation has {len(scores)} scores, but the goal needs {n_metrics}."
         )
 
 

@@ -147,7 +147,8 @@ class ExampleProfile:
             isinstance(profile, ExampleProfile) for profile in profiles
         ):
             raise InvalidArgumentError(
-                f"Pass at least one study or profile, and nothing else. Got [{some(profiles)}]."
+                "A profile is made from at least one study, or merged from at least one profile. Got "
+                f"[{some(profiles)}]."
             )
         if half_life is not None:
             check_number("half_life", half_life, 0.0, LARGEST, above=True)
@@ -319,7 +320,7 @@ def _of(study: object) -> ExampleProfile:
     problem = getattr(state, "problem", None)
     if state is None or problem is None:
         raise InvalidArgumentError(
-            f"A profile is made from studies and selectors, got {short(study)}."
+            f"ExampleProfile.of() needs studies or selectors, got {short(study)}."
         )
     if problem.examples is None:
         raise InvalidArgumentError(
@@ -380,7 +381,8 @@ def _load(data: Any, n_examples: int) -> OfMetric:
             )
     sums = Sums(*columns)
     prompts, ability = (
-        check_number(name, data[name], 0.0, LARGEST) for name in ("prompts", "ability")
+        check_number(f"{name} of a metric", data[name], 0.0, LARGEST)
+        for name in ("prompts", "ability")
     )
     if (
         (sums.n < 0).any()
