@@ -346,7 +346,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     # Scores
     (lambda s: s.tell(1, None), InvalidScoresError, "NoneType"),
     (lambda s: s.tell(1, 0.5), InvalidScoresError, "float"),
-    (lambda s: s.tell(1, [1]), InvalidScoresError, "1 scores, expected 2"),
+    (lambda s: s.tell(1, [1]), InvalidScoresError, "but the number of scores is 1"),
     (lambda s: s.tell(1, [1, NAN]), InvalidScoresError, "'b' must be a finite number"),
     (lambda s: s.tell(1, [INF, 1]), InvalidScoresError, "'a' must be a finite number"),
     (lambda s: s.tell(1, {"a": 1}), InvalidScoresError, "but they lack ['b']"),
@@ -385,7 +385,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),
     (lambda s: s.observe(None, [1, 1]), InvalidArgumentError, "no prompt None"),
     (lambda s: s.observe(["x"], [1, 1]), InvalidArgumentError, "no prompt ['x']"),
-    (lambda s: s.observe("x", [1]), InvalidScoresError, "1 scores"),
+    (lambda s: s.observe("x", [1]), InvalidScoresError, "scores is 1"),
     (
         lambda s: s.observe("x", [1, 1], example=10),
         InvalidArgumentError,

@@ -70,7 +70,7 @@ def check_format(
     if data.get("format") != name:
         raise InvalidStateError(
             f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}. Check that you load "
-            "the right one."
+            "the right data."
         )
     came, writer = (
         data.get("version"),

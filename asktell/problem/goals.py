@@ -936,7 +936,7 @@ def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, f
         first = ranges.setdefault(part.metric, part.range)
         if first != part.range:
             raise InvalidArgumentError(
-                f"The metric {part.metric!r} has two ranges, {first} and {part.range}. Give one."
+                f"The metric {part.metric!r} has two ranges, {first} and {part.range}. Give one range."
             )
     return ranges
 
@@ -972,8 +972,8 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
     if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
         if len(scores) != len(metrics):
             raise InvalidScoresError(
-                f"Got {len(scores)} scores, expected {len(metrics)}, in the order {list(metrics)}. "
-                "Pass one number per metric, or a mapping from metric to number."
+                f"Expected {len(metrics)} scores in the order {list(metrics)}, but the number of scores is "
+                f"{len(scores)}. Pass one number per metric, or a mapping from metric to number."
             )
         return list(scores)
     if len(metrics) == 1 and hasattr(scores, "__float__"):
@@ -1087,7 +1087,7 @@ def _pareto_set(
     """The goal of type "pareto-set"."""
     if sure is not None:
         raise InvalidArgumentError(
-            "sure requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
+            "`sure` requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
         )
     if not wanted:
         raise InvalidArgumentError(

@@ -152,7 +152,7 @@ def finished_selector(
     rows = _Rows.of(table, known)
     if not len(rows.scores):
         raise InvalidArgumentError(
-            "There are no scores: every evaluation lacks at least one of the metrics "
+            "There are no scores, because every evaluation lacks at least one of the metrics "
             f"{list(goal.metrics)}. Pass a number for each metric of at least one evaluation."
         )
     named = Prompts.of(table.prompts)
@@ -415,7 +415,7 @@ def _named(
         )
     if again := [name for name, times in Counter(prompts).items() if times > 1]:
         raise InvalidArgumentError(
-            f"prompts has the name {short(again[0])} more than once. Names must be distinct."
+            f"prompts has the name {short(again[0])} more than once. Give each prompt its own name."
         )
     return {str(name): str(name) for name in prompts}
 

@@ -379,7 +379,7 @@ def _named(
         for name, method in pairs:
             if name in found:
                 raise InvalidArgumentError(
-                    f"Two methods have the name {short(name)}. Give one a different name: {{'mine': ...}}."
+                    f"Two methods have the name {short(name)}. Give one of them a different name: {{'mine': ...}}."
                 )
             if isinstance(method, str):
                 # Its runs report that
@@ -393,7 +393,7 @@ def _named(
             found[str(name)] = method
     if not found:
         raise InvalidArgumentError(
-            "methods is empty. Pass at least one, such as 'auto'."
+            "methods is empty. Pass at least one method, such as 'auto'."
         )
     return found
 

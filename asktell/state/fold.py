@@ -97,7 +97,7 @@ def _check_observed(state: State, event: events.Observed) -> None:
             f"A score is of example {event.example}, but there are {n_examples} examples, numbered from 0."
         )
     if event.scores is None and event.cost is None and not event.proxies:
-        raise MalformedError("It has an observation with neither scores nor a cost.")
+        raise MalformedError("An observation has neither scores nor a cost.")
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
@@ -134,10 +134,10 @@ def _check_proxies(
         return
     if len(scores) != len(problem.proxies):
         raise MalformedError(
-            f"It has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
+            f"An evaluation has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
         )
     if example is None:
-        raise MalformedError("It has scores of proxies without an example.")
+        raise MalformedError("An evaluation has scores of proxies, but no example.")
 
 
 def _check_cost(cost: float | None) -> None:

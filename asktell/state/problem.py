@@ -361,13 +361,13 @@ def checked_problem(
     if inputs not in INPUTS:
         raise InvalidArgumentError(
             f'inputs must be {" or ".join(map(repr, INPUTS))}, got {short(inputs)}. "new" estimates the mean score '
-            'on new inputs like the examples, "given" the mean over exactly these examples.'
+            'on new inputs like the examples, and "given" estimates the mean over exactly these examples.'
         )
     n_examples, ids = numbered(examples)
     if inputs == "given" and (n_examples is None or sampling != "shared"):
         raise InvalidArgumentError(
-            'inputs="given" needs examples=... and sampling="shared": the mean over the given examples is estimated '
-            "from evaluations of different examples."
+            'inputs="given" needs examples=... and sampling="shared", because the mean over the given examples is '
+            "estimated from evaluations of different examples."
         )
     exact = repeats == 1
     repeats = whole(

@@ -401,5 +401,5 @@ def _load(data: Any, n_examples: int) -> OfMetric:
     if not possible.all():
         raise MalformedError("The sums contradict each other.")
     if n_examples > MOST_EXAMPLES or not sums.n.sum() > 0:
-        raise MalformedError("It has no scores.")
+        raise MalformedError("A metric has no scores.")
     return OfMetric(data["binary"], sums, prompts, ability)
