@@ -57,7 +57,7 @@ _CURES = {
     "Recorded scores are not lost.",
     sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
     "it with `sqlite3 FILE .recover`, or use a backup.",
-    sqlite3.SQLITE_NOTADB: "The file is not of SQLite, or its first page is damaged. Check the path, or use a backup.",
+    sqlite3.SQLITE_NOTADB: "This is not a SQLite file, or its first page is damaged. Check the path, or use a backup.",
 }
 _OTHER_CURE = "The file may be damaged, or another program may have written to it. Keep a copy of it, and use a backup."
 
