@@ -50,6 +50,7 @@ from asktell.problem.candidates import (
     all_taken,
 )
 from asktell.problem.checks import (
+    DAMAGED,
     MalformedError,
     check_cost,
     check_format,
@@ -1003,7 +1004,7 @@ class Selector(Selection):
     def evaluations(self, after: int = 0) -> Evaluations:
         found = islice(
             evaluations_of(self._state, self._prompts.ids),
-            whole("after", after, 0),
+            whole("`after`", after, 0),
             None,
         )
         return Evaluations(found, self.metrics)
@@ -1148,9 +1149,8 @@ def _load(
     check_format("The saved selector", data, _FORMAT, _VERSION)
     if unknown := data.keys() - _KEYS:
         raise InvalidStateError(
-            f"The saved selector has the unknown key {some(sorted(map(str, unknown)))}. It was written by "
-            f"asktell {short(data.get('asktell'))}, and this is asktell {own_version()}. Upgrade asktell if the file "
-            "was written by a newer version."
+            f"The saved selector has the unknown key {some(sorted(map(str, unknown)))}. It states that asktell "
+            f"{short(data.get('asktell'))} wrote it, and this is asktell {own_version()}. {DAMAGED}"
         )
     saved = typed("prompts", data.get("prompts"), dict)
     if "factors" in saved:

@@ -70,18 +70,18 @@ def test_levels_are_named_by_their_values_and_long_texts_by_their_beginning() ->
         (lambda: Candidates([]), "no candidates"),
         (lambda: Candidates([{}]), "no candidates"),
         (lambda: Candidates(["text"]), "maps factors to values, got 'text'"),  # type: ignore[list-item]
-        (lambda: Candidates([{"a": 1}, {"b": 1}]), "same factors: the first has 'a', another 'b'"),
+        (lambda: Candidates([{"a": 1}, {"b": 1}]), "same factors. The first candidate has 'a', and another has 'b'"),
         (lambda: Candidates([{"a": 1}, {"a": 1}]), "Two candidates have the id '1'"),
-        (lambda: Candidates([{"a": 1}, {"a": "1"}]), "stands for 1 and for '1'"),
+        (lambda: Candidates([{"a": 1}, {"a": "1"}]), "stands for two values, 1 and '1'"),
         (lambda: Candidates([{"a": float("nan")}]), "finite number"),
         (lambda: Candidates([{"a": [1]}]), "finite number"),  # type: ignore[dict-item]
         (lambda: Candidates([{"prompt": 1}]), "'prompt' must be texts"),
         (lambda: grid(a=["x/y", "x"], b=["z", "y/z"]), "Two candidates have the id 'x/y/z'"),
         (lambda: grid(model="gpt"), "needs a list of values"),
-        (lambda: grid(model=["a", "a"]), "has a value twice"),
+        (lambda: grid(model=["a", "a"]), "has the same value more than once"),
         (lambda: grid(model=[]), "no candidates"),
         (lambda: grid(), "no candidates"),
-        (lambda: grid(a=[1], where=lambda _: False), "returned False for all 1 candidates"),
+        (lambda: grid(a=[1], where=lambda _: False), "returned False for every candidate"),
         (lambda: grid(a=range(1001), b=range(1000)), "more than 1,000,000"),
         (lambda: grid(prompt={"": "x"}), "name of a level"),
     ],
@@ -111,7 +111,7 @@ def test_a_text_of_several_candidates_names_none_of_them() -> None:
     asked.observe("a/long/0.7", [0.5], example=1)
     with pytest.raises(
         InvalidArgumentError,
-        match=r"text of 4 candidates\. Name one by its id: 'a/short/0.0'",
+        match=r"text of 4 candidates\. Name one of them by its id: 'a/short/0.0'",
     ):
         asked.observe("Be brief.", [0.5], example=1)
     one = Selector(grid(prompt=PROMPTS, temperature=[0.5]), GOAL, 4, examples=2)
@@ -130,17 +130,17 @@ def test_more_candidates_join() -> None:
     assert asked.state.problem.candidates[9] == new[3]  # type: ignore[index]
     for more, message in (
         (grid(model=["c"], prompt=PROMPTS), "have the factors"),
-        (["A text"], "got prompts, but the selection has candidates"),
+        (["A text"], "got texts, but the existing prompts are asktell.Candidates"),
         (
             grid(model=["d"], prompt={"short": "Be long."}, temperature=[0.0]),
-            "stands for 'Be brief.' and for 'Be long.'",
+            "stands for two values, 'Be brief.' and 'Be long.'",
         ),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             asked.add(more)  # type: ignore[arg-type]
     with pytest.raises(
         InvalidArgumentError,
-        match="got candidates, but the selection has prompts",
+        match=r"got asktell\.Candidates, but the existing prompts are texts",
     ):
         Selector(["x", "y"], GOAL, 4).add(GRID)
 

@@ -61,7 +61,10 @@ def test_an_observation_may_name_its_example_by_its_id() -> None:
 @pytest.mark.parametrize(
     ("examples", "said"),
     [
-        (["a", "b", "a", "c", "b"], r"distinct.*'a' at 0 and 2; 'b' at 1 and 4"),
+        (
+            ["a", "b", "a", "c", "b"],
+            r"distinct.*'a' at the positions 0 and 2; 'b' at the",
+        ),
         (["a", ""], "not empty. The id at position 1 is ''"),
         ([1, 2], "The id at position 0 is 1"),
         ([{"input": "x"}], r"Pass len\(dataset\)"),
@@ -154,7 +157,7 @@ def test_a_single_text_is_not_the_ids_of_its_letters(ids: Any) -> None:
 def test_more_come_after_those_that_are_there() -> None:
     examples = Examples(IDS)
     assert examples.with_more(["e"]).ids == (*IDS, "e")
-    with pytest.raises(InvalidArgumentError, match="'b' at 1 and 4"):
+    with pytest.raises(InvalidArgumentError, match="'b' at the positions 1 and 4"):
         examples.with_more(["b"])
 
 

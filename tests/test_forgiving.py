@@ -100,7 +100,7 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
         (
             {"prompt": "text"},
             InvalidArgumentError,
-            "the keys 'id', 'prompt_id', 'prompt', 'example', 'candidate', got the keys ['prompt']",
+            "'prompt_id' if it has any of 'prompt', 'example' and 'candidate'. Got the keys ['prompt']",
         ),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
         (
@@ -152,7 +152,7 @@ def test_a_trial_that_is_not_what_is_out_is_refused(
 def test_a_bare_bound_of_what_may_be_better_smaller_is_asked_about(metric: str) -> None:
     with pytest.raises(
         InvalidArgumentError,
-        match=r"ambiguous.*asktell.at_most\(0.5\) or asktell.at_least\(0.5\)",
+        match=r"needs a direction.*asktell.at_most\(0.5\) or asktell.at_least\(0.5\)",
     ):
         BestFeasible("q", {metric: 0.5})
     assert (

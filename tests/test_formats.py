@@ -143,7 +143,7 @@ def test_files_of_a_newer_version_are_refused_by_name(tmp_path: Path) -> None:
 def test_a_key_that_this_version_does_not_know_is_refused_with_the_writer() -> None:
     with pytest.raises(
         asktell.InvalidStateError,
-        match=r"unknown key 'weather'.*by asktell '0\.9', and this is",
+        match=r"unknown key 'weather'.*asktell '0\.9' wrote it, and this is",
     ):
         Selector.from_json(saved("csr") | {"weather": "fine", "asktell": "0.9"})
     data = saved("csr")

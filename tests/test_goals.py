@@ -157,23 +157,26 @@ BAD_SCORES = [
     (3.0, "float"),
     ({1.0, 2.0}, "set"),
     (iter([1, 2]), "iterator"),
-    ([], "0 scores, expected 2"),
-    ([1], "1 scores, expected 2"),
-    ([1, 2, 3], "3 scores, expected 2"),
-    ({}, "Missing: ['a', 'b']"),
-    ({"a": 1}, "Missing: ['b']"),
-    ({"a": 1, "c": 1}, "Missing: ['b']. Got ['c']"),
-    ([1, NAN], "'b' must be finite. Got nan"),
-    ({"a": INF, "b": 1}, "'a' must be finite. Got inf"),
+    ([], "but the number of scores is 0"),
+    ([1], "but the number of scores is 1"),
+    ([1, 2, 3], "but the number of scores is 3"),
+    ({}, "but they lack ['a', 'b']"),
+    ({"a": 1}, "but they lack ['b']"),
+    ({"a": 1, "c": 1}, "but they lack ['b']. Got ['c']"),
+    ([1, NAN], "'b' must be a finite number of at most 1e+100 in size. Got nan"),
+    (
+        {"a": INF, "b": 1},
+        "'a' must be a finite number of at most 1e+100 in size. Got inf",
+    ),
     ([1, -INF], "Got -inf"),
-    ([1, 1e101], "between -1e+100 and 1e+100. Got 1e+101"),
+    ([1, 1e101], "of at most 1e+100 in size. Got 1e+101"),
     ([1, "2"], "'b' must be a number, got '2'"),
     ([None, 2], "'a' must be a number, got None"),
     ([1, 2j], "must be a number"),
     ([1, [2]], "must be a number, got [2]"),
     ([1, np.array([2.0, 3.0])], "'b' must be a"),
     ([1, 10**400], "'b' must be a"),
-    ([[1, 2]], "1 scores, expected 2"),
+    ([[1, 2]], "but the number of scores is 1"),
     (np.array(1.0), "ndarray"),
     (np.ones((2, 2)), "'a' must be a"),
     (np.array(["x", "y"]), "'a' must be a"),
@@ -210,7 +213,10 @@ BAD_GOALS = [
         lambda: ParetoSet("a", subject_to={"b": "1"}),
         "the bound on 'b' needs a number, got '1'",
     ),  # type: ignore[dict-item]
-    (lambda: ParetoSet("a", subject_to={"b": float("nan")}), "needs a finite number"),
+    (
+        lambda: ParetoSet("a", subject_to={"b": float("nan")}),
+        "needs a single finite number",
+    ),
     (lambda: ParetoSet("a", subject_to={1: 1}), "must be a metric's name"),  # type: ignore[dict-item]
     (lambda: ParetoSet("a", subject_to={"": 1}), "text that is not empty, got ''"),
     (
@@ -253,7 +259,7 @@ BAD_GOALS = [
     (lambda: at_least("x"), "at_least() needs a number, got 'x'"),  # type: ignore[arg-type]
     (
         lambda: at_most(INF),
-        "at_most() needs a finite number, at most 1e+100 in size, got inf",
+        "at_most() needs a single finite number of at most 1e+100 in size, got inf",
     ),
 ]
 

@@ -54,7 +54,7 @@ def test_a_study_knows_the_ids_of_examples_that_joined_when_it_is_opened_again()
     ("given", "examples", "said"),
     [
         (["x", "y"], 2, "needs the ids"),
-        (["x", "y"], ["x"], "'x' at 0 and 2"),
+        (["x", "y"], ["x"], "'x' at the positions 0 and 2"),
         (["x", "y"], ["z", "z"], "'z' at"),
         (2, ["z"], "have no ids"),
     ],

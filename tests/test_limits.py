@@ -262,7 +262,8 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         "examples, failure_rate <= 0.02"
     )
     with pytest.raises(
-        asktell.InvalidArgumentError, match=r"have the keys .*Got the key 'quantil'"
+        asktell.InvalidArgumentError,
+        match=r"the key 'bound' and.*The key 'quantil' is unknown",
     ):
         parse_goal(
             "best-feasible",

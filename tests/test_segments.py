@@ -222,7 +222,10 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
     ("options", "message"),
     [
         ({}, "Pass segments="),
-        ({"segments": ["de"]}, "has 1 labels for 60 examples"),
+        (
+            {"segments": ["de"]},
+            "labels in segments is 1, but the number of examples is 60",
+        ),
         ({"segments": "de"}, "must be a list with a label for each example"),
         ({"segments": [1] * 60}, "The label at position 0 is 1"),
         (

@@ -375,7 +375,7 @@ def test_a_round_of_too_many_evaluations_is_refused(method: str) -> None:
 
     with pytest.raises(
         asktell.InvalidArgumentError,
-        match="evaluations in one round, but at most 10000000 fit in a plan",
+        match="evaluations in one round, but one plan may have at most 10,000,000",
     ):
         made(10**8, None, method)
     data = json.loads(made(8, None, method).to_json())

@@ -110,7 +110,7 @@ class Elimination(AbstractMethod):
                 )
         if self.data not in DATA:
             raise InvalidArgumentError(
-                f"data must be {' or '.join(map(repr, DATA))}, got {short(self.data)}."
+                f"`data` must be {' or '.join(map(repr, DATA))}, got {short(self.data)}."
             )
 
     def check(self, problem: Problem) -> None:
@@ -131,8 +131,8 @@ class Elimination(AbstractMethod):
         check_not_sure(problem.goal, "Elimination")
         if problem.max_cost is not None:
             raise IncompatibleMethodError(
-                "A budget of cost is for the methods 'auto' and 'race'. Methods with rounds plan their evaluations "
-                "beforehand. Use a budget of evaluations, or another method."
+                "Only the methods 'auto' and 'race' support a budget of cost. This method has rounds, and plans the "
+                "number of its evaluations beforehand. Use a budget of evaluations, or the method 'auto'."
             )
         if isinstance(self.rule, (ConstrainedRanking, ParetoGap, ConstrainedParetoGap)):
             self._check_rule(problem.goal)
@@ -148,16 +148,16 @@ class Elimination(AbstractMethod):
         planned = max((min(r.pulls, most) for r in rounds), default=0)
         if planned > _MOST_PLANNED:
             raise InvalidArgumentError(
-                f"{type(self.scheduler).__name__} plans {planned} evaluations in one round, but at most "
-                f"{_MOST_PLANNED} fit in a plan. Lower the budget, or use the method 'auto', which plans a few at a "
-                "time."
+                f"{type(self.scheduler).__name__} plans {planned:,} evaluations in one round, but one plan may have at "
+                f"most {_MOST_PLANNED:,}. Lower the budget, or use the method 'auto', which plans a few evaluations at "
+                "a time."
             )
         seen = not rounds or any(r.pulls for r in rounds)
         if self.estimator.needs_every_arm and (
             problem.budget < problem.n_arms or not seen
         ):
             raise BudgetTooSmallError(
-                f"A budget of {problem.budget} evaluations is too small: {type(self.estimator).__name__} with "
+                f"A budget of {problem.budget:,} evaluations is too small: {type(self.estimator).__name__} with "
                 f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
                 f"once. Raise the budget, or drop prompts."
             )
@@ -173,9 +173,9 @@ class Elimination(AbstractMethod):
         whole = isinstance(needed, ConstrainedParetoGap)
         if not (self.rule == needed if whole else isinstance(self.rule, type(needed))):
             raise IncompatibleMethodError(
-                f"The rule {type(self.rule).__name__} does not fit the goal {type(goal).__name__}"
-                f"{' with constraints' if whole and goal.is_constrained else ''}, "
-                f"which needs {needed if whole else type(needed).__name__}."
+                f"The rule {self.rule} does not fit the goal, a {type(goal).__name__}"
+                f"{' with constraints' if whole and goal.is_constrained else ''}. "
+                f"This goal needs the rule {needed if whole else type(needed).__name__}."
             )
 
     def check_growth(self, event: Growth) -> None:

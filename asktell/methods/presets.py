@@ -104,8 +104,8 @@ def preset(
     """
     if schedule not in SCHEDULES:
         raise InvalidArgumentError(
-            f"schedule must be {' or '.join(map(repr, SCHEDULES))}, got {short(schedule)}. Leave it out for "
-            f"the default."
+            f"schedule must be {' or '.join(map(repr, SCHEDULES))}, got {short(schedule)}. Leave `schedule` "
+            "out for the default."
         )
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
@@ -123,7 +123,7 @@ def preset(
         ]
         raise IncompatibleMethodError(
             f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}. "
-            f"Use one of {[*_WHOLE, *fitting]}."
+            f"Use one of the methods {[*_WHOLE, *fitting]}."
         )
     check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
     parts = (

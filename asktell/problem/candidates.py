@@ -58,8 +58,8 @@ def from_json(trial: object) -> Trial | int | str:
         given = [key for key in Trial._fields if key in trial]
         if given != ["id"] and not {"id", "prompt_id"} <= set(given):
             raise InvalidArgumentError(
-                f"A trial given as a mapping must have the keys {', '.join(map(repr, Trial._fields))}, got the keys "
-                f"{short(list(trial))}."
+                "A mapping that stands for a trial must have the key 'id', and also 'prompt_id' if it has any of "
+                f"'prompt', 'example' and 'candidate'. Got the keys {short(list(trial))}."
             )
         parts: list[Any] = [trial.get(key) for key in Trial._fields]
     elif isinstance(trial, Sequence) and not isinstance(trial, bytes):
@@ -72,7 +72,12 @@ def from_json(trial: object) -> Trial | int | str:
     else:
         raise InvalidArgumentError(
             f"Pass the Trial from ask(), its id, or the text of its prompt. Got {short(trial)} "
-            f"({type(trial).__name__}). (ask() returns None once nothing is left to evaluate.)"
+            f"({type(trial).__name__})."
+            + (
+                " ask() returns None if nothing is left to evaluate."
+                if trial is None
+                else ""
+            )
         )
     if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
         raise InvalidArgumentError(
@@ -147,10 +152,11 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     ]
     if not refused:
         return [bool(outcome) for outcome in outcomes]
-    shown = " ".join(f"Number {i} has {in_words(error)}" for i, error in refused[:3])
+    shown = " ".join(f"Item {i} has {in_words(error)}" for i, error in refused[:3])
     raise TellManyError(
-        f"{len(refused)} of {len(outcomes)} scores were refused. All others were recorded. Do not send these again. "
-        f"`outcomes` of this error has the outcome of each, from number 0. {shown}",
+        f"{len(refused)} of {len(outcomes)} scores were refused. Any other scores of this call are recorded, so do not "
+        "send those again. The attribute `outcomes` of this error lists the outcome of every item that you passed. "
+        f"Items count from 0. {shown}",
         outcomes,
     ) from refused[0][1]
 
@@ -201,8 +207,8 @@ class Candidates(Sequence[dict[str, Value]]):
         for row in rows:
             if set(row) != set(names):
                 raise InvalidArgumentError(
-                    f"All candidates must have the same factors: the first has {some(names)}, another "
-                    f"{some(list(row))}."
+                    f"All candidates must have the same factors. The first candidate has {some(names)}, and another "
+                    f"has {some(list(row))}."
                 )
             levels.append(
                 tuple(_named_level(factors[name], name, row[name]) for name in names)
@@ -219,7 +225,7 @@ class Candidates(Sequence[dict[str, Value]]):
         """The names of each candidate's levels, in the order of the factors."""
         if not self.levels or not factors:
             raise InvalidArgumentError(
-                "There are no candidates. Give at least one, with at least one factor."
+                "There are no candidates. Pass at least one candidate with at least one factor."
             )
         for factor, named in factors.items():
             _check_factor(factor, named)
@@ -235,7 +241,8 @@ class Candidates(Sequence[dict[str, Value]]):
         if len(set(self.ids)) < len(self.ids):
             twice = next(id_ for i, id_ in enumerate(self.ids) if id_ in self.ids[:i])
             raise InvalidArgumentError(
-                f"Two candidates have the id {short(twice)}. Remove one, or rename its levels."
+                f"Two candidates have the id {short(twice)}. The id of a candidate joins the names of its values (its "
+                "levels). Remove one of the two candidates, or give one of its values another name."
             )
         self.texts = self.ids
         if "prompt" in self.factors:
@@ -341,7 +348,8 @@ class Candidates(Sequence[dict[str, Value]]):
                 for level, named in zip(names, factors.values(), strict=True)
             ):
                 raise InvalidArgumentError(
-                    f"A saved candidate must have one known level for each factor, got {short(names)}."
+                    "A saved candidate must have one level for each factor, and each level must be among the saved "
+                    f"levels of its factor. Got {short(names)}."
                 )
         return cls.__new__(cls)._set(factors, data["candidates"])
 
@@ -376,7 +384,8 @@ def grid(
             named[factor] = dict(values)
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise InvalidArgumentError(
-                f"The factor {factor!r} needs a list of values, or a mapping from level to value, got {short(values)}."
+                f"The factor {factor!r} needs a list of values, or a mapping from the name of each value to the value. "
+                f"Got {short(values)}."
             )
         else:
             named[factor], values = {}, list(values)
@@ -384,12 +393,12 @@ def grid(
                 _named_level(named[factor], factor, value)
             if len(named[factor]) < len(values):
                 raise InvalidArgumentError(
-                    f"The factor {factor!r} has a value twice: {some(values)}. Remove one of them."
+                    f"The factor {factor!r} has the same value more than once in {some(values)}. Pass each value once."
                 )
     if math.prod(map(len, named.values())) > _MOST_CANDIDATES:
         raise InvalidArgumentError(
-            f"These levels have more than {_MOST_CANDIDATES:,} combinations. Use fewer levels, or pass "
-            "Candidates(...) with the combinations to try."
+            f"The values of the factors have more than {_MOST_CANDIDATES:,} combinations. Use fewer values, or pass "
+            "Candidates([...]) with the combinations to try."
         )
     found = Candidates.__new__(Candidates)._set(
         named, itertools.product(*named.values())
@@ -399,7 +408,7 @@ def grid(
     kept = [i for i, candidate in enumerate(found) if where(candidate)]
     if not kept:
         raise InvalidArgumentError(
-            f"`where` returned False for all {len(found):,} candidates. It must return True for each candidate to keep."
+            "`where` returned False for every candidate. It must return True for each candidate to keep."
         )
     return found.part(kept)
 
@@ -420,8 +429,8 @@ def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -
     known = levels.setdefault(name, value)
     if (type(known), known) != (type(value), value):
         raise InvalidArgumentError(
-            f"The level {short(name)} of the factor {factor!r} stands for {short(known)} and for {short(value)}. "
-            f"Name the levels: grid({factor}={{name: value, ...}})."
+            f"The level {short(name)} of the factor {factor!r} stands for two values, {short(known)} and "
+            f"{short(value)}. Give each value its own name: grid({factor}={{name: value, ...}})."
         )
 
 
@@ -501,12 +510,12 @@ class Prompts:
             return Prompts.of(self.candidates.joined(more.candidates))
         if (self.candidates is None) != (more.candidates is None):
             there, came = (
-                ("candidates", "prompts")
+                ("asktell.Candidates", "texts")
                 if more.candidates is None
-                else ("prompts", "candidates")
+                else ("texts", "asktell.Candidates")
             )
             raise InvalidArgumentError(
-                f"add() got {came}, but the selection has {there}. Nothing was added. Pass {there}."
+                f"add() got {came}, but the existing prompts are {there}. Nothing was added. Pass {there}."
             )
         is_named = not isinstance(more.ids, range)
         if is_named == isinstance(self.ids, range):
@@ -529,7 +538,8 @@ class Prompts:
         for id_, text in zip(more.ids, more.texts, strict=True):
             if (arm := self.with_text(text)) is not None:
                 raise InvalidArgumentError(
-                    f"The prompt {short(text)} exists already, with the id {short(self.ids[arm])}. Nothing was added."
+                    f"The prompt {short(text)} exists already, with the id {short(self.ids[arm])}. Nothing was added. "
+                    "Leave this prompt out."
                 )
             if is_named and (arm := self.with_id(id_)) is not None:
                 raise InvalidArgumentError(
@@ -569,8 +579,9 @@ class Prompts:
         by_text = self.with_text(prompt) if isinstance(prompt, str) else None
         if by_id is not None and by_text is not None and by_id != by_text:
             raise InvalidArgumentError(
-                f"{short(prompt)} is the id of the prompt {short(self.texts[by_id])} and the text of the prompt with "
-                f"the id {short(self.ids[by_text])}. Pass an entry of result().prompts, or a trial."
+                f"{short(prompt)} is ambiguous. It is the id of one prompt (its text is {short(self.texts[by_id])}), "
+                f"and the text of another prompt (its id is {short(self.ids[by_text])}). Pass an entry of "
+                "result().prompts, or a trial."
             )
         return by_text if by_id is None else by_id
 
@@ -596,7 +607,7 @@ class Prompts:
         arms = self._by_text.get(text, ())
         if len(arms) > 1:
             raise InvalidArgumentError(
-                f"{short(text)} is the text of {len(arms)} candidates. Name one by its id: "
+                f"{short(text)} is the text of {len(arms)} candidates. Name one of them by its id: "
                 f"{some([self.ids[arm] for arm in arms])}."
             )
         return arms[0] if arms else None

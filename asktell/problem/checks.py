@@ -1,6 +1,7 @@
 """Checks of arguments. Every function raises InvalidArgumentError with the expected form of the argument."""
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ def check_format(
     if data.get("format") != name:
         raise InvalidStateError(
             f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}. Check that you load "
-            "the right one."
+            "the right data."
         )
     came, writer = (
         data.get("version"),
@@ -166,7 +167,8 @@ def check_features(
         ) from error
     if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
         raise InvalidArgumentError(
-            f"features must have one row per prompt, shape ({n_arms}, d), got shape {matrix.shape}."
+            f"features must have {n_arms} rows, one for each prompt, and at least one column. Got the shape "
+            f"{matrix.shape}."
         )
     bad = np.argwhere(~(np.abs(matrix) <= LARGEST))
     if len(bad):
@@ -183,12 +185,12 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
     """Return the ids of trials in any collection."""
     if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
         raise InvalidArgumentError(
-            f"{what} must be a collection of ids of trials, got {short(trials)}."
+            f"{what} must be a collection of the ids of trials, got {short(trials)}."
         )
     for trial in trials:
         if isinstance(trial, bool) or not isinstance(trial, (int, np.integer)):
             raise InvalidArgumentError(
-                f"{what} must hold ids of trials, whole numbers, got {short(trial)}."
+                f"{what} must contain ids of trials, which are whole numbers. Got {short(trial)}."
             )
     return frozenset(trials)
 
@@ -201,13 +203,11 @@ def finite(what: str, number: object) -> float:
         )
     try:
         value = float(number)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(
-            f"{what} needs a single finite number, got {short(number)}."
-        ) from error
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
     if not -LARGEST <= value <= LARGEST:
         raise InvalidArgumentError(
-            f"{what} needs a finite number, at most {LARGEST} in size, got {short(value)}."
+            f"{what} needs a single finite number of at most {LARGEST} in size, got {short(number)}."
         )
     return value
 
@@ -222,12 +222,7 @@ def check_cost(cost: object) -> float:
 
 def check_max_cost(name: str, cost: object) -> float:
     """Return a limit of costs as a finite float of at least 1e-50."""
-    value = check_number(name, cost, 0.0, LARGEST, above=True)
-    if value < SMALLEST_COST:
-        raise InvalidArgumentError(
-            f"{name} must be at least {SMALLEST_COST:g}, because less counts as free. Got {short(cost)}."
-        )
-    return value
+    return check_number(name, cost, SMALLEST_COST, LARGEST)
 
 
 def needed_cost(cost: object, max_cost: float | None) -> float | None:
@@ -289,7 +284,7 @@ def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
         or not low <= number <= high
     ):
         is_open = high == _MOST and not (isinstance(number, int) and number > high)
-        span = f"of at least {low}" if is_open else f"from {low} to {high}"
+        span = f"of at least {low}" if is_open else f"from {low:,} to {high:,}"
         raise InvalidArgumentError(
             f"{name} must be a whole number {span}, got {short(number)}."
         )

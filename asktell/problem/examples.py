@@ -30,18 +30,19 @@ class Examples:
                 )
         if not 1 <= len(self.ids) <= MOST_EXAMPLES:
             raise InvalidArgumentError(
-                f"examples must be 1 to {MOST_EXAMPLES} ids, got {len(self.ids)}."
+                f"examples must be 1 to {MOST_EXAMPLES:,} ids, got {len(self.ids):,}."
             )
         self._positions = {id_: position for position, id_ in enumerate(self.ids)}
         if len(self._positions) < len(self.ids):
             again = [i for i, id_ in enumerate(self.ids) if self._positions[id_] != i]
             last = self._positions
             listed = "; ".join(
-                f"{short(self.ids[i])} at {i} and {last[self.ids[i]]}"
+                f"{short(self.ids[i])} at the positions {i} and {last[self.ids[i]]}"
                 for i in again[:_SHOWN]
             )
             raise InvalidArgumentError(
-                f"The ids of examples must be distinct, but some occur twice: {listed}."
+                f"The ids of examples must be distinct, but some occur more than once: {listed}. Give each example its "
+                "own id."
             )
 
     def __len__(self) -> int:
@@ -56,8 +57,8 @@ class Examples:
         found = self._positions.get(id_)
         if found is None:
             raise InvalidArgumentError(
-                f"There is no example {short(id_)}{nearest(id_, self.ids)}. Name one by its position, or by its id: "
-                f"{some(self.ids)}."
+                f"There is no example {short(id_)}{nearest(id_, self.ids)}. Name an example by its position, or by its "
+                f"id: {some(self.ids)}."
             )
         return found
 
@@ -78,7 +79,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     if not isinstance(examples, int | np.integer) or isinstance(examples, bool):
         raise InvalidArgumentError(
             f"examples must be a number, or a list of distinct ids (texts), got {short(examples)}."
-            + (" A single id is a list of one." if isinstance(examples, str) else "")
+            + (" Put a single id into a list." if isinstance(examples, str) else "")
         )
     return whole("examples", examples, 1, MOST_EXAMPLES), None
 
@@ -93,10 +94,11 @@ def check_examples(
     if ids is not None and given_ids is not None:
         changed = str(changes(ids.ids, given_ids.ids))
     else:
-        changed = "" if n == n_given else f"{n} then, {n_given} now"
+        changed = "" if n == n_given else f"{n or 0:,} then, {n_given:,} now"
     if changed:
         raise InvalidArgumentError(
-            f"{what} was made with other examples: {changed}. Give the same examples in the same order."
+            f"{what} was made with other examples. Compared with those, your examples have these changes: {changed}. "
+            "Pass the same examples in the same order."
         )
 
 

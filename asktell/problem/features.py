@@ -280,7 +280,7 @@ def _matrix(values: npt.ArrayLike) -> Float[Floats, "arms features"]:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
         raise InvalidArgumentError(
-            f"Features have shape {x.shape} and {int((~np.isfinite(x)).sum())} values that are not finite. "
-            "Expected a finite matrix with one row per prompt."
+            f"Features must be finite numbers, in one row per prompt. Got an array of the shape {x.shape}, in which "
+            f"{int(np.isfinite(x).sum())} of {x.size} numbers are finite."
         )
     return x

@@ -47,7 +47,7 @@ def _parsed(text: str | bytes | bytearray) -> Any:
     except (ValueError, RecursionError) as error:
         # Without Python's advice on its limit of digits
         reason = str(error).partition(";")[0]
-        raise MalformedError(f"It is not JSON ({reason}).") from error
+        raise MalformedError(f"The text is not JSON ({reason}).") from error
 
 
 def most_bytes(size: int) -> int:
@@ -80,7 +80,7 @@ def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
         raise MalformedError(f"It cannot be decompressed ({error}).") from error
     if len(found) > most:
         raise InvalidStateError(
-            f"{what} has {len(data)} bytes that decompress to more than {most}. asktell never writes such data, so "
+            f"{what} has {len(data):,} bytes that decompress to more than {most:,}. asktell never writes such data, so "
             "it stopped reading. Only use files from people you trust."
         )
     return found

@@ -814,7 +814,7 @@ class BestFeasible(Goal):
         vars(self)["objective"] = _objective(objective)
         self._settle((self.objective,), (self.objective.sign,), subject_to)
         if sure is not None:
-            check_part("sure", sure)
+            check_part("`sure`", sure)
             if not self.constraints:
                 raise InvalidArgumentError(
                     "sure=... requires constraints: BestFeasible(..., subject_to={...}, sure=0.95)."
@@ -1046,7 +1046,7 @@ def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, f
         first = ranges.setdefault(part.metric, part.range)
         if first != part.range:
             raise InvalidArgumentError(
-                f"The metric {part.metric!r} has two ranges, {first} and {part.range}. Give one."
+                f"The metric {part.metric!r} has two ranges, {first} and {part.range}. Give one range."
             )
     return ranges
 
@@ -1076,14 +1076,14 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
             if others:
                 got = f" Got [{some(others)}]{nearest(others[0], missing)}."
             raise InvalidScoresError(
-                f"Scores must have the metrics {list(metrics)}. Missing: {missing}.{got}"
+                f"Scores must have the metrics {list(metrics)}, but they lack {missing}.{got}"
             )
         return [scores[name] for name in metrics]
     if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
         if len(scores) != len(metrics):
             raise InvalidScoresError(
-                f"Got {len(scores)} scores, expected {len(metrics)}, in the order {list(metrics)}. "
-                "Pass one number per metric, or a mapping from metric to number."
+                f"Expected {len(metrics)} scores in the order {list(metrics)}, but the number of scores is "
+                f"{len(scores)}. Pass one number per metric, or a mapping from metric to number."
             )
         return list(scores)
     if len(metrics) == 1 and hasattr(scores, "__float__"):
@@ -1107,13 +1107,12 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
             item = float(item)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidScoresError(
-                f"The score of {name!r} must be a single finite number, got {short(item)}."
+                f"The score of {name!r} must be a single finite number of at most {LARGEST} in size. Got {short(item)}."
             ) from error
     if not -LARGEST <= item <= LARGEST:
-        limit = f", and between -{LARGEST} and {LARGEST}" if math.isfinite(item) else ""
         raise InvalidScoresError(
-            f"The score of {name!r} must be finite{limit}. Got {short(item)}. "
-            "An evaluation without a score must fail instead."
+            f"The score of {name!r} must be a finite number of at most {LARGEST} in size. Got {short(item)}. "
+            "If an evaluation has no score, report it with fail(), or raise an exception in the evaluator."
         )
     if span is not None and not span[0] <= item <= span[1]:
         rounding = _AT_THE_LIMIT * (span[1] - span[0])
@@ -1200,7 +1199,7 @@ def _pareto_set(
     """The goal of type "pareto-set"."""
     if sure is not None:
         raise InvalidArgumentError(
-            "sure requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
+            "`sure` requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
         )
     if not wanted:
         raise InvalidArgumentError(
@@ -1247,7 +1246,7 @@ def _check_names(
     if unused := [name for name in ranges if name not in used]:
         raise InvalidArgumentError(
             f"ranges has {short(unused[0])}, which is not a metric of the goal{nearest(unused[0], used)}. "
-            f"The goal has {used}."
+            f"The metrics of the goal are {used}."
         )
 
 
@@ -1279,12 +1278,13 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
         unknown := [name for name in bound if name not in known]
     ):
         wrong = (
-            f"Got the key {short(unknown[0])}"
+            f"The key {short(unknown[0])} is unknown{nearest(unknown[0], known)}"
             if "bound" in bound
             else "The key 'bound' is missing"
         )
         raise InvalidArgumentError(
-            f"The bound on {metric!r} must be a number or have the keys {list(known)}. {wrong}."
+            f"The bound on {metric!r} must be a number, or a table with the key 'bound' and, if needed, 'quantile' and "
+            f"'in_every_segment'. {wrong}."
         )
     return Threshold(
         bound["bound"],

@@ -585,17 +585,17 @@ def compare_two(
             "compare() needs b, because there is no baseline and no prompt is selected yet."
         )
     if one == other:
-        what = f"a and b are both {short(a)}. Pass another prompt as b."
+        what = f"a and b are both the prompt {short(a)}. Pass another prompt as b."
         if b is None:
             what = (
-                f"{short(a)} would be compared with itself. Pass another prompt as b. Without b, the other prompt is "
-                "the baseline, or the selected prompt if there is no baseline."
+                f"the prompt {short(a)} would be compared with itself. Pass another prompt as b. Without b, the other "
+                "prompt is the baseline, or the selected prompt if there is no baseline."
             )
         raise InvalidArgumentError(f"compare() needs two different prompts, but {what}")
     if comparer is None:
         raise InvalidArgumentError(
-            "This result has no scores to compare, because it was loaded from JSON or came over HTTP. Use "
-            "RemoteStudy.compare(a, b)."
+            "This result has no scores to compare, because it was loaded from JSON or came over HTTP. Call compare(a, "
+            "b) of the Selector, the Study or the RemoteStudy."
         )
     return comparer(
         (one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance

@@ -43,7 +43,7 @@ from jaxtyping import Bool, Float, Int
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Scored
-from asktell.problem.checks import nearest
+from asktell.problem.checks import check_number, nearest
 from asktell.state import Problem, State
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative
@@ -149,13 +149,10 @@ def example_results(
     metric = goal.objectives[0].metric if metric is None else metric
     if metric not in goal.columns:
         raise InvalidArgumentError(
-            f"examples() got the metric {metric!r}{nearest(metric, goal.columns)}. The metrics are "
+            f"examples() got the unknown metric {metric!r}{nearest(metric, goal.columns)}. The metrics are "
             f"{list(goal.columns)}."
         )
-    if not isinstance(fdr, int | float) or not 0.0 < fdr < 1.0:
-        raise InvalidArgumentError(
-            f"fdr must be a number above 0 and below 1, such as 0.1, got {fdr!r}."
-        )
+    check_number("fdr", fdr, 0.0, 1.0, above=True)
     if problem.n_examples is None:
         raise InvalidArgumentError(
             "examples() needs scores by example, but this selection was made without examples. Pass Selector(..., "

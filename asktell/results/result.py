@@ -457,7 +457,7 @@ class Result:
         for name in (x, y):
             if name is not None and name not in self.goal.columns:
                 raise InvalidArgumentError(
-                    f"plot() got the metric {name!r}, but the goal has {list(self.goal.columns)}."
+                    f"plot() got the metric {name!r}, but the metrics of the goal are {list(self.goal.columns)}."
                 )
         title = f"{self.goal}\n{describe_spending(self)}, {len(self.prompts)} prompts"
         return draw(self, title, x, y, ax)

@@ -175,8 +175,9 @@ def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
         inspect.signature(cancel).bind("trial")
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"asktell calls an evaluator's method as cancel(trial), to stop an evaluation. {cancel!r:.100} cannot be "
-            f"called like this ({error}). Rename it, or set cancel = None if evaluations cannot be stopped."
+            f"To stop an evaluation, asktell calls the evaluator's method cancel(trial). {cancel!r:.100} cannot be "
+            f"called like this ({error}). Change its parameters, rename it if it is for something else, or set cancel "
+            "= None if evaluations cannot be stopped."
         ) from error
     found: Callable[[Trial], object] = cancel
     return found
@@ -210,7 +211,7 @@ def _check_signature(
         cure = (
             f" Pass an object of the class: {evaluator.__name__}(...)."
             if inspect.isclass(evaluator)
-            else ""
+            else " Change its parameters."
         )
         raise InvalidArgumentError(
             f"asktell calls an evaluator as {name}({', '.join(names)}), but yours is {name}{signature} "

@@ -166,7 +166,7 @@ def finished_selector(
     rows = _Rows.of(table, known)
     if not len(rows.scores):
         raise InvalidArgumentError(
-            "There are no scores: every evaluation lacks at least one of the metrics "
+            "There are no scores, because every evaluation lacks at least one of the metrics "
             f"{list(goal.metrics)}. Pass a number for each metric of at least one evaluation."
         )
     named = Prompts.of(table.prompts)
@@ -279,7 +279,7 @@ def _check_range(
             expected = (
                 f"within its range [{exact(span[0])}, {exact(span[1])}]. Correct the score, or widen the range"
                 if metric in goal.ranges
-                else f"finite and at most {LARGEST:g} in size. Use NaN for a missing score"
+                else f"a finite number of at most {LARGEST:g} in size. Use NaN for a missing score"
             )
             raise InvalidScoresError(
                 f"Prompt {short(name)} has the score {column[row]:g} on example "
@@ -388,11 +388,12 @@ def _of_array(
     )
     if len(named) != n_prompts:
         raise InvalidArgumentError(
-            f"Got {len(named)} prompts for {n_prompts} rows of scores. Pass one for each row."
+            f"The number of prompts is {len(named)}, but `scores` has {n_prompts} rows. Pass one prompt for each row."
         )
     if examples is not None and len(examples) != n_examples:
         raise InvalidArgumentError(
-            f"Got {len(examples)} ids of examples for {n_examples} columns of scores. Pass one for each column."
+            f"The number of ids of examples is {len(examples)}, but `scores` has {n_examples} columns. Pass one id "
+            "for each column."
         )
     arms, places = np.divmod(
         np.repeat(np.arange(n_prompts * n_examples), n_repeats), n_examples
@@ -428,7 +429,7 @@ def _named(
         )
     if again := [name for name, times in Counter(prompts).items() if times > 1]:
         raise InvalidArgumentError(
-            f"prompts has the name {short(again[0])} more than once. Names must be distinct."
+            f"prompts has the name {short(again[0])} more than once. Give each prompt its own name."
         )
     return {str(name): str(name) for name in prompts}
 
@@ -442,10 +443,12 @@ def _of_frame(
     columns = [str(name) for name in frame.columns]
     if again := [name for name, times in Counter(columns).items() if times > 1]:
         raise InvalidArgumentError(
-            f"The data frame has the column {short(again[0])} more than once. Rename one."
+            f"The data frame has the column {short(again[0])} more than once. Rename one of these columns."
         )
     if not len(frame):
-        raise InvalidArgumentError("The data frame has no rows.")
+        raise InvalidArgumentError(
+            "The data frame has no rows. Pass a data frame with scores."
+        )
     by_name = dict(zip(columns, frame.columns, strict=True))
 
     def column(name: str) -> npt.NDArray[Any]:
@@ -478,7 +481,8 @@ def _of_long(
         )
     if example is None:
         raise InvalidArgumentError(
-            f"A long data frame needs a column 'example' without empty values, next to 'prompt'. It has {columns}."
+            "A long data frame needs a column 'example' in addition to 'prompt', without empty values. Its columns "
+            f"are {columns}."
         )
     scores = np.column_stack(
         [_numbers(column(name), name) for name in _metric_columns(columns, goal)]
@@ -492,7 +496,7 @@ def _of_long(
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in names]:
         raise InvalidArgumentError(
-            f"The data frame has no prompt {short(missing[0])}. It has {some(names)}."
+            f"The data frame has no prompt {short(missing[0])}. Its prompts are {some(names)}."
         )
     place_of = np.full(len(names), -1, dtype=np.int64)
     place_of[[names.index(name) for name in known]] = np.arange(len(known))
@@ -521,8 +525,8 @@ def _metric_columns(columns: Sequence[str], goal: Goal) -> list[str]:
         name = prefixed if prefixed in columns else metric
         if name not in columns:
             raise InvalidArgumentError(
-                f"The data frame has no column for the goal's metric {name!r}{nearest(name, columns)}. It has "
-                f"{columns}."
+                f"The data frame has no column for the goal's metric {name!r}{nearest(name, columns)}. Its "
+                f"columns are {columns}."
             )
         found.append(name)
     return found
@@ -540,7 +544,8 @@ def _of_wide(
     if len(goal.metrics) != 1:
         raise InvalidArgumentError(
             f"A wide data frame holds a single metric, but the goal has {list(goal.metrics)}. Pass a long data frame, "
-            f"with the columns 'prompt', 'example' and one for each metric. This one has {columns}."
+            f"with the columns 'prompt', 'example' and one for each metric. The columns of "
+            f"this data frame are {columns}."
         )
     others = [name for name in columns if name not in (*_EXAMPLE_IDS, SEGMENT)]
     named = (
@@ -551,11 +556,11 @@ def _of_wide(
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in columns]:
         raise InvalidArgumentError(
-            f"The data frame has no column {short(missing[0])}. It has {some(columns)}."
+            f"The data frame has no column {short(missing[0])}. Its columns are {some(columns)}."
         )
     if not known:
         raise InvalidArgumentError(
-            f"The data frame has no column of scores. It has {some(columns)}."
+            f"The data frame has no column of scores. Its columns are {some(columns)}."
         )
     cure = " Name the columns of scores with prompts=[...]." if prompts is None else ""
     scores = np.stack([_numbers(column(name), name, cure) for name in known])
@@ -624,7 +629,7 @@ def _labels(values: npt.NDArray[Any], places: Indices, ids: Sequence[str]) -> li
     for place, value in zip(places.tolist(), values.tolist(), strict=True):
         if labels.setdefault(place, str(value)) != str(value):
             raise InvalidArgumentError(
-                f"Example {short(ids[place])} has two segments, {short(labels[place])} and {short(str(value))}. Each "
-                "example must have one."
+                f"Example {short(ids[place])} has two segments, {short(labels[place])} and {short(str(value))}. Give "
+                "the example one segment."
             )
     return [labels[place] for place in range(len(ids))]

@@ -118,7 +118,7 @@ class Replay:
         """
         if self.left <= 0:
             raise InvalidArgumentError(
-                f"The budget of {self.budget} evaluations is spent. Stop when `left` is 0."
+                f"The budget of {self.budget:,} evaluations is spent. Stop when `left` is 0."
             )
         for name, at, n in (
             ("prompt", prompt, self.n_prompts),
@@ -134,7 +134,7 @@ class Replay:
             if number == self.repeats:
                 raise InvalidArgumentError(
                     f"Prompt {prompt} was already evaluated {number} time{'s' * (number > 1)} on example {example}, "
-                    "and no further evaluation was recorded. Evaluate it on another example."
+                    "which is the most that this simulation allows. Choose another example."
                 )
             self._times[prompt, example] += 1
             scores = scores[:, number]

@@ -144,7 +144,7 @@ def simulate(
     # The problem, with every prompt's true means
     recorded = _checked(scores, goal, segments)
     if baseline is not None:
-        baseline = whole("baseline", baseline, 0, len(recorded) - 1)
+        baseline = whole("baseline, a row of scores,", baseline, 0, len(recorded) - 1)
     goal = goal.with_baseline(baseline)
     work = _Work(
         recorded,
@@ -188,9 +188,9 @@ def _check_feasible(truth: Truth, goal: Goal) -> None:
     if np.isfinite(truth.values).any():
         closest = float(np.nanmax(truth.slack))
     raise InvalidArgumentError(
-        f"No prompt satisfies the constraints on all scores, so no method can succeed: {goal}. The closest prompt "
-        f"violates them by {-closest:.3g}. Relax the constraints, or check that the columns have the order "
-        f"{list(goal.metrics)}."
+        f"Judged by all scores, no prompt satisfies the constraints, so no method can succeed. The goal is: {goal}. "
+        f"The closest prompt violates the constraints by {-closest:.3g}. Relax the constraints, or check that the "
+        f"columns have the order {list(goal.metrics)}."
     )
 
 
@@ -202,7 +202,8 @@ def _wanted(
     k = len(work.scores)
     if not each or not all(math.isfinite(b) and round(b * k) >= 1 for b in each):
         raise InvalidArgumentError(
-            f"budgets must be evaluations per prompt, such as (1, 3, 10). Got {short(budgets)}."
+            "budgets must be numbers of evaluations per prompt, such as (1, 3, 10). Each must allow at least one "
+            f"evaluation of one of the {k} prompts. Got {short(budgets)}."
         )
     numbers = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
     numbers = [whole("seeds", seed, 0) for seed in numbers]
@@ -388,7 +389,7 @@ def _named(
         for name, method in pairs:
             if name in found:
                 raise InvalidArgumentError(
-                    f"Two methods have the name {short(name)}. Give one a different name: {{'mine': ...}}."
+                    f"Two methods have the name {short(name)}. Give one of them a different name: {{'mine': ...}}."
                 )
             if isinstance(method, str):
                 # Its runs report that
@@ -402,7 +403,7 @@ def _named(
             found[str(name)] = method
     if not found:
         raise InvalidArgumentError(
-            "methods is empty. Pass at least one, such as 'auto'."
+            "methods is empty. Pass at least one method, such as 'auto'."
         )
     return found
 
@@ -421,7 +422,7 @@ def _checked(
         array = array[:, :, None]
     if array.ndim not in (3, 4) or array.shape[2] != m or 0 in array.shape:
         raise InvalidArgumentError(
-            f"scores must have the shape (K prompts, N examples, {m} metrics), or (K, N, {m}, R) with R evaluations of "
+            f"scores must have the shape (K prompts, N examples, m = {m}), or (K, N, {m}, R) with R evaluations of "
             f"each pair, and the metrics in the order {list(goal.metrics)}. Got {np.shape(scores)}."
         )
     if np.isinf(array).any():
@@ -431,7 +432,8 @@ def _checked(
     n = array.shape[1]
     if segments is not None and len(segments) != n:
         raise InvalidArgumentError(
-            f"Got {len(segments)} segments for {n} examples. Pass one label for each example."
+            f"The number of segments is {len(segments)}, but the number of examples is {n}. Pass one label for "
+            "each example."
         )
     return array
 

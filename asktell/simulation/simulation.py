@@ -315,7 +315,7 @@ class Simulation:
         """
         if what not in _CURVES:
             raise InvalidArgumentError(
-                f"what must be one of {list(_CURVES)}, got {short(what)}{nearest(what, _CURVES)}."
+                f"`what` must be one of {list(_CURVES)}, got {short(what)}{nearest(what, _CURVES)}."
             )
         with needs_extra("plot"):
             import matplotlib.pyplot as plt

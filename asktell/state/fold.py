@@ -96,10 +96,13 @@ def _check_released(state: State, event: events.Released) -> None:
 def _check_observed(state: State, event: events.Observed) -> None:
     """Check the arm, the example and the numbers of an observation. Any arm may be observed, also an eliminated one."""
     whole("an arm", event.arm, 0, state.problem.n_arms - 1)
-    if event.example is not None:
-        whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
+    n_examples = state.problem.n_examples or 0
+    if event.example is not None and not 0 <= event.example < n_examples:
+        raise MalformedError(
+            f"A score is of example {event.example}, but there are {n_examples} examples, numbered from 0."
+        )
     if event.scores is None and event.cost is None and not event.proxies:
-        raise MalformedError("It has an observation with neither scores nor a cost.")
+        raise MalformedError("An observation has neither scores nor a cost.")
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
@@ -124,7 +127,7 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     n_metrics = len(problem.goal.columns)
     if len(scores) != n_metrics:
         raise MalformedError(
-            f"It has {len(scores)} scores, but the goal has {n_metrics} columns."
+            f"An evaluation has {len(scores)} scores, but the goal needs {n_metrics}."
         )
 
 
@@ -136,10 +139,10 @@ def _check_proxies(
         return
     if len(scores) != len(problem.proxies):
         raise MalformedError(
-            f"It has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
+            f"An evaluation has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
         )
     if example is None:
-        raise MalformedError("It has scores of proxies without an example.")
+        raise MalformedError("An evaluation has scores of proxies, but no example.")
 
 
 def _check_cost(cost: float | None) -> None:

@@ -141,7 +141,8 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     """Check that an extension fits the problem: first its own values, then budget, examples and their sums."""
     if event.ids is not None and len(event.ids) != event.examples:
         raise InvalidArgumentError(
-            f"Got {len(event.ids)} ids for {event.examples} new examples. Pass one id per example."
+            f"The number of ids is {len(event.ids)}, but the number of new examples is {event.examples}. Pass one "
+            "id per example."
         )
     # The same checks of each value as for the arguments of extend().
     examples = event.examples if event.ids is None else event.ids
@@ -165,7 +166,8 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     for name, there, more, most in sums:
         if there + more > most:
             raise InvalidArgumentError(
-                f"extend() got {name}={more}. With the existing {there}, the sum would exceed {most}."
+                f"extend() got {name}={more}. With the existing {there:,} {name}, the sum would exceed {most:,}. Add "
+                "fewer."
             )
 
 
@@ -240,7 +242,7 @@ def extension(
         evaluations=0
         if evaluations is None
         else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
-        cost=0.0 if cost is None else checks.check_max_cost("cost", cost),
+        cost=0.0 if cost is None else checks.check_max_cost("cost of extend()", cost),
         examples=n_examples or 0,
         key=check_key(key),
         ids=None if ids is None else ids.ids,

@@ -361,13 +361,13 @@ def checked_problem(
     if inputs not in INPUTS:
         raise InvalidArgumentError(
             f'inputs must be {" or ".join(map(repr, INPUTS))}, got {short(inputs)}. "new" estimates the mean score '
-            'on new inputs like the examples, "given" the mean over exactly these examples.'
+            'on new inputs like the examples, and "given" estimates the mean over exactly these examples.'
         )
     n_examples, ids = numbered(examples)
     if inputs == "given" and (n_examples is None or sampling != "shared"):
         raise InvalidArgumentError(
-            'inputs="given" needs examples=... and sampling="shared": the mean over the given examples is estimated '
-            "from evaluations of different examples."
+            'inputs="given" needs examples=... and sampling="shared", because the mean over the given examples is '
+            "estimated from evaluations of different examples."
         )
     exact = repeats == 1
     repeats = whole(
@@ -376,7 +376,7 @@ def checked_problem(
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
             f"repeats={repeats} needs examples=..., because a repeat evaluates a prompt on the same example again. If "
-            "the evaluator draws its own examples, scores count as noisy anyway. Leave repeats out."
+            "your evaluator draws its own examples, leave repeats out."
         )
     if not isinstance(budget, Budget):
         budget = Budget(whole("budget", budget, 1, checks.MOST_EVALUATIONS))
@@ -436,7 +436,8 @@ def _labels(
             )
     if len(segments) != n_examples:
         raise InvalidArgumentError(
-            f"segments has {len(segments)} labels for {n_examples or 'no'} examples. Pass one label per example."
+            f"The number of labels in segments is {len(segments)}, but the number of examples is "
+            f"{n_examples or 0}. Pass one label per example."
         )
     return tuple(segments)
 
@@ -463,8 +464,8 @@ def _proxies(
             )
     if names and n_examples is None:
         raise InvalidArgumentError(
-            "proxies=... needs examples=..., their number or ids, because a proxy helps only by its scores on the same "
-            "examples as the goal's."
+            "proxies=... needs examples=... (their number or their ids), because a proxy helps only if it is scored "
+            "on the same examples as the metrics of the goal."
         )
     if len(names) * n_arms * (n_examples or 0) > _MOST_PROXY_SCORES:
         raise InvalidArgumentError(
@@ -478,7 +479,10 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
     """The scores of a failed evaluation. None: its scores are missing."""
     if isinstance(on_failure, str) and on_failure == SKIP:
         return None
-    expected = f'"{SKIP}", or a mapping with a score in its range for each of the metrics {some(goal.metrics)}'
+    expected = (
+        f'"{SKIP}", or a mapping with a score for each of the metrics {some(goal.metrics)}, within the range of '
+        "the metric"
+    )
     if not isinstance(on_failure, Mapping):
         raise InvalidArgumentError(
             f"on_failure must be {expected}. Got {short(on_failure)}."
@@ -486,7 +490,7 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
     if unknown := [metric for metric in on_failure if metric not in goal.metrics]:
         near = nearest(unknown[0], goal.metrics)
         raise InvalidArgumentError(
-            f"on_failure must be {expected}. {short(unknown[0])} is none of them{near}."
+            f"on_failure must be {expected}. {short(unknown[0])} is none of these metrics{near}."
         )
     try:
         return goal.vector(on_failure, failed=True)
@@ -520,7 +524,8 @@ def _profile(
     ):
         if set(known).isdisjoint(given):
             raise InvalidArgumentError(
-                f"The profile has none of these {what}. It has {some(known[:3])}. Got {some(given[:3])}."
+                f"The profile has none of the {what} {some(given[:3])}. Its {what} are {some(known[:3])}. Use a "
+                f"profile of a study with the same {what}."
             )
     return profile
 

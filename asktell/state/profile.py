@@ -168,7 +168,8 @@ class ExampleProfile:
             isinstance(profile, ExampleProfile) for profile in profiles
         ):
             raise InvalidArgumentError(
-                f"Pass at least one study or profile, and nothing else. Got [{some(profiles)}]."
+                "A profile is made from at least one study, or merged from at least one profile. Got "
+                f"[{some(profiles)}]."
             )
         if half_life is not None:
             check_number("half_life", half_life, 0.0, LARGEST, above=True)
@@ -345,7 +346,7 @@ def _of(study: object) -> ExampleProfile:
     problem = getattr(state, "problem", None)
     if state is None or problem is None:
         raise InvalidArgumentError(
-            f"A profile is made from studies and selectors, got {short(study)}."
+            f"ExampleProfile.of() needs studies or selectors, got {short(study)}."
         )
     if problem.examples is None:
         raise InvalidArgumentError(
@@ -406,7 +407,8 @@ def _load(data: Any, n_examples: int) -> OfMetric:
             )
     sums = Sums(*columns)
     prompts, ability = (
-        check_number(name, data[name], 0.0, LARGEST) for name in ("prompts", "ability")
+        check_number(f"{name} of a metric", data[name], 0.0, LARGEST)
+        for name in ("prompts", "ability")
     )
     if (
         (sums.n < 0).any()
@@ -425,5 +427,5 @@ def _load(data: Any, n_examples: int) -> OfMetric:
     if not possible.all():
         raise MalformedError("The sums contradict each other.")
     if n_examples > MOST_EXAMPLES or not sums.n.sum() > 0:
-        raise MalformedError("It has no scores.")
+        raise MalformedError("A metric has no scores.")
     return OfMetric(data["binary"], sums, prompts, ability)

@@ -78,7 +78,7 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
     )
     if ids is not None and len(items("example_ids", ids)) != n_examples:
         raise MalformedError(
-            f"It lists {len(ids)} example_ids, but its number of examples is {short(n_examples)}."
+            f"The number of example_ids is {len(ids)}, but examples is {short(n_examples)}."
         )
     return checked_problem(
         prompts,

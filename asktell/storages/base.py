@@ -253,7 +253,7 @@ class AbstractStorage(ABC):
 def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:
     """Return the error for a study that does not exist."""
     known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    there = f"It has {known}." if names else "It has no studies."
+    there = f"The existing studies are {known}." if names else "No studies exist there."
     return StudyNotFoundError(
         f"There is no study {name!r} in {where}. {there} Use Study.create() to create one."
     )
@@ -276,5 +276,6 @@ def study_gone(where: str) -> StudyNotFoundError:
 def taken(what: str, where: str) -> StorageError:
     """Return the error for a line or details that exist already: a program writes outside of transactions."""
     return StorageError(
-        f"{what} already, in {where}. A program other than asktell has written to it. Stop this program, and try again."
+        f"{what} already, in {where}. Code outside of asktell has written to this storage. Stop that code, and try "
+        "again."
     )

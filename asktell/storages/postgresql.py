@@ -408,8 +408,8 @@ class PostgreSQLStorage(SQLStorage):
             )
         if isinstance(error, PoolTimeout):
             return StorageBusyError(
-                f"None of this storage's {self._most} connections to {self.where} has been free for "
-                f"{patience:g} s, and the server gives no more. Nothing was changed. Try again."
+                f"This storage got no connection to {self.where} within {patience:g} s. It may use {self._most} at the "
+                "same time. All of these are busy, or the server allows no more. Nothing was changed. Try again."
             )
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):

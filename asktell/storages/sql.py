@@ -155,5 +155,5 @@ class SQLStorage(AbstractStorage):
         if version != SCHEMA_VERSION:
             raise StorageError(
                 f"{self.where} has schema version {version!r}, and this asktell reads version {SCHEMA_VERSION}. "
-                "Nothing was changed. Use the asktell that made it, or another file or database."
+                "Nothing was changed. Use the version of asktell that made it, or another file or database."
             )

@@ -51,14 +51,15 @@ _Identity: TypeAlias = tuple[int, int] | None
 _CURES = {
     sqlite3.SQLITE_FULL: "The disk is full. Make room, and try again. Recorded scores are not lost.",
     sqlite3.SQLITE_READONLY: "The file, or its folder, cannot be written to. Check their permissions.",
-    sqlite3.SQLITE_CANTOPEN: "It cannot be opened. Check that the folder exists, and its permissions.",
-    sqlite3.SQLITE_PERM: "It may not be opened. Check its permissions.",
-    sqlite3.SQLITE_IOERR: "The disk could not be read or written. Check it, and try again. "
+    sqlite3.SQLITE_CANTOPEN: "The file cannot be opened. Check that its folder exists, and the permissions of both.",
+    sqlite3.SQLITE_PERM: "The file may not be opened. Check its permissions.",
+    sqlite3.SQLITE_IOERR: "The disk could not be read or written. Check the disk, and try again. "
     "Recorded scores are not lost.",
     sqlite3.SQLITE_CORRUPT: "The file is damaged. Keep a copy of it, with its -wal file, before you try to repair "
     "it with `sqlite3 FILE .recover`, or use a backup.",
-    sqlite3.SQLITE_NOTADB: "It is not a SQLite file, or its first page is damaged. Check the path, or use a backup.",
+    sqlite3.SQLITE_NOTADB: "This is not a SQLite file, or its first page is damaged. Check the path, or use a backup.",
 }
+_OTHER_CURE = "The file may be damaged, or another program may have written to it. Keep a copy of it, and use a backup."
 
 _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial IN (SELECT value FROM json_each(?))"
 
@@ -440,7 +441,7 @@ class SQLiteStorage(SQLStorage):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return self._busy(patience)
-        cure = _CURES.get(code, "Check the file.")
+        cure = _CURES.get(code, _OTHER_CURE)
         return StorageError(
             f"{self.path!r} cannot be used. {cure} SQLite reports: {error}."
         )

@@ -156,7 +156,7 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
     """Return a trial that was told or failed, and its details as JSON."""
     trial, details = data.get("trial"), data.get("details")
     if type(trial) is not int or not isinstance(details, dict):
-        raise MalformedError("It has neither events nor the details of a trial.")
+        raise MalformedError("The line has neither events nor the details of a trial.")
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise MalformedError(f"Trial {trial} has details, but no scores.")
     return trial, str(encode(details))
@@ -171,5 +171,5 @@ def _document(data: Mapping[str, Any]) -> Document:
         or not 0 < max_attempts < 2**62
         or not isinstance(selector, dict)
     ):
-        raise MalformedError("It needs max_attempts, above 0, and a selector.")
+        raise MalformedError("The file needs a selector, and max_attempts above 0.")
     return Document(max_attempts, selector)

@@ -548,7 +548,7 @@ class RemoteStudy(AbstractStudy):
         return replace(Comparison.from_dict(data), _minimized=self._goal.minimized)
 
     def evaluations(self, after: int = 0) -> Evaluations:
-        return Evaluations(self._evaluations(whole("after", after, 0)), self.metrics)
+        return Evaluations(self._evaluations(whole("`after`", after, 0)), self.metrics)
 
     def _evaluations(self, after: int) -> Iterator[Evaluation]:
         """Yield the evaluations. Each request gets up to 1,000."""

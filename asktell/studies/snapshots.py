@@ -25,6 +25,7 @@ from msgspec import structs
 from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import formats
+from asktell.problem.checks import MalformedError
 from asktell.state import Problem, State
 from asktell.state.events import Index
 from asktell.state.saved import (
@@ -169,8 +170,8 @@ def load(
         len(rows.proxies.arms),
     )
     if found.covered != covered:
-        raise InvalidStateError(
-            f"{_WHAT} has {covered}, but its head has {found.covered}."
+        raise MalformedError(
+            f"Its parts contain {covered._asdict()}, but its head (a summary) states {found.covered._asdict()}."
         )
     plan_arms, plan_examples = found.state.plan
     rest = structs.replace(
@@ -221,11 +222,11 @@ def _joined(
 def _read(head: bytes, line: str) -> _Head:
     found = _HEAD.decode(formats.decompress(head, _WHAT))
     if found.version != VERSION:
-        raise InvalidStateError(
-            f"{_WHAT} has version {found.version}, but this asktell reads {VERSION}."
+        raise MalformedError(
+            f"It has version {found.version}, but this asktell reads version {VERSION}."
         )
     if found.line != _checksum(line):
-        raise InvalidStateError(f"{_WHAT} belongs to another log.")
+        raise MalformedError("It does not fit the study's log.")
     return found
 
 
@@ -261,7 +262,7 @@ def _load_leases(saved: SavedLeases, state: State) -> Leases:
         for end, trials in together.items():
             leases = leases.with_lease(worker, end, tuple(trials))
     if not all(trial in state.pending for trial in leases.by_trial):
-        raise InvalidStateError(f"{_WHAT} has leases on trials that are not pending.")
+        raise MalformedError("It has leases on trials that are not pending.")
     return leases._replace(
         reissued=IntMap(
             {
@@ -330,7 +331,9 @@ class _Columns:
         """
         kind, text = packed
         if kind not in ("<i1", "<i2", "<i4", "<i8", "<f8"):
-            raise InvalidStateError(f"{str(kind)[:20]!r} is not a type of numbers.")
+            raise MalformedError(
+                f"A list of numbers has the unknown type {str(kind)[:20]!r}."
+            )
         dtype = np.dtype(kind)
         most = self._left // _BYTES * dtype.itemsize
         array = np.frombuffer(

@@ -632,7 +632,7 @@ class Study(AbstractStudy):
         return self._view().compare(a, b, confidence, tolerance)
 
     def evaluations(self, after: int = 0) -> Evaluations:
-        replica, after = self._replica, whole("after", after, 0)
+        replica, after = self._replica, whole("`after`", after, 0)
         document = self._patiently(lambda: replica.storage.document(replica.key))
         base = documents.from_bytes(document).logged(self.method)
         prompts = base.selector.prompts

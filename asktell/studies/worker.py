@@ -87,8 +87,8 @@ class Worker:
         )
         self._lease = None if lease is None else check_seconds("lease", lease)
         self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
-        self.ahead = whole("ahead", ahead, 0)
-        self._besides = check_trials("besides", besides)
+        self.ahead = whole("`ahead`", ahead, 0)
+        self._besides = check_trials("`besides`", besides)
         self.out: dict[int, Trial] = {}
         # The ids of `out` by the text and by the id of their prompt
         self._out_of: dict[str, set[int]] = {}

@@ -363,7 +363,7 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
     assert set(names["result"].factors()["model"]) == {"small", "large"}
     page.run(1)
     assert (
-        "other examples: 1 added ('paper-6'); 1 missing ('paper-0')."
+        "these changes: 1 added ('paper-6'); 1 missing ('paper-0')."
         in capsys.readouterr().out
     )
     page.run(1, selector=new())

@@ -233,7 +233,7 @@ def test_profiles_that_do_not_fit_are_refused(profile: ExampleProfile) -> None:
     goal = BestFeasible("right")
     for arguments, words in (
         ({"examples": 40}, "ids"),
-        ({"examples": ["a", "b"]}, "has none of these examples"),
+        ({"examples": ["a", "b"]}, "has none of the examples"),
         ({"examples": IDS, "goal": BestFeasible("wrong")}, "metrics"),
         ({"examples": IDS, "profile": profile.to_json()}, "ExampleProfile"),
     ):

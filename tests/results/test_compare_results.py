@@ -215,11 +215,11 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
         ((True,), "There is no prompt True"),
         (
             ("b", "b"),
-            "compare() needs two different prompts, but a and b are both 'b'. Pass another prompt as b.",
+            "compare() needs two different prompts, but a and b are both the prompt 'b'. Pass another prompt as b.",
         ),
         (
             ("mine",),
-            "'mine' would be compared with itself. Pass another prompt as b. Without b",
+            "the prompt 'mine' would be compared with itself. Pass another prompt as b. Without b",
         ),
         (
             ("b", "c", 1.0),

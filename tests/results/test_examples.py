@@ -319,8 +319,8 @@ def test_wrong_calls_say_what_to_do() -> None:
     result = asktell.analyze(world(6, 5), GOAL)
     with pytest.raises(asktell.InvalidArgumentError, match="did you mean 'accuracy'"):
         result.examples("acuracy")
-    for rate in (0, 1, "0.1", float("nan")):
-        with pytest.raises(asktell.InvalidArgumentError, match="above 0 and below 1"):
+    for rate in (0, 1.5, "0.1", float("nan")):
+        with pytest.raises(asktell.InvalidArgumentError, match="above 0 and at most 1"):
             result.examples(fdr=rate)  # type: ignore[arg-type]
     free = asktell.Selector(["a", "b"], GOAL, 4)
     with pytest.raises(asktell.InvalidArgumentError, match="examples="):

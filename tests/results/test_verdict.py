@@ -681,7 +681,9 @@ def test_sure_takes_the_best_of_those_that_keep_their_limits_for_sure() -> None:
 
 def test_sure_where_it_cannot_be_used() -> None:
     for sure in (0, 1, 1.5, True, "very"):
-        with pytest.raises(InvalidArgumentError, match="sure must be a number above 0"):
+        with pytest.raises(
+            InvalidArgumentError, match="`sure` must be a number above 0"
+        ):
             BestFeasible("a", {"b": 0.5}, sure=sure)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"sure=\.\.\. requires constraints"):
         BestFeasible("a", sure=0.95)

@@ -272,14 +272,22 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
         (np.zeros((0, 3)), {}, "must have the shape"),
         ([["a", "b"]], {}, "scores must be numbers"),
         (np.full((2, 3), np.nan), {}, "There are no scores"),
-        (SCORES, {"prompts": ["a", "b"]}, "Got 2 prompts for 3 rows of scores"),
+        (
+            SCORES,
+            {"prompts": ["a", "b"]},
+            "number of prompts is 2, but `scores` has 3 rows",
+        ),
         (SCORES, {"prompts": ["a", "b", "a"]}, "the name 'a' more than once"),
         (SCORES, {"prompts": "abc"}, "prompts must be names"),
-        (SCORES, {"examples": ["q"]}, "Got 1 ids of examples for 40 columns"),
+        (
+            SCORES,
+            {"examples": ["q"]},
+            "number of ids of examples is 1, but `scores` has 40 columns",
+        ),
         (SCORES, {"baseline": "x"}, "baseline: .*'x'"),
         (SCORES, {"inputs": "old"}, "inputs must be 'new' or 'given'"),
         (LONG, {"examples": ["q"]}, "Leave out examples="),
-        (LONG.drop(columns="example"), {}, "needs a column 'example'"),
+        (LONG.drop(columns="example"), {}, "needs a column 'example' in addition"),
         (
             LONG.rename(columns={"accuracy": "acuracy"}),
             {},
@@ -315,7 +323,7 @@ def test_a_score_that_is_no_measurement_is_refused_with_its_place(score: float) 
     scores = SCORES.copy()
     scores[1, 2] = score
     with pytest.raises(
-        InvalidScoresError, match=r"Prompt 'b' has .* on example 'q2'.*must be finite"
+        InvalidScoresError, match=r"Prompt 'b' has .* on example 'q2'.*must be a finite"
     ):
         analyze(
             scores, GOAL, prompts=["a", "b", "c"], examples=[f"q{i}" for i in range(40)]

@@ -290,7 +290,7 @@ def test_a_long_title_stays_within_the_picture() -> None:
         ({"scores": SCORES * np.inf}, "infinite"),
         (
             {"scores": SCORES + 5},
-            "No prompt satisfies the constraints.*violates them by 4",
+            "no prompt satisfies the constraints.*violates the constraints by 4",
         ),
         ({"methods": ("uto",)}, "method must be one of"),
         ({"methods": ()}, "methods is empty"),
@@ -300,7 +300,10 @@ def test_a_long_title_stays_within_the_picture() -> None:
         ({"budgets": 0}, "evaluations per prompt"),
         ({"seeds": 0}, "seeds"),
         ({"jobs": 0}, "jobs"),
-        ({"segments": ["a"]}, "Got 1 segments for 3 examples"),
+        (
+            {"segments": ["a"]},
+            "number of segments is 1, but the number of examples is 3",
+        ),
     ],
 )
 def test_arguments_are_checked(changes: dict[str, object], message: str) -> None:

@@ -121,7 +121,7 @@ def test_who_finds_no_free_connection_waits_and_then_says_so(
     ):
         transaction.read(0)
         assert len(storage.read(key, 0)) == 1  # of this thread: by the same connection
-        with pytest.raises(StorageBusyError, match="this storage's 1 connections"):
+        with pytest.raises(StorageBusyError, match="It may use 1 at the same time"):
             other.submit(storage.names).result()
         waiting = other.submit(storage.find, "s")
         transaction.append(Line(2, "two"))

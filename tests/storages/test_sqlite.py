@@ -179,6 +179,6 @@ def test_what_cannot_be_made_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "a-file").touch()
     with pytest.raises(
         StorageError,
-        match=r"cannot be used\. It cannot be opened.* unable to open database file",
+        match=r"cannot be used\. The file cannot be opened.* unable to open database file",
     ):
         new_study(tmp_path / place)

@@ -86,7 +86,7 @@ def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> No
     ]
     with pytest.raises(
         TellManyError,
-        match=r"7 of 12 scores were refused.*Number 1 has InvalidScoresError",
+        match=r"7 of 12 scores were refused.*Item 1 has InvalidScoresError",
     ) as caught:
         study.tell_many(tells)
     kinds = [

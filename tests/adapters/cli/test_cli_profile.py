@@ -93,4 +93,4 @@ def test_a_run_of_other_examples_tells_nothing(project: Project) -> None:
     (project.home / "data.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in rows)
     )
-    assert "has none of these examples" in cli("run", config, code=2).err
+    assert "has none of the examples" in cli("run", config, code=2).err

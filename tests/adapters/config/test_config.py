@@ -157,7 +157,7 @@ def test_a_budget_of_cost(write: Any) -> None:
                 "'cost' in [budget] is a limit on costs, which are not known. Give [model] a price"
             ),
         ),
-        ("{ cost = 0 }", PRICED, "cost of Budget must be a number above 0"),
+        ("{ cost = 0 }", PRICED, "cost of Budget must be a number from 1e-50"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
         (
             "1.5",
@@ -167,7 +167,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "{ cost = 1 }\nmethod = 'csr'",
             PRICED,
-            "A budget of cost is for the methods 'auto' and 'race'",
+            "Only the methods 'auto' and 'race' support a budget of cost",
         ),
         ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
         (

@@ -291,7 +291,7 @@ def test_a_trial_without_a_metric_is_a_failure() -> None:
         new_selector(asktell.BestFeasible("accuracy", {"brevity": 0.5})), forgetful
     )
     assert [entry.id for entry in result.selected] == ["p4"]
-    assert "Missing: ['brevity']" in str(result.prompts[5].reason)
+    assert "but they lack ['brevity']" in str(result.prompts[5].reason)
 
 
 def test_threads() -> None:
