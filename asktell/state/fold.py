@@ -67,8 +67,7 @@ def _check_asked(state: State, event: events.Asked) -> None:
         pull = pull._replace(trial=state.asked)
     if pull != (event.trial, event.arm, event.example):
         raise MalformedError(
-            f"The next trial, prompt and example are {(event.trial, event.arm, event.example)}, but the plan has "
-            f"{pull and tuple(pull)}."
+            f"Trial {event.trial} was assigned, but it is not the next evaluation of the plan."
         )
 
 
