@@ -22,7 +22,7 @@ def score(script: Script, prompt: str, example: int | None) -> dict[str, float]:
             raise ZeroDivisionError("scripted")
         case "times out":
             raise TimeoutError("scripted")
-        case "no score":
+        case "instead of a number":
             return {}
         case "nan":
             return {"score": math.nan}
@@ -131,7 +131,7 @@ def test_numbers(value: object, expected: float) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "no score"),
+        (None, "instead of a number"),
         ("C", "'C', which is not a number"),
         (math.nan, "nan"),
         (math.inf, "inf"),

@@ -122,8 +122,8 @@ class VLLM:
                     self._engine = None
                 raise EvaluatorError(
                     f"vLLM's engine died during a call ({error}). The first error in vLLM's log has more details. "
-                    "Often memory ran out. Then try a lower gpu_memory_utilization, max_model_len or max_num_seqs in "
-                    "engine_options"
+                    "The most common cause is too little memory. In this case, set a lower gpu_memory_utilization, "
+                    "max_model_len or max_num_seqs in engine_options"
                 ) from error
         return [answers[position] for position in range(len(requests))]
 
