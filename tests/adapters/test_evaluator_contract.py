@@ -22,7 +22,7 @@ def score(script: Script, prompt: str, example: int | None) -> dict[str, float]:
             raise ZeroDivisionError("scripted")
         case "times out":
             raise TimeoutError("scripted")
-        case "instead of a number":
+        case "no score":
             return {}
         case "nan":
             return {"score": math.nan}

@@ -98,6 +98,5 @@ class ProxiesTable(Table, table="proxies"):
                 "scores",
                 f"refers to {self.scores!r}, where no row has the ids of a prompt and an example of this run. The "
                 f"prompts of the run have the ids {some(list(prompts))}, and its examples have the ids "
-                f"{some(list(examples))}. "
-                "Correct the columns 'prompt' and 'example'",
+                f"{some(list(examples))}. Correct the columns 'prompt' and 'example'",
             )
