@@ -244,7 +244,8 @@ class VLLM:
         outputs = outputs[-len(rows) :]
         if len(outputs) < len(rows):
             raise CompletionError(
-                f"vLLM was sent {len(rows)} requests and returned {len(outputs)} responses"
+                f"vLLM lost responses: the number of requests was {len(rows):,}, and the number of responses was "
+                f"{len(outputs):,}"
             )
         return {
             position: _completion(output, seconds)
