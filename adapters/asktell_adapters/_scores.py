@@ -152,8 +152,8 @@ def checked_example(example: int | None, n: int) -> int:
     """
     if example is None or not 0 <= example < n:
         raise InvalidArgumentError(
-            f"Got a trial with example {example!r}, but the evaluator has {n} examples. Make the selector with "
-            f"examples={n}."
+            f"Got a trial with example {example!r}, but the evaluator has {n:,} examples, numbered from 0. Make the "
+            f"selector with examples={n}."
         )
     return example
 
@@ -171,7 +171,7 @@ def number(metric: str, value: object) -> float:
         EvaluatorError: the value is not a finite number.
     """
     if value is None:
-        raise EvaluatorError(f"the metric {metric!r} returned no score")
+        raise EvaluatorError(f"the metric {metric!r} returned None instead of a number")
     value = plain(value)
     if not isinstance(value, Real):
         raise EvaluatorError(

@@ -2,13 +2,12 @@
 
 import random
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from asktell import InvalidArgumentError
-from asktell.extend import whole
+from asktell.extend import short, whole
 from asktell_adapters.llms._machine import packaged
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import text_of
@@ -18,6 +17,7 @@ from asktell_adapters.rows import (
     as_text,
     check_column,
     from_json,
+    from_toml,
     jsonl,
     read_text,
 )
@@ -195,7 +195,7 @@ def load_prompts(
     elif kind == ".jsonl":
         prompts = _jsonl_prompts(path, encoding)
     elif kind == ".toml":
-        prompts = prompts_of(_toml(path, encoding), f"{path}: ")
+        prompts = prompts_of(from_toml(read_text(path, encoding), path), f"{path}: ")
     elif kind in KINDS:
         prompts = _table_prompts(path, encoding)
     else:
@@ -338,19 +338,8 @@ def _prompt_of(prompt: object, where: str) -> str:
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}: {error}") from error
     if not text.strip():
-        raise InvalidArgumentError(f"{where} is empty.")
+        raise InvalidArgumentError(f"{where} is empty. Write its text.")
     return text
-
-
-def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
-    """Parse a TOML file. A syntax error becomes an error with the file."""
-    try:
-        return tomllib.loads(read_text(path, encoding))
-    except (ValueError, RecursionError) as error:
-        # TOMLDecodeError, or a number with too many digits
-        if isinstance(error, InvalidArgumentError):
-            raise
-        raise InvalidArgumentError(f"{path} is not TOML ({error}).") from error
 
 
 def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
@@ -380,7 +369,7 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if id_ is not None:
             if not isinstance(id_, str | int):
                 raise InvalidArgumentError(
-                    f"{where}: The id must be a text, got {id_!r}."
+                    f"{where}: The id of a prompt must be a text, got {short(id_)}."
                 )
             if str(id_) in named:
                 raise InvalidArgumentError(
@@ -389,7 +378,8 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
             named[str(id_)] = texts[-1]
     if named and len(named) < len(texts):
         raise InvalidArgumentError(
-            f"Only {len(named)} of {len(texts)} prompts in {path} have an 'id'. Give all of them an id, or none."
+            f"Only {len(named)} of {len(texts)} prompts in {path} have an 'id'. Give each prompt an id, or remove all "
+            "ids."
         )
     return named or texts
 
@@ -407,7 +397,7 @@ def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         check_column(row.values, "prompt", table.where(row))
         if not str(row.values["prompt"]).strip():
             raise InvalidArgumentError(
-                f"{table.where(row)}: The column 'prompt' is empty."
+                f"{table.where(row)}: The column 'prompt' is empty. Write a prompt there."
             )
         if column in row.values:
             name = str(as_text(row.values[column]))

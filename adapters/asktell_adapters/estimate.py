@@ -273,8 +273,8 @@ def _ask_judge(
     seconds = time.perf_counter() - start
     if all(isinstance(each, Exception) for each in found):
         raise EvaluatorError(
-            f"The judge {name!r} failed on all real responses ({len(real)} of {len(real)}). The first error was: "
-            f"{found[0]}"
+            f"The judge of the metric {name!r} failed on all real responses ({len(real):,} of {len(real):,}). Remove "
+            f"the cause, and repeat the estimate. The first error was: {found[0]}"
         )
     took = Spent(
         *(
@@ -804,7 +804,8 @@ def _money(
     if left is not None:
         if each_paid is None and call.most_cost is None:
             raise InvalidArgumentError(
-                "Got a budget in money, but neither a price nor an evaluation that was paid. Pass price=Price(...)."
+                "The budget is in money, but the cost of an evaluation is unknown, because the LLM has no price and no "
+                "evaluation with a cost is recorded. Give the LLM a price."
             )
         each = (
             _cost_of_evaluation(call, opinions, tokens.cached)
@@ -1083,7 +1084,8 @@ def _try(
     failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
     if found and len(failures) == len(found):
         raise EvaluatorError(
-            f"All evaluations failed ({len(found)} of {len(found)}). The first error was {in_words(failures[0])}"
+            f"All evaluations failed ({len(found):,} of {len(found):,}). Remove the cause, and repeat the estimate. "
+            f"The first error was {in_words(failures[0])}"
         )
     costs = [cost for cost in map(_cost_of, found) if cost is not None]
     return _Tried(seconds, len(failures), costs)
@@ -1193,7 +1195,8 @@ def _ask(
     }
     if not answers:
         raise EvaluatorError(
-            f"All real calls failed ({len(found)} of {len(found)}). The first error was: {found[0]}"
+            f"All real calls failed ({len(found):,} of {len(found):,}). Remove the cause, and repeat the estimate. The "
+            f"first error was: {found[0]}"
         )
     fresh = [answer for answer in answers.values() if not answer.from_cache]
     if is_async:

@@ -25,9 +25,9 @@ from asktell_adapters.llms.base import CompletionError
 from asktell_adapters.rows import KINDS, Table, from_json, jsonl, read_text
 
 FORMATS = (
-    "a table of scores (.csv, .tsv, .json, .jsonl, .parquet, .xlsx: the columns prompt, example and one per metric, or "
-    "a column of scores per prompt), promptfoo's results (.json, .jsonl), Inspect logs (.eval, .json), or lm-eval's "
-    "samples_*.jsonl"
+    "Give promptfoo's results (.json, .jsonl), Inspect logs (.eval, .json), lm-eval's samples_*.jsonl, or a table of "
+    "scores (.csv, .tsv, .json, .jsonl, .parquet, .xlsx). A table has either the columns 'prompt' and 'example' and a "
+    "column for each metric, or a row for each example and a column of scores for each prompt."
 )
 SCORE = "score"
 """The metric of a table that has a column per prompt, and so no name for it."""
@@ -275,7 +275,7 @@ class Finished:
         ):
             where = ", ".join(str(path) for path in paths)
             raise InvalidArgumentError(
-                f"No evaluation in {where} has a score. Give {FORMATS}."
+                f"No evaluation in {where} has a score. Give results in which at least one evaluation has a score."
             )
         segments = {
             name: label for file in files for name, label in file.segments.items()
@@ -449,7 +449,7 @@ def _read(path: Path, columns: _Columns) -> list[_File]:
         _check_text(path)
     if suffix not in KINDS:
         raise InvalidArgumentError(
-            f"asktell cannot read results from {path}. Give {FORMATS}."
+            f"asktell cannot read results from {path}. {FORMATS}"
         )
     return [_table(path, columns)]
 
@@ -461,7 +461,7 @@ def _curable() -> Iterator[None]:
         yield
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            f"{error} Correct that, or export the results again."
+            f"{error} Export the results again if you cannot correct the file."
         ) from error
 
 
@@ -472,8 +472,8 @@ def _check_text(path: Path) -> None:
         (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     ):
         raise InvalidArgumentError(
-            f"{path} is not a table in text, because it has null bytes. Pass --encoding "
-            "utf-16-le if it is UTF-16."
+            f"{path} cannot be read as text, because it has null bytes. Pass --encoding "
+            "utf-16-le if the file is UTF-16. Otherwise export the results again."
         )
 
 
@@ -492,7 +492,7 @@ def _folder(path: Path) -> list[_File]:
     if not logs:
         raise InvalidArgumentError(
             f"The folder {path} has neither lm-eval's samples_*.jsonl nor Inspect logs (.eval, .json). If lm-eval "
-            "wrote it, run lm-eval with --log_samples. Or give the path of a file in the folder."
+            "wrote the folder, run lm-eval with --log_samples. Or give the path of a file in the folder."
         )
     return [_inspect(each) for each in logs]
 
@@ -517,7 +517,7 @@ def _json(path: Path, columns: _Columns) -> _File:
         ):
             raise InvalidArgumentError(
                 f"{path} has lm-eval's averages, but a verdict needs the samples. Run lm-eval with "
-                "--log_samples, and give the samples_*.jsonl next to this file."
+                "--log_samples, and give the samples_*.jsonl that it writes next to this file."
             )
     return _table(path, columns)
 
@@ -527,7 +527,7 @@ def _json_lines(path: Path, columns: _Columns) -> _File | None:
     with _curable():
         rows = [row for _, row in jsonl(path, columns.encoding)]
     if not rows:
-        raise InvalidArgumentError(f"{path} has no rows. Give {FORMATS}.")
+        raise InvalidArgumentError(f"{path} has no rows. {FORMATS}")
     if {"doc_id", "doc"} <= set(rows[0]):
         (file,) = _lm_eval([path])
         return file
@@ -635,8 +635,7 @@ def _table(path: Path, columns: _Columns) -> _File:
         )
     if not scores:
         raise InvalidArgumentError(
-            f"{path} has no column of numbers. Its columns are {some(names)}. "
-            f"Give {FORMATS}."
+            f"{path} has no column of numbers. Its columns are {some(names)}. {FORMATS}"
         )
     if prompt is not None and example is None:
         raise InvalidArgumentError(

@@ -453,8 +453,8 @@ def _check_escaped(text: str, examples: Sequence[Example], fields: bool | None) 
         for name in _names(each, escaped=True):
             if name in values_of(examples[0]):
                 raise InvalidArgumentError(
-                    f"it has no field, but {{{{{name}}}}}, which stands for the text {{{name}}}. For the column's "
-                    f"value write {{{name}}}."
+                    f"Double braces, as in {{{{{name}}}}}, are not a field. They stand for the text {{{name}}} itself. "
+                    f"For the value of the column, write {{{name}}} with single braces."
                 )
 
 

@@ -136,12 +136,12 @@ class RecordedScores:
         if not seen.all() or not seen.size:
             raise InvalidArgumentError(
                 f"{where} lacks {int((~seen).sum()):,} of {seen.size:,} evaluations. A simulation needs each of "
-                f"the {len(rows)} prompts on each of the {len(columns)} examples. Add the missing evaluations, or keep "
-                f"only the examples with all prompts ({int(seen.all(axis=0).sum())} of {len(columns)})."
+                f"the {len(rows):,} prompts on each of the {len(columns):,} examples. Add the missing evaluations, or "
+                f"keep only the examples with all prompts ({int(seen.all(axis=0).sum()):,} of {len(columns):,})."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
             raise InvalidArgumentError(
-                f"{where} has no segment for the examples {some(unknown)}. Give each example a segment."
+                f"{where} has examples without a segment, got {some(unknown)}. Give each example a segment."
             )
         # 0 / 0 gives NaN where all evaluations failed
         with np.errstate(invalid="ignore"):
@@ -167,11 +167,11 @@ class RecordedScores:
                 arrays = {name: file[name] for name in file.files}
         except (ValueError, AttributeError, zipfile.BadZipFile) as error:
             raise InvalidArgumentError(
-                f"{path} is not a .npz file of plain arrays ({error})."
+                f"{path} is not a .npz file of plain arrays ({error}). Save the arrays with numpy.savez."
             ) from error
         if missing := [name for name in ("scores", "metrics") if name not in arrays]:
             raise InvalidArgumentError(
-                f"{path} has no array {missing[0]!r}. Its arrays are {sorted(arrays)}."
+                f"{path} has no array {missing[0]!r}. Add it. The arrays are {some(sorted(arrays))}."
             )
         scores, metrics = (
             arrays["scores"],

@@ -10,6 +10,7 @@ import json
 import math
 import numbers
 import threading
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -24,6 +25,7 @@ _BOMS = (
 )
 _DELIMITERS = (",", ";", "\t", "|")
 _SHOWN = 20  # columns in an error message
+_TOO_LONG = "a number with too many digits, or too many nested brackets"
 
 
 class Row(NamedTuple):
@@ -84,10 +86,10 @@ class Table:
         suffix = "" if self.path.is_dir() else self.path.suffix.lower() or "no ending"
         kind = _KINDS.get(suffix)
         if kind is None:
-            cure = " Save it as .xlsx." if suffix == ".xls" else ""
+            cure = " Save the file as .xlsx." if suffix == ".xls" else ""
             raise InvalidArgumentError(
-                f"asktell reads rows from files that end with {', '.join(sorted(KINDS))}, and from folders of "
-                f"`datasets`, got {str(path)!r}.{cure}"
+                f"asktell cannot read rows from {str(path)!r}. It reads files that end with "
+                f"{', '.join(sorted(KINDS))}, and folders that `Dataset.save_to_disk` of Hugging Face wrote.{cure}"
             )
         given: dict[str, Any] = {
             "delimiter": delimiter,
@@ -113,7 +115,7 @@ class Table:
             }
             self.rows.append(Row(number, plain))
         if not self.rows:
-            raise InvalidArgumentError(f"{path} has no rows.")
+            raise InvalidArgumentError(f"{path} has no rows. Write at least one row.")
 
     @property
     def names(self) -> list[str]:
@@ -134,8 +136,7 @@ def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) ->
             continue
         endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]
         raise InvalidArgumentError(
-            f"{name}={value!r} does not apply to {path}. It only applies to "
-            f"{', '.join(endings)}. Remove it."
+            f"{name}={value!r} does not apply to {path}, only to {' and '.join(endings)}. Remove {name}."
         )
 
 
@@ -157,7 +158,9 @@ def check_column(
         return
     names = list(map(str, row))
     if column in row:
-        raise InvalidArgumentError(f"{where}: The column {column!r} is empty.")
+        raise InvalidArgumentError(
+            f"{where}: The column {column!r} is empty. Write a value there."
+        )
     shown = ", ".join(map(repr, names[:_SHOWN])) + (
         ", ..." if len(names) > _SHOWN else ""
     )
@@ -227,7 +230,8 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         return data.decode(found).removeprefix("\ufeff")
     except LookupError:
         raise InvalidArgumentError(
-            f"Got the unknown encoding {encoding!r} for {path}. Examples of encodings are 'utf-8' and 'cp1252'."
+            f"{path} cannot be read with the encoding {encoding!r}, which is unknown. Give another encoding, such as "
+            "'utf-8' or 'cp1252'."
         ) from None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -240,7 +244,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         )
         seen = next((part for part in near if not part.isascii()), near[0]).strip()
         cure = (
-            "Save the file as UTF-8, or pass its encoding. In cp1252, the encoding of Excel on Windows, the line would "
+            "Save the file as UTF-8, or give its encoding. In cp1252, the encoding of Excel on Windows, the line would "
             f"contain {seen!r}."
         )
         what = "UTF-8" if encoding is None else encoding
@@ -270,7 +274,7 @@ def from_json(text: str, path: Path, line: int) -> Any:
                 if sum(name == other for other, _ in pairs) > 1
             )
             raise InvalidArgumentError(
-                f"{path}, line {line}: The key {twice!r} occurs twice."
+                f"{path}, line {line}: The key {twice!r} occurs twice. Keep one of the two."
             )
         return result
 
@@ -279,14 +283,33 @@ def from_json(text: str, path: Path, line: int) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
         raise InvalidArgumentError(
-            f"{path}, {where}: The text is not JSON ({error.msg})."
+            f"{path}, {where}: The text is not JSON ({error.msg}). Correct the file."
         ) from error
     except (ValueError, RecursionError) as error:
         # A number with too many digits, or too many brackets
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}, line {line}: The JSON has a number with too many digits, or too many nested brackets."
+            f"{path}, line {line}: The JSON has {_TOO_LONG}. Correct the file."
+        ) from error
+
+
+def from_toml(text: str, path: object) -> dict[str, Any]:
+    """Parse a TOML text. `path`: the file that it is from, for messages.
+
+    Raises:
+        InvalidArgumentError: the text is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgumentError(
+            f"{path}: The file is not TOML ({error}). Correct the file."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # Python's own message would be about its limits
+        raise InvalidArgumentError(
+            f"{path}: The TOML has {_TOO_LONG}. Correct the file."
         ) from error
 
 
@@ -300,7 +323,7 @@ def jsonl(
             row = from_json(text, path, line)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(
-                    f"{path}, line {line}: A row must be a JSON object, got {short(row)}."
+                    f"{path}, line {line}: A row must be a JSON object, got {short(row)}. Correct the row."
                 )
             yield line, row
 
@@ -317,15 +340,15 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
         what = (
             f"an object with {len(lists)} lists"
             if isinstance(found, dict)
-            else type(found).__name__
+            else short(found)
         )
         raise InvalidArgumentError(
-            f"{path} must have a list of objects, or an object with one such list, got {what}."
+            f"{path} must have a list of JSON objects, or an object with one such list, got {what}."
         )
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
             raise InvalidArgumentError(
-                f"{path}, row {number}: A row must be a JSON object, got {short(row)}."
+                f"{path}, row {number}: A row must be a JSON object, got {short(row)}. Correct the row."
             )
         yield number, row
 
@@ -363,7 +386,7 @@ def _csv(
             ]
         except csv.Error as error:
             raise InvalidArgumentError(
-                f"{path}, line {reader.line_num}: The line is not CSV ({error})."
+                f"{path}, line {reader.line_num}: The line is not CSV ({error}). Correct the quotation marks."
             ) from error
     if not lines:
         return
@@ -378,11 +401,12 @@ def _csv(
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
-                f"{path}, line {line}: Got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
+                f"{path}, line {line}: Columns are separated by {delimiter!r}. The header has {width}, but this row "
+                f"has {len(cells)}."
                 + (
                     f" Put a cell that contains {delimiter!r} in double quotes."
                     if len(cells) > width
-                    else ""
+                    else " Add the missing cells."
                 )
             )
         yield line, dict(zip(header, cells, strict=False))
@@ -441,7 +465,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         rows = pyarrow.parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidArgumentError(
-            f"{path} is not a Parquet file ({error})."
+            f"{path} is not a Parquet file ({error}). Save the file again."
         ) from error
     yield from enumerate(rows, start=1)
 
@@ -455,12 +479,14 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:
         # The exception is from zipfile, an XML parser or openpyxl.
-        raise InvalidArgumentError(f"{path} is not an Excel file ({error}).") from error
+        raise InvalidArgumentError(
+            f"{path} is not an Excel file ({error}). Save the file again."
+        ) from error
     with contextlib.closing(book):
         names = [each.title for each in book.worksheets]
         if sheet is not None and sheet not in names:
             raise InvalidArgumentError(
-                f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}."
+                f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. Choose one of {some(names)}."
             )
         sheet = sheet or names[0]
         rows, without_value = _cells(book[sheet])
@@ -487,7 +513,7 @@ def _check_header(header: Sequence[str], where: str) -> None:
     """Refuse a header in which a column's name occurs twice."""
     if len(set(header)) < len(header):
         raise InvalidArgumentError(
-            f"{where}: A column occurs twice in {list(header)}. Rename a column."
+            f"{where}: Two columns have the same name, got {some(header)}. Rename one of them."
         )
 
 
@@ -520,8 +546,8 @@ def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
             )
     if lost:
         raise InvalidArgumentError(
-            f"{path}, sheet {sheet!r}: The file has formulas without their values, in {some(lost)}. Open it in Excel "
-            "or LibreOffice and save it, or replace the formulas by values."
+            f"{path}, sheet {sheet!r}: The cells {some(lost)} have formulas without values. Open the file in "
+            "Excel or LibreOffice and save it there, or replace the formulas by values."
         )
 
 
@@ -533,7 +559,8 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
         found: Any = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
         raise InvalidArgumentError(
-            f"{path} is a folder that Dataset.save_to_disk did not write ({error}). Pass a file in it."
+            f"{path} is a folder that `Dataset.save_to_disk` did not write ({error}). Give the path of a file in the "
+            "folder."
         ) from error
     if isinstance(found, Mapping):
         names = list(found)
@@ -546,12 +573,12 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
                 else f"has no split {split!r}{nearest(split, names)}"
             )
             raise InvalidArgumentError(
-                f"{path} {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
+                f"{path} {what}. Choose one of the splits {some(names)}, for example split = {names[0]!r}."
             )
         found = found[split]
     elif split is not None:
         raise InvalidArgumentError(
-            f"Got split={split!r} for {path}, but the folder has one dataset without splits."
+            f"Got split={split!r} for {path}, but the folder has one dataset without splits. Remove split."
         )
     # A class label is stored as a number, with the names in the features.
     labels = {

@@ -64,7 +64,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.json",
             '{"a": [], "b": []}',
-            "must have a list of objects, or an object with one such list, got an object with 2 lists",
+            "must have a list of JSON objects, or an object with one such list, got an object with 2 lists",
         ),
         (
             "d.jsonl",
@@ -79,7 +79,7 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         (
             "d.csv",
             "input,reference\na,b,c\n",
-            "line 2: Got 3 columns.*header has 2.*in double quotes",
+            "line 2: Columns .*header has 2, but this row has 3.*in double quotes",
         ),
         ("d.csv", 'input,reference\n"a,b\n', "line 2: The line is not CSV"),
         (
@@ -99,9 +99,9 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
             "line 2: The text is not UTF-8.*cp1252.*'a,café au lait'",
         ),
         ("d.parquet", "x", "is not a Parquet file"),
-        ("d.xls", "x", r"reads rows from files .* Save it as \.xlsx"),
+        ("d.xls", "x", r"cannot read rows from .* Save the file as \.xlsx"),
         ("d", "x", r"files that end with \.csv, "),
-        ("d.txt", "x", r"files that end with \.csv, \.json, .*and from folders"),
+        ("d.txt", "x", r"files that end with \.csv, \.json, .*and folders that"),
     ],
 )
 def test_bad_data_is_named_with_its_line(

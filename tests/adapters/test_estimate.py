@@ -116,7 +116,7 @@ def test_a_budget_in_cost_bounds_the_calls_and_the_money() -> None:
     assert found.evaluations == int(1.5 / 0.68)
     assert found.most_cost == 1.5
     assert found.cost == pytest.approx(2 * 0.68)
-    with pytest.raises(InvalidArgumentError, match="Pass price=Price"):
+    with pytest.raises(InvalidArgumentError, match="Give the LLM a price"):
         estimate(evaluator(Counting()), selector(budget))
 
 

@@ -131,7 +131,7 @@ def test_numbers(value: object, expected: float) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "no score"),
+        (None, "instead of a number"),
         ("C", "'C', which is not a number"),
         (math.nan, "nan"),
         (math.inf, "inf"),

@@ -395,7 +395,7 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     (made,) = Finished.read([write("a.json", json.dumps(log))]).made.values()
     assert made.errors == {
         0: "Inspect's sample 'q0' failed: boom",
-        1: "Inspect's sample 'q1' failed: its token limit of 100 was reached",
+        1: "Inspect's sample 'q1' failed: the sample reached its token limit of 100",
     }
     assert made.examples[2:] == ["q2", "q2"]
     assert made.scores["match"][2:].tolist() == [0.0, 1.0]

@@ -315,7 +315,7 @@ def test_a_column_that_a_row_lacks_is_named_with_the_row(
 def test_the_fields_of_other_languages_of_templates_are_noticed() -> None:
     with pytest.raises(
         InvalidArgumentError,
-        match=r"Prompt 0: it has no field, but \{\{question\}\}.*write \{question\}",
+        match=r"Prompt 0: Double braces, as in \{\{question\}\}, are not a field.*write \{question\}",
     ):
         check_fields(["Q: {{question}}"], rows({}), True)
     check_fields(["Q: {{question}} {question}", "{{other}}"], rows({}), True)

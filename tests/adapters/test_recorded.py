@@ -94,7 +94,7 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
         ),
         (
             "prompt,example,accuracy,cost,segment\na,1,1,1,\na,2,1,1,x\n",
-            "has no segment for the examples '1'",
+            "has examples without a segment, got '1'",
         ),
     ],
 )
@@ -244,9 +244,12 @@ def test_the_command(study: asktell.Study, tmp_path: Path) -> None:
 
 def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("prompt,example,a\np,1,1\n")
-    assert "A table needs --goal" in cli("simulate", tmp_path / "t.csv", code=2).err
     assert (
-        "a run with a goal of its own"
+        "A table has no goal. Add --goal"
+        in cli("simulate", tmp_path / "t.csv", code=2).err
+    )
+    assert (
+        "is a run, which has a goal already"
         in cli(
             "simulate", tmp_path / "studies.db", "s", "--goal", "accuracy", code=2
         ).err

@@ -135,16 +135,16 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
         ]
         if len(free) != 1 or less_may_be_better(free[0]):
             raise InvalidArgumentError(
-                f"The metric to optimize is not given. The metrics are {some(metrics)}. Give it by --maximize METRIC "
-                "or --minimize METRIC. Bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
-                f"{_suggested(metrics)}."
+                "No metric to optimize is given. Choose one by --maximize METRIC or --minimize METRIC, for example "
+                f"{_suggested(metrics)}. The metrics are {some(metrics)}. To bound another metric, add --at-least "
+                "METRIC=X or --at-most METRIC=X."
             )
         maximize = free
         why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."
     for name in (*maximize, *minimize, *at_least, *at_most):
         if name not in metrics:
             raise InvalidArgumentError(
-                f"There is no metric {name!r}{nearest(name, metrics)}. The metrics are {some(metrics)}."
+                f"There is no metric {name!r}{nearest(name, metrics)}. Choose one of {some(metrics)}."
             )
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
     return parse_goal(kind, maximize, minimize, at_least, at_most), why
@@ -172,7 +172,7 @@ def _add_relative(
             )
         if name in at_least or name in at_most:
             raise InvalidArgumentError(
-                f"The flags bound {name!r} twice. Give one bound."
+                f"The flags bound {name!r} twice. Keep one of the bounds."
             )
         if (
             name not in arguments.maximize
@@ -180,8 +180,8 @@ def _add_relative(
             and less_may_be_better(name)
         ):
             raise InvalidArgumentError(
-                f"The constraint --within {each!r} needs a direction, because less {name!r} is often better. Use "
-                f"--at-most '{name}=within {margin}', or --at-least '{name}=within {margin}'."
+                f"--within {each!r} does not say whether less or more {name!r} is better. If less is better, use "
+                f"--at-most '{name}=within {margin}'. If more is better, use --at-least '{name}=within {margin}'."
             )
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"
 
@@ -203,7 +203,9 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
                 f"{flag} needs a metric and a number, such as {flag} cost=2, got {each!r}."
             )
         if name in bounds:
-            raise InvalidArgumentError(f"{flag} bounds {name!r} twice. Give one bound.")
+            raise InvalidArgumentError(
+                f"{flag} bounds {name!r} twice. Keep one of the bounds."
+            )
         bounds[name] = bound
     return bounds
 
@@ -217,7 +219,7 @@ def candidate(found: Finished, name: str, flag: str) -> str:
     names = list(found.made)
     if name not in names:
         raise InvalidArgumentError(
-            f"{flag}: there is no candidate {name!r}{nearest(name, names)}. The candidates are {some(names)}."
+            f"There is no candidate {name!r}{nearest(name, names)}. Give {flag} one of {some(names)}."
         )
     return name
 

@@ -34,6 +34,7 @@ from asktell.extend import (
     not_worse,
     outside_of_loops,
     reports,
+    some,
     write_atomically,
 )
 from asktell_adapters.cli.arguments import OF_RESULTS
@@ -227,7 +228,8 @@ def gate(arguments: argparse.Namespace) -> int:
         raise
     except Exception as error:  # the exit code 1 would mean that the candidate is worse
         raise EvaluatorError(
-            f"The gate could not be decided. The error was {in_words(error)}"
+            "asktell gate stopped before its verdict. Remove the cause, and repeat the command. The error was "
+            + in_words(error).removesuffix(": ")
         ) from error
     if arguments.summary is not None:
         write_atomically(arguments.summary, ruling.markdown())
@@ -268,8 +270,8 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     """Read the configuration of a gate, and check its flags. The function that is returned decides."""
     if arguments.more:
         raise InvalidArgumentError(
-            f"Got {arguments.config.name} and {len(arguments.more)} more files. Give one configuration, or only files "
-            "of results."
+            f"The configuration {arguments.config.name} cannot be combined with other files, got "
+            f"{some(list(map(str, arguments.more)))}. Give either the configuration alone, or only files of results."
         )
     of_results = [
         flag
@@ -279,12 +281,12 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     if of_results:
         names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
         raise InvalidArgumentError(
-            f"{names} can be used with files of results only. A configuration has its goal in [goal] and its data in "
-            "[data]."
+            f"{names} can be used with files of results only, but {arguments.config.name} is a configuration. Remove "
+            f"{names}. A configuration has its goal in [goal], and its data in [data]."
         )
     if arguments.recheck is not None and arguments.recheck < 0:
         raise InvalidArgumentError(
-            f"--recheck must be a number of evaluations, or 0 for none, got {arguments.recheck}."
+            f"--recheck must be a number of evaluations, or 0 for no evaluations, got {arguments.recheck}."
         )
     from asktell_adapters.config import load_config
 
@@ -703,9 +705,8 @@ def _pair(
             came = (
                 f"Got {name} {given!r}" if given is not None else f"No {name} is given"
             )
-            ids = ", ".join(repr(id_) for id_ in list(prompts)[:20])
             raise InvalidArgumentError(
-                f"{came}. Pass the id of a prompt of {config.path.name}. The ids are {ids}."
+                f"{came}. Pass the id of a prompt of {config.path.name}. The ids are {some(list(prompts))}."
             )
     if str(baseline) == str(candidate):
         raise InvalidArgumentError(
@@ -740,7 +741,8 @@ def compare(arguments: argparse.Namespace) -> int:
     study = names.pop(0) if needs_name(arguments.run) else None
     if not 1 <= len(names) <= 2:
         raise InvalidArgumentError(
-            f"asktell compare needs one or two prompts, got {len(names)}. Give RUN [NAME] A [B]."
+            f"asktell compare needs the ids of one or two prompts, got {len(names)}. Write `asktell compare RUN A "
+            "[B]`, or `asktell compare URL NAME A [B]`, where NAME is the name of a study."
         )
     a, b = names[0], [*names, None][1]
     found = result_of(arguments.run, study).compare(

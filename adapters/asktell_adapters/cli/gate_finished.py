@@ -58,9 +58,9 @@ def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
     """The names of the candidate and the baseline. Of two candidates, one name is enough."""
     names = list(found.made)
     if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
-        missing = "--baseline ID" if arguments.baseline is None else "--candidate ID"
+        missing = "baseline" if arguments.baseline is None else "candidate"
         raise InvalidArgumentError(
-            f"Give {missing} to choose the two to compare. The files have {some(names)}."
+            f"No {missing} is given. Choose it by --{missing} ID. The ids in the files are {some(names)}."
         )
     other = candidate(found, arguments.baseline, "--baseline")
     others = [name for name in names if name != other]
@@ -71,7 +71,7 @@ def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
     )
     if one == other:
         raise InvalidArgumentError(
-            f"The candidate and the baseline are the same, {one!r}. Give two of {some(names)}."
+            f"--candidate and --baseline are both {one!r}. Give two different ids of {some(names)}."
         )
     return one, other
 

@@ -42,15 +42,17 @@ def add(arguments: argparse.Namespace) -> int:
     place, texts = _place_and(arguments.run, arguments.prompts)
     if bool(texts) == (arguments.file is not None):
         raise InvalidArgumentError(
-            "asktell add needs either prompts, as TEXT or ID=TEXT, or --file FILE."
+            "asktell add needs either prompts or --file FILE. Write each prompt as TEXT or as ID=TEXT."
         )
     if arguments.encoding is not None and arguments.file is None:
-        raise InvalidArgumentError("--encoding needs --file FILE.")
+        raise InvalidArgumentError(
+            "--encoding is the encoding of the file in --file, which is missing. Add --file FILE, or remove --encoding."
+        )
     with place.open() as study:
         if study.selector.prompts.candidates is not None:
             raise InvalidArgumentError(
-                "This run selects among candidates, so a prompt alone cannot be added. Add a value to [candidates] in "
-                "the run's file, and repeat the command that started the run."
+                "The candidates of this run are combinations of values, so a prompt alone cannot be added. Add a value "
+                "to [candidates] in the run's TOML file, and repeat the command that started the run."
             )
         prompts: Any = texts
         if arguments.file is not None:
@@ -62,7 +64,7 @@ def add(arguments: argparse.Namespace) -> int:
         ):
             if not text.strip():
                 raise InvalidArgumentError(
-                    f"The prompt {id_!r} is empty. Give it a text."
+                    f"The prompt {id_!r} is empty. Write its text."
                 )
         ids = study.add(prompts)
         show(f"Added: {', '.join(map(str, ids))}. {_where(study)}")
@@ -105,8 +107,8 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
 
     if place.folder is None or not path.is_file():
         raise InvalidArgumentError(
-            "--examples without ids takes the rows that were appended to the data of a configuration. Give the "
-            "CONFIG.toml as RUN, or name the new examples by --examples ID ..."
+            f"{str(path)!r} is not the TOML file of a run, so asktell cannot find out which rows were appended to the "
+            "data. Give the TOML file instead, or list the ids of the new examples after --examples."
         )
     config, folder = load_config(path), RunFolder(place.folder)
     saved = folder.read_setup() or {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from asktell import InvalidArgumentError
-from asktell.extend import nearest
+from asktell.extend import nearest, some
 from asktell_adapters.cli.output import show
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.model import MODELS, kinds_with
@@ -315,7 +315,7 @@ def init(arguments: argparse.Namespace) -> int:
     path: Path = arguments.config or Path("selection.toml")
     if path.exists() and not arguments.force:
         raise InvalidArgumentError(
-            f"{str(path)!r} exists already. Choose another name, or replace it with --force."
+            f"{str(path)!r} exists already. Choose another name, or pass --force to replace the file."
         )
     if not path.resolve().parent.is_dir():
         raise InvalidArgumentError(
@@ -353,13 +353,13 @@ def _kind(arguments: argparse.Namespace) -> str | None:
         )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
         raise InvalidArgumentError(
-            f"--promptfoo requires --kind promptfoo, got --kind {kind}."
+            f"--promptfoo can be used only with --kind promptfoo, got --kind {kind}. Remove --promptfoo or --kind."
         )
     if arguments.program is not None and (
         arguments.promptfoo or kind not in (None, "command")
     ):
         raise InvalidArgumentError(
-            "--command requires --kind command, and cannot be combined with --promptfoo."
+            "--command can be used only with --kind command and without --promptfoo. Remove one of these flags."
         )
     if kind is None and arguments.promptfoo is not None:
         kind = "promptfoo"
@@ -371,7 +371,8 @@ def _kind(arguments: argparse.Namespace) -> str | None:
         and kind != "command"
     ):
         raise InvalidArgumentError(
-            "--maximize requires --promptfoo FILE or --command WORDS."
+            "--maximize can be used only with --promptfoo FILE or --command WORDS. Add one of these flags, or remove "
+            "--maximize."
         )
     return kind
 
@@ -533,7 +534,8 @@ def _address(
     if kind not in kinds_with_key:
         if base_url or arguments.api_key_env or arguments.price:
             raise InvalidArgumentError(
-                f"--base-url, --api-key-env and --price require --kind {' or '.join(kinds_with_key)}, got {kind}."
+                f"--base-url, --api-key-env and --price can be used only with --kind {' or '.join(kinds_with_key)}, "
+                f"got {kind}. Remove these flags, or change --kind."
             )
         return None, None
     if base_url is None:
@@ -556,7 +558,7 @@ def _columns(
     def column(answer: str) -> str:
         if answer and answer not in columns:
             raise InvalidArgumentError(
-                f"{data} has no column {answer!r}{nearest(answer, columns)}. Its columns: {', '.join(columns)}."
+                f"{data} has no column {answer!r}{nearest(answer, columns)}. Choose one of {some(columns)}."
             )
         return answer
 
@@ -679,20 +681,23 @@ def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
     own = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
     for name in own:
         if getattr(arguments, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
             raise InvalidArgumentError(
-                f"--{name.replace('_', '-')} cannot be combined with {kind}, which has its own. Remove it."
+                f"{flag} cannot be used with --kind {kind}, where asktell does not control this setting. Remove {flag}."
             )
     prompts = arguments.prompts
     if prompts is not None and kind == "promptfoo":
         raise InvalidArgumentError(
             f"--prompts {str(prompts)!r} cannot be used, because the prompts are in promptfoo's configuration. "
-            "Remove it."
+            "Remove --prompts."
         )
     if prompts is not None and not prompts.exists():
-        raise InvalidArgumentError(f"There is no file {str(prompts)!r} (--prompts).")
+        raise InvalidArgumentError(
+            f"There is no file {str(prompts)!r}. Give --prompts the path of a file."
+        )
     if len(arguments.model or ()) > 1:
         raise InvalidArgumentError(
-            f"--model can be given once with {kind}, got {len(arguments.model)}."
+            f"{kind} takes one --model, got {len(arguments.model)}. Keep one of them."
         )
 
 
@@ -781,7 +786,7 @@ def _of_command(
         words = shlex.split(command)
     except ValueError as error:
         raise InvalidArgumentError(
-            f"--command must be words as in a shell, got {command!r} ({error})."
+            f"--command must be words as in a shell, got {command!r} ({error}). Correct the quotation marks."
         ) from error
     data = arguments.data or ask.file("tasks")
     ours: dict[Path, str] = {}
@@ -845,7 +850,7 @@ def _maximized(
     if wanted is not None:
         if wanted not in names:
             raise InvalidArgumentError(
-                f"--maximize must be one of {', '.join(names)}, got {wanted!r}{nearest(wanted, names)}."
+                f"--maximize must be one of {some(names)}, got {wanted!r}{nearest(wanted, names)}."
             )
         return wanted
     if not unbounded:
@@ -857,15 +862,16 @@ def _maximized(
         else f"the assertions {', '.join(map(repr, unbounded))} run"
     )
     why = (
-        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {which} code, which "
-        "may return any number. Then, for example, the longest responses may score best."
+        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {which} code that "
+        "may return any number, such as the length of the response. So a response with a high score may be bad."
     )
     others = [name for name in names if name not in ("score", "success", *unbounded)]
+    metrics = [*others, "success", *unbounded, "score"]
     if not ask.at_terminal:
         raise InvalidArgumentError(
-            f"{why} Pass --maximize, with one of {', '.join([*others, 'score', 'success'])}."
+            f"{why} Pass --maximize METRIC, with one of the metrics {some(metrics)}."
         )
-    return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
+    return ask.one_of(why, dict.fromkeys(metrics, ""))
 
 
 def _variable(name: str) -> str:
@@ -873,7 +879,8 @@ def _variable(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         # The value is not repeated: it may be the key itself.
         raise InvalidArgumentError(
-            "Give the name of an environment variable, such as OPENAI_API_KEY, and never the key itself."
+            "The environment variable of the key must be given by its name, such as OPENAI_API_KEY. Never give the key "
+            "itself."
         )
     return name
 

@@ -41,7 +41,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     """`asktell simulate`: replay recorded scores with several methods, and print the selection of each."""
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
-            f"--plot needs a file that ends in {', '.join(PICTURES)}, got {arguments.plot}."
+            f"--plot needs a file that ends in {' or '.join(PICTURES)}, got {str(arguments.plot)!r}."
         )
     goal, recorded = _recorded(arguments.table, arguments.name, arguments.goal)
     found = simulate_methods(
@@ -81,19 +81,20 @@ def _recorded(
     if table.suffix.lower() not in (".npz", *KINDS):
         if goal is not None:
             raise InvalidArgumentError(
-                f"--goal is for tables, and {where} is a run with a goal of its own. Remove --goal."
+                f"--goal can be used only with a table, but {where!r} is a run, which has a goal already. Remove "
+                "--goal."
             )
         with Place(where, name).local("asktell simulate") as study:
             return study.goal, RecordedScores.of(study)
     if goal is None:
         raise InvalidArgumentError(
-            "A table needs --goal, such as 'maximize accuracy subject to latency <= 2'."
+            "A table has no goal. Add --goal, such as --goal 'maximize accuracy subject to latency <= 2'."
         )
     recorded = RecordedScores.read(table, goal)
     if goal.by_segment and recorded.segments is None:
         raise InvalidArgumentError(
-            f"The goal has segments, and {table} has none. Add a column `segment` (in an .npz file, an "
-            "array `segments`)."
+            f"The goal has segments, but {str(table)!r} has none. Add a column `segment` to it, or an array `segments` "
+            "if it is an .npz file."
         )
     return goal, recorded
 
@@ -112,15 +113,17 @@ def goal_of(text: str) -> Goal:
     bounds = _parts(_BOUND, whole["bounds"]) if whole.get("bounds") else []
     if not objectives or bounds is None:
         raise InvalidArgumentError(
-            "--goal must read like 'maximize accuracy subject to latency <= 2' or 'maximize rouge, minimize cost'. "
-            "After a "
-            "metric, 'from 0 to 10' is its range. After an objective, you may add 'in its worst segment'. After a "
-            "bound, you may add 'on 95% of the examples' or 'in every segment', and after the last bound ', kept with "
-            f"probability 0.9'. Got {short(text)}."
+            f"--goal cannot be read, got {short(text)}. Write a goal like 'maximize accuracy subject to latency <= 2' "
+            "or 'maximize rouge, minimize cost'. After a metric, you may add its range, such as 'from 0 to 10'. After "
+            "an objective, you may add 'in its worst segment'. After a bound, you may add 'on 95% of the examples' or "
+            "'in every segment'. At the end, you may add the probability with which all bounds must be satisfied, such "
+            "as ', kept with probability 0.9'."
         )
     times = Counter(part["metric"] for part in bounds)
     if twice := sorted(metric for metric in times if times[metric] > 1):
-        raise InvalidArgumentError(f"--goal bounds {twice[0]!r} twice. Give one bound.")
+        raise InvalidArgumentError(
+            f"--goal bounds {twice[0]!r} twice. Keep one of the bounds."
+        )
     is_pareto = len(objectives) > 1 or whole["pareto"]
     best: dict[bool, list[str]] = {True: [], False: []}
     for part in objectives:
@@ -179,7 +182,7 @@ def _number(text: str | None) -> float:
         return float(text or "")
     except ValueError:
         raise InvalidArgumentError(
-            f"--goal must have a number where it has {short(text)}."
+            f"--goal must have a number in the place of {short(text)}."
         ) from None
 
 

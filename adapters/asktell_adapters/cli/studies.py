@@ -55,7 +55,7 @@ def result(arguments: argparse.Namespace) -> int:
     picture = arguments.plot
     if picture is not None and picture.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
-            f"--plot needs a file that ends in {', '.join(PICTURES)}, got {picture}."
+            f"--plot needs a file that ends in {' or '.join(PICTURES)}, got {str(picture)!r}."
         )
     found = result_of(arguments.run, arguments.name)
     if picture is not None:
@@ -210,7 +210,8 @@ def cache(arguments: argparse.Namespace) -> int:
 
         if (found := load_cache(arguments.where)) is None:
             raise InvalidArgumentError(
-                f"{arguments.where.name} has no table [cache]. Its responses are not kept."
+                f"{arguments.where.name} has no table [cache], so the responses of its run are not kept. To keep later "
+                "responses, add the line [cache] to the file."
             )
         answers = found
     if arguments.action == "clear":

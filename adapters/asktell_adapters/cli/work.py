@@ -114,7 +114,7 @@ def _check_measured(outcome: Ending, again: str) -> None:
     if result.failures and all(entry.evaluations == 0 for entry in result.prompts):
         raise EvaluatorError(
             "Nothing was measured, because every evaluation failed. Remove the cause of the failures, and repeat the "
-            f"command {again}."
+            f"command {again}. The most common error was {result.failures[0].reason}"
         )
 
 
@@ -130,7 +130,8 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
             then = study.example_ids
         if then and (rows := changed_rows(then, config.dataset)):
             raise asktell.StudyExistsError(
-                f"The study {name!r} was made with other data: {rows}. Undo the change, or choose another --name."
+                f"The examples have changed since the study {name!r} was created: {rows}. Undo the change, or choose "
+                "another --name."
             ) from error
         raise
 
@@ -171,7 +172,7 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> E
     saved = folder.read_setup()
     if saved is None:
         raise asktell.InvalidStateError(
-            f"There is no run in {str(folder.path)!r} to join. Start it without --join."
+            f"There is no run in {str(folder.path)!r}, so no worker can be added. Start the run without --join."
         )
     check_same(config, saved, folder)
     with folder.open_study() as study:
@@ -318,8 +319,9 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
     if saved is None:
         if folder.used:
             raise asktell.InvalidStateError(
-                f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so asktell cannot "
-                "check whether it is this run. Set another `output`, or start over with --fresh."
+                f"{str(folder.path)!r} has a run, but no {folder.setup_file.name}, so asktell cannot check whether the "
+                "run was started with this configuration. Set another `output`, or pass --fresh, which first renames "
+                "the existing folder."
             )
     elif found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
@@ -358,7 +360,7 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
             with folder.open_study() as study:
                 found.append(_changed_prompts(study.selector, config.selector))
         raise InvalidArgumentError(
-            f"{config.path.name}: the run in {str(folder.path)!r} was started with other settings or data. "
+            f"{config.path.name}: The run in {str(folder.path)!r} was started with other settings or data. "
             f"{'. '.join(found)}. To resume it, undo the change. To start another run, "
             "set another `output`, or pass --fresh, which first renames the existing folder."
         )
@@ -370,8 +372,8 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
         raise InvalidArgumentError(
-            f"{config.path.name}: the run and [data] have different examples: {lacks}. Append the missing rows to "
-            "the data."
+            f"{config.path.name}: The examples in [data] differ from the examples of the run: {lacks}. Append the "
+            "missing rows to the data."
         )
 
 

@@ -101,13 +101,14 @@ class CandidatesTable(Table, table="candidates"):
             except UnicodeDecodeError as error:
                 raise self.error(
                     factor,
-                    f"has the file {value!r}, which is not UTF-8 at byte {error.start}. Save it as UTF-8",
+                    f"has the file {value!r}, which is not UTF-8 at byte {error.start}. Save the file as UTF-8",
                 ) from error
             except (OSError, ValueError) as error:  # the latter of a NUL in the name
                 why = getattr(error, "strerror", None) or str(error)
                 raise self.error(
                     factor,
-                    f"has the file {value!r}, which cannot be read ({why})",
+                    f"has the file {value!r}, which cannot be read ({why}). Correct the path, or make the file "
+                    "readable",
                 ) from error
         return texts
 
@@ -142,7 +143,7 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
             if prompts is not None:
                 raise table.error(
                     "prompt",
-                    "cannot be combined with the prompts of [prompts]. Remove one",
+                    "cannot be combined with the prompts of [prompts]. Remove one of the two",
                 )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}
@@ -161,7 +162,8 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
     ]
     if not kept:
         raise table.error(
-            "exclude", f"excludes all {len(found):,} combinations. Exclude fewer"
+            "exclude",
+            f"excludes all {len(found):,} combinations. Exclude fewer of them",
         )
     return found.part(kept)
 
@@ -180,7 +182,8 @@ def _rule(
             known = list(found.factors)
             raise table.error(
                 "exclude",
-                f"has {factor!r}, which is not a factor{nearest(factor, known)}. The factors are {listed(known)}",
+                f"has {factor!r}, which is not a factor{nearest(factor, known)}. Use one of the factors "
+                f"{listed(known)}",
             )
         levels = found.factors[factor]
         chosen: set[str] = set()

@@ -71,7 +71,8 @@ def read_prompts(table: PromptsTable) -> Prompts:
             )
         elif table.encoding is not None:
             raise table.error(
-                "encoding", "needs file, and cannot be combined with texts"
+                "encoding",
+                "can be used only with `file`, and not with `texts`. Remove it",
             )
         else:
             prompts = datasets.prompts_of(table.texts or [])
@@ -217,7 +218,8 @@ def read_examples(table: DataTable) -> DataSet:
     if table.file is not None:
         if table.arguments is not None:
             raise table.error(
-                "arguments", "needs loader, and cannot be combined with file"
+                "arguments",
+                "can be used only with `loader`, and not with `file`. Remove it",
             )
         options = {name: getattr(table, name) for name in _OF_FILES if table.has(name)}
         with table.named():
@@ -228,7 +230,9 @@ def read_examples(table: DataTable) -> DataSet:
         named = table.id is not None
     else:
         for name in filter(table.has, _OF_FILES):
-            raise table.error(name, "needs file, and cannot be combined with loader")
+            raise table.error(
+                name, "can be used only with `file`, and not with `loader`. Remove it"
+            )
         loader = table.loader or ""
         found = call_named(table, loader, table.arguments or {})
         examples, named = _as_examples(table, loader, found, columns)
@@ -249,7 +253,7 @@ def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] 
         if label is None or label == "":
             raise table.error(
                 "segment",
-                f"must be a column with a label in every row, but row {row} has none",
+                f"must be a column with a label in every row, but row {row:,} has none",
                 table.segment,
             )
     return tuple(map(str, labels))
@@ -262,7 +266,7 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
             if getattr(table, name) not in (None, False):
                 raise table.error(
                     name,
-                    "cannot be combined with sample, which draws rows at random. Remove one",
+                    "cannot be combined with sample, which draws rows at random. Remove one of the two",
                 )
         return datasets.draw(examples, table.sample, table.seed or 0)
     if table.seed is not None:
@@ -295,13 +299,12 @@ def _names(
         if not name:
             raise table.error(
                 "id",
-                f"must be a column with an id in every row, but row {row} has none",
+                f"must be a column with an id (a text or a whole number) in every row, but row {row:,} has none",
             )
         if where.setdefault(name, row) != row:
             raise table.error(
                 "id",
-                f"must be a column of distinct ids, but rows {where[name]} and {row} have the same id",
-                name,
+                f"must be a column of distinct ids, but rows {where[name]:,} and {row:,} both have {name!r}",
             )
     raise AssertionError("one is empty, or comes again")
 
@@ -334,5 +337,8 @@ def _as_examples(
                 datasets.example_of(row, columns, f"row {number} of {loader!r}", number)
             )
     if not examples:
-        raise table.error("loader", f"refers to {loader!r}, which returned no rows")
+        raise table.error(
+            "loader",
+            f"refers to {loader!r}, which returned no rows. Return at least one row",
+        )
     return examples, named

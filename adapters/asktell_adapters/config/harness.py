@@ -150,7 +150,8 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
     for name in TUNING:
         if table.has(name) and table.command is None:
             raise table.error(
-                name, f"needs a command, and cannot be combined with {given[0]}"
+                name,
+                f"can be used only with `command`, and not with `{given[0]}`. Remove it",
             )
     if table.command is not None:
         return _command(table, data)
@@ -179,7 +180,7 @@ def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
     home = table.config_file.resolve().parent
     with table.named():
         evaluator = CommandEvaluator(
-            table.command or (),
+            table.command or [],
             rows,
             timeout=table.timeout,
             folder=home,

@@ -134,7 +134,9 @@ def read_improve(table: ImproveTable, total: int | Budget, seed: int = 0) -> Imp
     if writer.loader is not None:
         for name in ("type", "model", "temperature", "max_new_tokens"):
             if writer.has(name):
-                raise writer.error(name, "cannot be combined with `loader`. Remove one")
+                raise writer.error(
+                    name, "cannot be combined with `loader`. Remove one of the two"
+                )
     elif writer.has("arguments"):
         raise writer.error(
             "arguments",

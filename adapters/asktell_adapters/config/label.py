@@ -208,8 +208,8 @@ def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
         prompt, example = missing[0]
         raise labels.table.error(
             "responses",
-            f"lacks {len(missing)} of {len(cells)} responses. The first is that of the prompt {prompt!r} on the "
-            f"example {dataset.ids[example]!r}. Add rows, or remove prompts or examples",
+            f"lacks {len(missing):,} of {len(cells):,} responses. The first missing response is that of the prompt "
+            f"{prompt!r} on the example {dataset.ids[example]!r}. Add the missing rows, or remove prompts or examples",
         )
 
 
@@ -232,7 +232,7 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
         if cell in found:
             raise table.mistake(
                 f"{where} is the second response of the prompt {cell[0]!r} on the example {values['example']!r}. "
-                "Keep one."
+                "Keep one of the two rows."
             )
         text = values.get("response")
         scores = {

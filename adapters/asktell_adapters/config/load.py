@@ -1,7 +1,6 @@
 """A run described in a TOML file, read and checked."""
 
 import inspect
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +56,7 @@ from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
 from asktell_adapters.prompts import check_fields
+from asktell_adapters.rows import from_toml
 
 STUDY = "study.db"
 """The file of a run's study in its folder."""
@@ -103,8 +103,8 @@ def profile_of(path: Path) -> ExampleProfile:
     file = path / STUDY if path.is_dir() else path
     if not file.is_file():
         raise ConfigError(
-            f"There is no run at {str(path)!r}. Give a run's folder or TOML file, a study's SQLite file, or a "
-            "profile's .json."
+            f"There is no run at {str(path)!r}. Give the folder or the TOML file of a run, the SQLite file of a study, "
+            "or the .json file of a profile."
         )
     profiles = []
     for name in asktell.Study.names(str(file)):
@@ -205,18 +205,22 @@ _STOP = ("confidence", "confidence_kind", "tolerance")
 class BudgetTable(Table, table="budget"):
     """A budget of evaluations, of money, or of both."""
 
-    evaluations: int | None = key(None, "Number of evaluations.", said="unlimited")
+    evaluations: int | None = key(
+        None, "Number of evaluations.", said="unlimited", ge=1
+    )
     cost: float | None = key(
         None,
         "Maximum total cost, in the currency of the prices. The cost of an evaluation comes from `price` in `[model]` "
         "or from the metric `cost`. For each evaluation in progress, the highest cost so far of its prompt is "
         "reserved.",
         said="unlimited",
+        gt=0,
     )
     max_cost_per_evaluation: float | None = key(
         None,
         "The most that an evaluation can cost. This amount is reserved for each evaluation in progress, so that the "
         "budget is never exceeded.",
+        gt=0,
     )
 
 
@@ -396,7 +400,8 @@ class Config:
         """
         if self.labels is not None:
             raise ConfigError(
-                f"{self.path.name} has a table [label], so people give the scores. Run `asktell label {self.path}`."
+                f"{self.path.name} has a table [label], so people give the scores. Run `asktell label {self.path}` "
+                "instead."
             )
         return self.evaluator() if self.harness is None else self.harness.driven
 
@@ -515,7 +520,7 @@ def load_config(
         ConfigError: a mistake in the file, or in a file that it refers to.
     """
     # The file itself. Secrets are refused first, since later errors repeat values.
-    data = _parse(path) if text is None else tomllib.loads(text)
+    data = _parse(path) if text is None else from_toml(text, path.name)
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     output = _output(top)
@@ -630,7 +635,9 @@ def _parts_of_model(top: TopTable) -> _Parts:
 def _parts_of_labels(top: TopTable, table: LabelTable) -> _Parts:
     """The parts of a file whose responses people label."""
     if top.evaluator is not None:
-        raise top.error("label", "cannot be combined with [evaluator]. Remove one")
+        raise top.error(
+            "label", "cannot be combined with [evaluator]. Remove one of the two"
+        )
     if table.responses is None:
         if top.cache is None:
             raise top.mistake(
@@ -642,7 +649,8 @@ def _parts_of_labels(top: TopTable, table: LabelTable) -> _Parts:
     for name in ("model", "models", "metrics", "cache", "candidates"):
         if top.has(name):
             raise top.error(
-                name, "cannot be combined with responses = FILE in [label]. Remove one"
+                name,
+                "cannot be combined with responses = FILE in [label]. Remove one of the two",
             )
     dataset = read_examples(top.needed("data", top.data))
     labels = read_labels(table, dataset)
@@ -662,7 +670,7 @@ def _parts_of_harness(top: TopTable, table: EvaluatorTable) -> _Parts:
     prompts, fields = _prompts(top)
     if fields is not None:
         raise top.mistake(
-            "'fields' in [prompts] cannot be combined with [evaluator]. Remove it."
+            "'fields' in [prompts] cannot be combined with [evaluator]. Remove 'fields'."
         )
     return _Parts(harness.dataset, prompts, harness=harness)
 
@@ -769,7 +777,7 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
     if top.has("concurrency") and table.has("workers"):
         raise top.error(
             "concurrency",
-            "and workers in [evaluator] are the same setting. Remove one",
+            "and workers in [evaluator] are the same setting. Remove one of the two",
         )
     for name in (
         *_NOT_WITH_EVALUATOR,
@@ -783,7 +791,7 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
             )
             raise top.error(
                 name,
-                f"cannot be combined with [evaluator], which has {has} of its own. Remove one",
+                f"cannot be combined with [evaluator], which has {has} of its own. Remove one of the two",
             )
     with top.named():
         return read_harness(table, top.data)
@@ -876,7 +884,7 @@ def _parse(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        return from_toml(path.read_bytes().decode("utf-8-sig"), path.name)
     except FileNotFoundError:
         raise ConfigError(f"There is no file {str(path)!r}.") from None
     except IsADirectoryError:
@@ -884,14 +892,15 @@ def _parse(path: Path) -> dict[str, Any]:
             f"{str(path)!r} is a folder. Give the path of a TOML file."
         ) from None
     except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+        raise ConfigError(
+            f"{str(path)!r} cannot be read ({error.strerror}). Make the file readable."
+        ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{path.name}: The file is not UTF-8 ({error.reason} at byte {error.start}). Save it as UTF-8."
+            f"{path.name}: The file is not UTF-8 ({error.reason} at byte {error.start}). Save the file as UTF-8."
         ) from error
-    except (ValueError, RecursionError) as error:
-        # TOMLDecodeError, or a number with too many digits
-        raise ConfigError(f"{path.name}: The file is not TOML ({error}).") from error
+    except InvalidArgumentError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _output(top: TopTable) -> Path:

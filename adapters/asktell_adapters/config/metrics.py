@@ -171,7 +171,8 @@ def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
             is_known = name in JudgeTable.model_fields
             wanted = name if is_known else "instructions"
             raise table.mistake(
-                f"{name!r} in [{table.title}.model] is not used by judges. Set {wanted!r} in [{table.title}] instead."
+                f"{name!r} in [{table.title}.model] has no effect on a judge. Set {wanted!r} in [{table.title}] "
+                "instead."
             )
         models.append(read_model(table.config_file, f"{table.title}.model", each))
     return tuple(models)
@@ -189,8 +190,9 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
         return metric
     if isinstance(llm, Models) and not planned.models:
         raise InvalidArgumentError(
-            f"The judge {metric.name!r} needs an LLM of its own, [metrics.{metric.name}.model], because the run "
-            "compares several models. If each model judged its own responses, the scores could not be compared."
+            f"The judge {metric.name!r} needs an LLM of its own, because the run compares several models. If each "
+            "model judged its own responses, the scores could not be compared. Add the table "
+            f"[metrics.{metric.name}.model]."
         )
     judge = copy.copy(metric)  # what was configured stays so
     own = [model.make(concurrency) for model in planned.models]

@@ -173,7 +173,7 @@ def _huggingface(table: NamedModel, options: Options, concurrency: int) -> Huggi
         return HuggingFace(local, **options)
     if table.model.endswith(".gguf"):
         raise InvalidArgumentError(
-            f"There is no GGUF file {str(local)!r}. Correct its path in `model`."
+            f"There is no GGUF file {str(local)!r}. Correct the path."
         )
     return HuggingFace(table.model, **options)
 

@@ -52,7 +52,8 @@ class ProxiesTable(Table, table="proxies"):
             if computed is not None and name not in computed:
                 raise self.error(
                     "metrics",
-                    f"has the metric {name!r}, which is not in [metrics]{nearest(name, list(computed))}",
+                    f"has the metric {name!r}, which is not in [metrics]{nearest(name, list(computed))}. Add it to "
+                    "[metrics], or correct its name",
                 )
 
     def observe(self, selector: Selector, dataset: DataSet) -> None:
@@ -70,7 +71,8 @@ class ProxiesTable(Table, table="proxies"):
             if name not in rows.names:
                 raise self.error(
                     "columns",
-                    f"has the column {name!r}, which is not in {self.scores}{nearest(name, rows.names)}",
+                    f"has the column {name!r}, which is not in {self.scores}{nearest(name, rows.names)}. Correct its "
+                    "name",
                 )
         prompts = {str(id_): id_ for id_ in selector.prompts.ids}
         examples = {id_: j for j, id_ in enumerate(dataset.ids)}
@@ -94,6 +96,7 @@ class ProxiesTable(Table, table="proxies"):
         if not n_found:
             raise self.error(
                 "scores",
-                f"refers to {self.scores!r}, which has no row about a prompt and an example of this file. The ids "
-                f"of the prompts are {some(list(prompts))}, and the ids of the examples are {some(list(examples))}",
+                f"refers to {self.scores!r}, where no row has the ids of a prompt and an example of this run. The "
+                f"prompts of the run have the ids {some(list(prompts))}, and its examples have the ids "
+                f"{some(list(examples))}. Correct the columns 'prompt' and 'example'",
             )

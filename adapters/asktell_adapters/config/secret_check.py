@@ -6,8 +6,9 @@ from typing import Any
 from asktell import ConfigError
 
 _CURES = {
-    True: "Put it into the environment variable that the client of the model reads, such as OPENAI_API_KEY or the "
-    "one that api_key_env names.",
+    True: "If it is the key of the model, put it into the environment variable that the client reads, such as "
+    "OPENAI_API_KEY or the one that api_key_env names. Otherwise, read it from an environment variable "
+    "in a `loader` of your own.",
     False: "Put it into an environment variable, and read it from there in your code.",
 }
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

@@ -64,9 +64,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):
-        found.append(
-            f"The data had {before['data.count']} examples, and have {after['data.count']} now: {rows}"
-        )
+        found.append(f"The examples have changed: {rows}")
     for name in dict.fromkeys((*before, *after)):
         section, _, key = name.partition(".")
         if before.get(name, _MISSING) == after.get(name, _MISSING) or name in _ROWS:
@@ -76,7 +74,9 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if section in ("prompts", "data") and key in ("count", "sha256"):
             old, new = before.get(f"{section}.count"), after.get(f"{section}.count")
             what = "prompts" if section == "prompts" else "examples"
-            found.append(f"The {what} are others ({old} then, {new} now)")
+            found.append(
+                f"The {what} have changed (there were {old}, and there are {new} now)"
+            )
         else:
             old, new = (
                 "not given" if flat.get(name) is None else short(flat[name])

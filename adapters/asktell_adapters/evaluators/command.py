@@ -117,7 +117,7 @@ class CommandEvaluator:
         if not hasattr(os, "killpg"):
             raise InvalidArgumentError(
                 "CommandEvaluator works on Linux and macOS only, because it stops programs by their process group. On "
-                "Windows use WSL, or an evaluator in Python."
+                "Windows, use WSL, or write an evaluator in Python."
             )
         if (
             isinstance(command, str)
@@ -125,16 +125,16 @@ class CommandEvaluator:
             or not all(isinstance(word, str) and word for word in command)
         ):
             raise InvalidArgumentError(
-                'The command must be a list of words, such as ["python", "agent.py"], with at least one word and no '
-                f"empty ones. Got {short(command)}."
+                'The command must be a list of words, such as ["python", "agent.py"]. It needs at least one word, and '
+                f"no word may be empty. Got {short(command)}."
             )
         if any("\0" in word for word in command):
             raise InvalidArgumentError(
-                f"A command cannot contain the character NUL, got {short(list(command))}."
+                f"The command has the character NUL, got {short(list(command))}. Remove the character."
             )
         if not examples:
             raise InvalidArgumentError(
-                "An evaluator needs at least one example, got none."
+                "An evaluator needs at least one example, got none. Pass examples."
             )
         self.command: Final = tuple(command)
         self.examples: Final = tuple(examples)
@@ -153,7 +153,8 @@ class CommandEvaluator:
         name = self.command[0]
         if not self.folder.is_dir():
             raise InvalidArgumentError(
-                f"The folder {str(self.folder)!r}, in which {name!r} should start, does not exist."
+                f"The program {name!r} cannot start in the folder {str(self.folder)!r}, which does not exist. Create "
+                "the folder, or give another."
             )
         place = str(self.folder / name) if os.path.dirname(name) else name
         if shutil.which(place) is None:
@@ -161,7 +162,8 @@ class CommandEvaluator:
                 f"in {str(self.folder)!r}" if os.path.dirname(name) else "on the PATH"
             )
             raise InvalidArgumentError(
-                f"The program {name!r} does not exist {where}, or you may not execute it."
+                f"The program {name!r} does not exist {where}, or you may not execute it. Correct its name, or make it "
+                "executable."
             )
 
     async def __call__(self, trial: Trial) -> Scores:
@@ -177,7 +179,8 @@ class CommandEvaluator:
             ended = await self._run(self.request(trial))
         except OSError as error:
             raise EvaluatorError(
-                f"the program {self.command[0]!r} could not be started ({error})"
+                f"the program {self.command[0]!r} could not be started ({error}). Check that it exists and is "
+                "executable"
             ) from error
         lines = ended.lines()
         found = _metrics(lines[-1]) if lines else None
@@ -349,7 +352,7 @@ class _Ended(NamedTuple):
         """The end of standard error, in words that continue a message."""
         text = _CONTROL.sub("", self.errors.end().decode("utf-8", "replace")).strip()
         if not text:
-            return ", with nothing on standard error"
+            return ". Its standard error was empty"
         return f": {text if len(text) <= _REASON else '...' + text[-_REASON:]}"
 
 

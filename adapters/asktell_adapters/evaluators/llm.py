@@ -250,8 +250,8 @@ class _Scoring(Generic[_LLM]):
             ]
             if without and self.with_cost:
                 raise InvalidArgumentError(
-                    f"The cost is a score, but the price of {some(without)} is unknown. Give each model a "
-                    "price, for example OpenAIChat(..., price=Price(0.15, 0.6))."
+                    f"with_cost=True needs the price of every model, but the price of {some(without)} is unknown. Give "
+                    "each model a price, for example OpenAIChat(..., price=Price(0.15, 0.6))."
                 )
 
     def _with_factors(self, candidates: Sequence[_Sorted]) -> Sequence[Example]:
@@ -355,8 +355,8 @@ class _Scoring(Generic[_LLM]):
         known = sorted({*_SETTINGS, *self._options(client), *takes})
         if name == "model" and not takes:
             problem = (
-                "This evaluator has only one LLM. Pass a function that turns a model's name into an LLM, such as "
-                "OpenAIChat. Or pass a mapping from names to LLMs."
+                "This evaluator has one LLM for all candidates. To compare models, pass a mapping from names to LLMs, "
+                "or a function that turns a name into an LLM, such as OpenAIChat."
             )
         else:
             problem = (
@@ -364,8 +364,11 @@ class _Scoring(Generic[_LLM]):
                 f"{{{name}}}."
             )
             if self.framing.fields is not True:
-                problem += f" If plain-text prompts contain {{{name}}}, set fields to true, so that it is filled in."
-        return f"The factor {name!r} is not used. {problem} The settings are {some(known)}."
+                problem += (
+                    f" In a plain-text prompt, {{{name}}} is a field only if `fields` is true (in a TOML file, in the "
+                    "table [prompts])."
+                )
+        return f"The factor {name!r} has no effect. {problem} The settings of the LLM are {some(known)}."
 
     def begin(self, result: Callable[[], Result]) -> None:
         """Prepare the metrics for a selection. `asktell.run` calls this before the first evaluation.
@@ -640,8 +643,8 @@ class LLMEvaluator(_Scoring[LLM]):
             # A wrong number of responses would assign scores to the wrong prompts.
             if len(answers) != len(ready):
                 raise EvaluatorError(
-                    f"the LLM was sent {len(ready)} requests and returned {len(answers)} responses. It must return one "
-                    "response per request"
+                    "complete() of the LLM must return one response per request. The number of requests was "
+                    f"{len(ready):,}, and the number of responses was {len(answers):,}"
                 )
             return if_ready(list(zip(ready, answers, strict=True)), answered, scored)
 
@@ -726,10 +729,12 @@ def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric
             )
         named = dict(zip(names, metrics, strict=True))
     if not named:
-        raise InvalidArgumentError("An evaluator needs at least one metric, got none.")
+        raise InvalidArgumentError(
+            "An evaluator needs at least one metric, got none. Pass a metric."
+        )
     for name, metric in named.items():
         if not callable(metric):
             raise InvalidArgumentError(
-                f"Metric {name!r} must be callable, got {type(metric).__name__}."
+                f"The metric {name!r} must be a function of a completion and an example, got {short(metric)}."
             )
     return named

@@ -226,7 +226,7 @@ class Taker:
             self._fail(
                 trial,
                 EvaluatorError(
-                    f"{batch} was completed without a response to this trial"
+                    f"{batch} was completed, but it has no response to this trial"
                 ),
                 None,
             )
@@ -357,7 +357,7 @@ class OpenAIBatch:
         llm = getattr(evaluator, "llm", None)
         if not isinstance(llm, OpenAIChat):
             raise InvalidArgumentError(
-                f"OpenAIBatch needs an evaluator whose LLM is an OpenAIChat, got an evaluator with {llm!r:.60}."
+                f"OpenAIBatch needs an evaluator whose LLM is an OpenAIChat, got an evaluator whose LLM is {llm!r:.60}."
             )
         check_extra("openai", "openai")
         self.evaluator = evaluator

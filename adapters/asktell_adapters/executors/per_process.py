@@ -76,8 +76,8 @@ class BatchEvaluation:
                 else type(outcomes).__name__
             )
             raise EvaluatorError(
-                f"evaluate_batch() got {len(trials)} trials and returned {size}. It must return a list with one "
-                "outcome for each trial."
+                "evaluate_batch() must return a list with one outcome for each trial. The number of trials was "
+                f"{len(trials):,}, and it returned {size}."
             )
         return [_plain(outcome) for outcome in outcomes]
 

@@ -75,8 +75,8 @@ class GEPAEvaluator:
                 or set(candidate) != set(candidates[0])
             ):
                 raise InvalidArgumentError(
-                    "All candidates must be mappings from the same components to texts. Candidate 0 is "
-                    f"{candidates[0]!r:.100}, and candidate {position} is {candidate!r:.100}."
+                    "All candidates must be mappings from the same components to texts, got "
+                    f"{list(candidates[: position + 1][-2:])!r:.200}."
                 )
         self._by_text = {_text(candidate): dict(candidate) for candidate in candidates}
         self.prompts = list(self._by_text)
@@ -95,7 +95,7 @@ class GEPAEvaluator:
         """
         if prompt not in self._by_text:
             raise InvalidArgumentError(
-                f"No candidate has the text {prompt!r:.100}. GEPAEvaluator.prompts has the texts."
+                f"No candidate has the text {prompt!r:.100}. Pass one of the texts in GEPAEvaluator.prompts."
             )
         return dict(self._by_text[prompt])
 

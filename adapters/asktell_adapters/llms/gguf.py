@@ -41,7 +41,9 @@ def requantize(
             f"dtype must be one of {list(_DTYPES)}, got {dtype!r}."
         )
     if not source.is_file():
-        raise InvalidArgumentError(f"There is no GGUF file {str(source)!r}.")
+        raise InvalidArgumentError(
+            f"There is no GGUF file {str(source)!r}. Correct the path."
+        )
     folder = cache_dir() / "gguf" if cache is None else Path(cache)
     target = folder / f"{source.stem}-{fingerprint(source)[:12]}-{dtype}.gguf"
     if not target.is_file():

@@ -245,7 +245,9 @@ class HuggingFace:
         path = Path(self._source).expanduser()
         if path.suffix == ".gguf":
             if not path.is_file():
-                raise EvaluatorError(f"there is no GGUF file {str(path)!r}")
+                raise EvaluatorError(
+                    f"there is no GGUF file {str(path)!r}. Correct the path"
+                )
             return str(path.parent), {"gguf_file": path.name}
         return str(path if path.is_dir() else self._source), {}
 

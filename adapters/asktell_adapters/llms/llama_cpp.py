@@ -110,7 +110,9 @@ class LlamaCpp:
             )
         self._path = Path(model).expanduser()
         if not self._path.is_file():
-            raise InvalidArgumentError(f"There is no GGUF file {str(self._path)!r}.")
+            raise InvalidArgumentError(
+                f"There is no GGUF file {str(self._path)!r}. Correct the path."
+            )
         check_extra("llama-cpp", "xllamacpp")
         self.n_ctx = whole("n_ctx", n_ctx, 0)
         self.n_slots = whole("n_slots", n_slots, 1)

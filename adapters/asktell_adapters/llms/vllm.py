@@ -125,8 +125,8 @@ class VLLM:
                     self._engine = None
                 raise EvaluatorError(
                     f"vLLM's engine died during a call ({error}). The first error in vLLM's log has more details. "
-                    "Often memory ran out. Then try a lower gpu_memory_utilization, max_model_len or max_num_seqs in "
-                    "engine_options"
+                    "The most common cause is too little memory. In this case, set a lower gpu_memory_utilization, "
+                    "max_model_len or max_num_seqs in engine_options"
                 ) from error
         return [answers[position] for position in range(len(requests))]
 
@@ -254,7 +254,8 @@ class VLLM:
         outputs = outputs[-len(rows) :]
         if len(outputs) < len(rows):
             raise CompletionError(
-                f"vLLM was sent {len(rows)} requests and returned {len(outputs)} responses"
+                f"vLLM lost responses: the number of requests was {len(rows):,}, and the number of responses was "
+                f"{len(outputs):,}"
             )
         return {
             position: _completion(output, seconds)

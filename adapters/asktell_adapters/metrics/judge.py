@@ -417,8 +417,8 @@ class Judge:
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
                 raise EvaluatorError(
-                    f"a judge was sent {len(requests)} requests and returned {len(answers)} responses. It must return "
-                    "one response per request"
+                    "complete() of a judge's LLM must return one response per request. The number of requests was "
+                    f"{len(requests):,}, and the number of responses was {len(answers):,}"
                 )
             return answers
         return self._loop.submit(self.acomplete(llm, requests)).result()

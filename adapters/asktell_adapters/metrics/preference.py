@@ -106,7 +106,7 @@ class Preference:
         self.labels = dict(labels or {})
         if wrong := [label for label in self.labels.values() if not 0 <= label <= 1]:
             raise InvalidArgumentError(
-                f"A label must be 1 (better), 0.5 (a tie) or 0 (worse), got {short(wrong[0])}."
+                f"A label must be a number from 0 (worse) to 1 (better), got {short(wrong[0])}. For a tie, write 0.5."
             )
         self.name = name
         self._evaluator: Any = None

@@ -233,7 +233,9 @@ class Rubric:
         except RecursionError:
             raise ValueError("its brackets are nested too deeply") from None
         except json.JSONDecodeError:
-            raise ValueError("it is not one JSON object and nothing else") from None
+            raise ValueError(
+                "it is not a single JSON object without other text"
+            ) from None
         if not isinstance(reply, dict) or not isinstance(
             grades := reply.get("grades"), dict
         ):

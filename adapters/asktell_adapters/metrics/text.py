@@ -46,8 +46,8 @@ class Brevity:
     def __post_init__(self) -> None:
         if not 0 <= self.tau_low < self.tau_high < float("inf"):
             raise InvalidArgumentError(
-                "brevity needs a lower length of at least 0 and a larger, finite upper length, got "
-                f"{self.tau_low!r} and {self.tau_high!r}."
+                f"The two lengths of brevity must be finite numbers with 0 <= first < second, got {self.tau_low!r} and "
+                f"{self.tau_high!r}. The score is 1 up to the first length, and 0 from the second on."
             )
 
     def __call__(self, completion: Completion, example: Example, /) -> float:

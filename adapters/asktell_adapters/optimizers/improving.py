@@ -615,8 +615,8 @@ def _check(certainty: object, writer: object) -> None:
 def _check_examples(examples: Sequence[Any] | None, n: int | None) -> None:
     if examples is not None and n is not None and len(examples) != n:
         raise InvalidArgumentError(
-            f"examples must be the dataset of the study, which has {n} examples. Got {len(examples)} examples. Pass "
-            "all of them in the same order."
+            f"examples must be the dataset of the study, with {n:,} rows, got {len(examples):,}. Pass all rows in the "
+            "same order."
         )
 
 
@@ -628,8 +628,8 @@ def check_method(selector: Selector) -> None:
     """
     if not isinstance(selector.method, asktell.Adaptive | asktell.Race):
         raise asktell.IncompatibleMethodError(
-            f"Prompts cannot be added with the method {type(selector.method).__name__}, which plans its rounds at the "
-            'start. improve() needs method="auto" or "race".'
+            "The method plans its rounds at the start, so better prompts cannot be added later. Use the method 'auto' "
+            "or 'race'."
         )
 
 
@@ -655,8 +655,8 @@ class _Total:
         )
         if [limit > 0 for limit in limits] != [limit > 0 for limit in current]:
             raise InvalidArgumentError(
-                f"budget limits {_names(limits)}, but the study's budget limits {_names(current)}. Limit the same in "
-                "both."
+                f"budget limits {_names(limits)}, but the study's budget limits {_names(current)}. Both must limit the "
+                "same: the evaluations, the cost or both."
             )
         if any(limit < other for limit, other in zip(limits, current, strict=True)):
             raise InvalidArgumentError(
@@ -710,7 +710,7 @@ def _names(limits: tuple[float, float]) -> str:
 
 def _named(limits: tuple[float, float]) -> str:
     """The limits of a budget in words."""
-    parts = [f"{limits[0]:.0f} evaluations"] if limits[0] else []
+    parts = [f"{limits[0]:,.0f} evaluations"] if limits[0] else []
     return " and ".join([*parts, *([f"a cost of {limits[1]:g}"] if limits[1] else [])])
 
 
@@ -770,7 +770,7 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
             isinstance(text, str) for text in texts
         ):
             raise EvaluatorError(
-                f"it returned {short(returned)} instead of a list of texts"
+                f"the writer returned {short(returned)} instead of a list of texts"
             )
     except Exception as error:
         if isinstance(error, AsktellError) and not isinstance(error, EvaluatorError):

@@ -630,13 +630,14 @@ class AsktellSampler(BaseSampler):
             )
         if not isinstance(selector.method, Adaptive):
             raise IncompatibleMethodError(
-                f"The method {type(selector.method).__name__} works in rounds, so trials would have to wait for each "
-                'other. Optuna does not support that. Use method="auto".'
+                "The selector's method works in rounds, so trials would have to wait for each other. Optuna does not "
+                "support that. Create the selector with method='auto'."
             )
         if selector.state.asked:
             raise InvalidArgumentError(
-                f"The selector has been asked for {selector.state.asked} trials, which the study does not have. Pass a "
-                "new selector. Add existing scores to it with observe(), or to the study with study.add_trial()."
+                "The selector has already assigned trials, which the study does not have (number of trials: "
+                f"{selector.state.asked:,}). Pass a new selector. Existing scores can be added to the new selector "
+                "with observe(), or to the study with study.add_trial()."
             )
         self._selector = copy.copy(selector)
         self._texts = {entry.id: entry.prompt for entry in selector.result().prompts}

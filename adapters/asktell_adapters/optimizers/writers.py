@@ -121,7 +121,8 @@ class LLMWriter:
         )
         if not solved and not brief.parents:
             raise EvaluatorError(
-                "it has neither solved examples nor prompts to write from. Pass examples=[...]"
+                "the writer has nothing to write from: neither examples with references, nor earlier prompts. Pass "
+                "examples with references"
             )
 
         def request(attempt: int) -> Request:

@@ -98,7 +98,8 @@ def add_health(
             )
         if not check.done():
             raise asktell.StorageBusyError(
-                f"A check of the storage has been running for over {_SECONDS_FOR_A_CHECK:g} s."
+                f"The storage has not responded for over {_SECONDS_FOR_A_CHECK:g} s. Try again. If this persists, "
+                "check the database."
             )
         check.result()
         return answer({"status": "ok"})

@@ -286,12 +286,12 @@ def test_after_a_signal_the_same_command_goes_on(
         (
             "[data]",
             "[data]\nlimit = 7",
-            "The data had 8 examples, and have 7 now: 1 missing (row 8). ",
+            "The examples have changed: 1 missing (row 8). ",
         ),
         (
             "[data]",
             "[data]\nshuffle = 1",
-            "The data had 8 examples, and have 8 now: 5 moved (row ",
+            "The examples have changed: 5 moved (row ",
         ),
         (
             "[model]",

@@ -34,10 +34,10 @@ def wide(skills: dict[str, float], n: int = 200, name: str = "wide.csv") -> None
 def test_several_metrics_are_listed_and_no_goal_is_guessed() -> None:
     said = cli("analyze r.csv", code=2).err
     assert (
-        "The metrics are 'accuracy', 'cost'. Give it by --maximize METRIC or --minimize METRIC"
+        "No metric to optimize is given. Choose one by --maximize METRIC or --minimize METRIC"
         in said
     )
-    assert "For example: --maximize accuracy." in said
+    assert "for example --maximize accuracy." in said
 
 
 def test_the_only_metric_is_maximized_unless_less_is_better() -> None:
@@ -49,7 +49,7 @@ def test_the_only_metric_is_maximized_unless_less_is_better() -> None:
     )
     assert 'Take "new": it is the best' in said
     Path("slow.csv").write_text("model,id,latency\na,1,2\nb,1,3\n")
-    assert "For example: --minimize latency." in cli("analyze slow.csv", code=2).err
+    assert "for example --minimize latency." in cli("analyze slow.csv", code=2).err
     assert "minimize latency (final" in cli("analyze slow.csv --minimize latency").out
 
 
@@ -132,7 +132,7 @@ def test_what_scores_say_of_each_example() -> None:
 def test_a_baseline_that_is_not_there() -> None:
     said = cli("analyze r.csv --maximize accuracy --baseline od", code=2).err
     assert (
-        "--baseline: there is no candidate 'od' (did you mean 'old'?). The candidates are 'old', 'new'."
+        "There is no candidate 'od' (did you mean 'old'?). Give --baseline one of 'old', 'new'."
         in said
     )
 
@@ -200,12 +200,14 @@ def test_a_margin_counts_in_points_where_scores_are_0_and_1() -> None:
 def test_who_is_compared_has_to_be_said() -> None:
     wide({"a": 0.5, "b": 0.5, "c": 0.5})
     assert (
-        "Give --baseline ID to choose the two to compare. The files have 'a', 'b', 'c'."
+        "No baseline is given. Choose it by --baseline ID. The ids in the files are 'a', 'b', 'c'."
         in cli("gate wide.csv", code=2).err
     )
-    assert "Give --candidate ID" in cli("gate wide.csv --baseline a", code=2).err
     assert (
-        "are the same, 'a'"
+        "Choose it by --candidate ID" in cli("gate wide.csv --baseline a", code=2).err
+    )
+    assert (
+        "--candidate and --baseline are both 'a'"
         in cli("gate wide.csv --baseline a --candidate a", code=2).err
     )
     assert (
@@ -247,7 +249,7 @@ def test_a_configuration_says_its_goal_itself() -> None:
         "--maximize can be used with files of results only"
         in cli("gate c.toml --maximize ok", code=2).err
     )
-    assert "Give one configuration" in cli("gate c.toml r.csv", code=2).err
+    assert "Give either the configuration alone" in cli("gate c.toml r.csv", code=2).err
 
 
 def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> None:

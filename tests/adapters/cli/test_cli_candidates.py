@@ -212,7 +212,7 @@ def test_mistakes_that_only_the_model_knows_are_named_before_a_run(home: Path) -
         home, ("temperature = [0.0, 0.7]", "temperature = [0.0, 0.7]\nmax_tokens = [5]")
     )
     assert (
-        "[candidates]: The factor 'max_tokens' is not used. It is not a setting"
+        "[candidates]: The factor 'max_tokens' has no effect. It is not a setting"
         in cli("run a.toml", code=2).err
     )
     assert not (home / "out").exists()

@@ -222,7 +222,7 @@ def test_an_estimate_tries_some_or_believes_what_is_given(home: Path) -> None:
     ) == (6, 3.0, 3.0, 0)
     (home / "agent.py").write_text("import sys; sys.exit('no key')")
     assert (
-        "All evaluations failed (3 of 3). The first error was EvaluatorError"
+        "All evaluations failed (3 of 3). Remove the cause, and repeat the estimate. The first error was EvaluatorError"
         in cli("run a.toml --estimate 3", code=1).err
     )
 
@@ -377,8 +377,8 @@ def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
     assert 'maximize = "quality"' in text
     assert "ranges" not in text
     for words, problem in (
-        ("--command x --kind openai", "--command requires --kind command"),
-        ("--kind command --model m", "--model cannot be combined with command"),
+        ("--command x --kind openai", "--command can be used only with --kind command"),
+        ("--kind command --model m", "--model cannot be used with --kind command"),
         ('--command "it\'s"', "--command must be words as in a shell"),
         ("--command no-such-program", "The program 'no-such-program' does not exist"),
     ):

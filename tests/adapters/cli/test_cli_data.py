@@ -66,28 +66,28 @@ def more(rows: Rows) -> dict[str, Any]:
 
 
 CHANGES: list[tuple[Callable[[Rows], Rows], str, str]] = [
-    (swapped, "8 examples, and have 8 now: 1 moved ('r1')", "1 moved (row 2 to row 1)"),
-    (edited, "8 examples, and have 8 now: 1 edited ('r2')", "1 edited (row 3)"),
+    (swapped, "have changed: 1 moved ('r1')", "1 moved (row 2 to row 1)"),
+    (edited, "have changed: 1 edited ('r2')", "1 edited (row 3)"),
     (
         lambda rows: rows[:7],
-        "8 examples, and have 7 now: 1 missing ('r7')",
+        "have changed: 1 missing ('r7')",
         "1 missing (row 8)",
     ),
     (lambda rows: rows[1:], "1 missing ('r0')", "1 missing (row 1)"),
     (
         lambda rows: swapped([*rows, more(rows)]),
-        "8 examples, and have 9 now: 1 moved ('r1'); 1 added ('more')",
+        "have changed: 1 moved ('r1'); 1 added ('more')",
         "1 moved (row 2 to row 1); 1 added (row 9)",
     ),
     (
         lambda rows: [more(rows), *rows],
-        "8 examples, and have 9 now: 1 added ('more')",
+        "have changed: 1 added ('more')",
         "1 added (row 1)",
     ),
     (
         mixed,
-        "8 examples, and have 7 now: 1 edited ('r2'); 1 added ('new'); 2 missing ('r0', 'r6')",
-        "8 examples, and have 7 now: 2 edited (row 2, row 6); 1 missing (row 1)",
+        "have changed: 1 edited ('r2'); 1 added ('new'); 2 missing ('r0', 'r6')",
+        "have changed: 2 edited (row 2, row 6); 1 missing (row 1)",
     ),
 ]
 
@@ -151,7 +151,7 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     extend = ["extend", str(project.config)]
     assert "No rows were appended" in cli(*extend, "--examples", code=2).err
     assert (
-        "Give the CONFIG.toml as RUN"
+        "Give the TOML file instead"
         in cli(*extend[:1], project.folder.path, "--examples", code=2).err
     )
     rows = data.rows
@@ -162,12 +162,12 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     with project.folder.open_study() as study:
         assert study.example_ids == data.ids()
         assert study.budget == 54
-    assert "The data had" not in project.run().err
+    assert "The examples have changed" not in project.run().err
     assert len(project.paid) == 54
     assert "r2" in cli(*extend, "--examples", "r2", code=2).err
     cli(*extend, "--examples", "by hand", "--evaluations", "1")
     assert (
-        "the run and [data] have different examples: 1 missing ('by hand')"
+        "[data] differ from the examples of the run: 1 missing ('by hand')"
         in project.run(code=2).err
     )
     data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
@@ -213,7 +213,11 @@ def test_a_study_at_a_url_is_not_joined_with_other_rows(
     command = ["run", str(data.project.config), "--study", url, "--name", "s"]
     cli(*command)
     data.rows = data.rows[:6] + data.rows[7:]
-    missing = "1 missing ('r6')" if named else "made with other data: 1 missing (row 7)"
+    missing = (
+        "1 missing ('r6')"
+        if named
+        else "changed since the study 's' was created: 1 missing (row 7)"
+    )
     assert missing in cli(*command, code=2).err
 
 

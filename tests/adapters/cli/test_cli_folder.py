@@ -37,7 +37,9 @@ def test_a_second_terminal_joins(tmp_path: Path) -> None:
 
 
 def test_there_must_be_a_run_to_join(project: Project) -> None:
-    assert "to join" in cli("run", project.config, "--join", code=2).err
+    assert (
+        "so no worker can be added" in cli("run", project.config, "--join", code=2).err
+    )
     project.run()
     project.write(changes={"budget = 24": "budget = 23"})
     assert (

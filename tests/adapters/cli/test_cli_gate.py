@@ -202,7 +202,7 @@ def test_the_exit_code_says_what_was_found(
         (
             "--baseline mine --recheck -1",
             {},
-            "--recheck must be a number of evaluations, or 0 for none, got -1.",
+            "--recheck must be a number of evaluations, or 0 for no evaluations, got -1.",
         ),
         (
             "--baseline mine --confidence 1",
@@ -813,7 +813,7 @@ def test_compare_studies(tmp_path: Path) -> None:
     ]
     for wrong in (["first"], ["first", "x", "nobody"], ["first", "x", "y", "x"]):
         said = cli("compare", url, *wrong, code=2).err
-    assert "needs one or two prompts" in said
+    assert "needs the ids of one or two prompts" in said
 
 
 def test_a_bound_on_a_quantile_is_judged_as_that(project: Any) -> None:

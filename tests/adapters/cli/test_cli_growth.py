@@ -36,7 +36,10 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(
     ("words", "message"),
     [
         (["add", "RUN", "no id"], "ID=TEXT"),
-        (["add", "RUN", "y=z", "--encoding", "cp1252"], "--encoding needs --file"),
+        (
+            ["add", "RUN", "y=z", "--encoding", "cp1252"],
+            "--encoding is the encoding of the file in --file",
+        ),
         (["add", "RUN", "p1=another"], "p1"),
         (["add", "RUN", "y= "], "'y' is empty"),
         (["add", "RUN", "new=Answer with noise 2"], "'p2'"),

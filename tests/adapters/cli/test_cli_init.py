@@ -207,12 +207,15 @@ def test_nothing_is_replaced_unless_told(home: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--kind openai --api-key-env sk-abcdefghijklmnopqrstuvwx", "never the key"),
+        (
+            "--kind openai --api-key-env sk-abcdefghijklmnopqrstuvwx",
+            "Never give the key",
+        ),
         (
             "--kind openai --base-url https://me:secret@example.org",
             "a URL with a password",
         ),
-        ("--kind llama-cpp --price 1 2", "require --kind openai"),
+        ("--kind llama-cpp --price 1 2", "can be used only with --kind openai"),
         ("--kind openai --data none.csv", "There is no file 'none.csv'"),
         (
             "--kind openai --data d.csv --input questoin",
@@ -221,7 +224,10 @@ def test_nothing_is_replaced_unless_told(home: Path) -> None:
         ("--kind openai --data d.csv --reference nothing", "no column 'nothing'"),
         ("--kind openai --prompts d.csv", "no column 'prompt'"),
         ("--kind openai --budget 0", "budget"),
-        ("--kind promptfoo --data d.csv", "--data cannot be combined with promptfoo"),
+        (
+            "--kind promptfoo --data d.csv",
+            "--data cannot be used with --kind promptfoo",
+        ),
         (
             "--kind promptfoo --prompts d.csv",
             "the prompts are in promptfoo's configuration",
@@ -347,7 +353,7 @@ def test_how_files_are_to_be_read_is_written(home: Path) -> None:
     datasets.DatasetDict({"train": rows, "test": rows}).save_to_disk(str(home / "d"))
     (home / "p.txt").write_bytes("Höflich.\nKürzer.\n".encode("cp1252"))
     assert (
-        "Choose one, for example split = 'train'"
+        "Choose one of the splits 'train', 'test', for example split = 'train'"
         in cli("init --kind openai --data d --prompts p.txt", code=2).err
     )
     cli("init --kind openai --data d --prompts p.txt --split test")
@@ -465,8 +471,8 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
         return str(load_config(home / "a.toml").selector.goal.metrics[0])
 
     refused = cli("init a.toml --promptfoo promptfooconfig.yaml", code=2).err
-    assert "the assertion 'length' runs code, which may return any number" in refused
-    assert "--maximize, with one of accuracy, score, success" in refused
+    assert "the assertion 'length' runs code that may return any number" in refused
+    assert "with one of the metrics 'accuracy', 'success', 'length', 'score'" in refused
     assert not (home / "a.toml").exists()
     assert maximized("--maximize length") == "length"
     assert maximized("--maximize score") == "score"
@@ -477,7 +483,7 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
         ).err
     )
     assert (
-        "--maximize requires --promptfoo"
+        "--maximize can be used only with --promptfoo"
         in cli("init b.toml --kind openai --maximize score", code=2).err
     )
     monkeypatch.setattr("sys.stdin", Terminal("\n"))

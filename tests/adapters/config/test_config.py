@@ -157,7 +157,7 @@ def test_a_budget_of_cost(write: Any) -> None:
                 "'cost' in [budget] is a limit on costs, which are not known. Give [model] a price"
             ),
         ),
-        ("{ cost = 0 }", PRICED, "cost of Budget must be a number from 1e-50"),
+        ("{ cost = 0 }", PRICED, "'cost' in [budget] must be above 0, got 0"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
         (
             "1.5",
@@ -442,7 +442,7 @@ MISTAKES = [
     ),
     (
         {"data": "file = 'data.jsonl'\ndelimiter = ';'"},
-        "It only applies to .csv, .tsv",
+        "only to .csv and .tsv. Remove delimiter.",
     ),
     ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
     (
@@ -481,7 +481,7 @@ MISTAKES = [
     ),
     (
         {"metrics": "brevity = { low = 9, high = 3 }"},
-        "[metrics.brevity]: brevity needs a lower length of at least 0",
+        "[metrics.brevity]: The two lengths of brevity must be finite numbers",
     ),
     (
         {"metrics": "brevity = { low = 1, hihg = 3 }"},

@@ -86,7 +86,7 @@ def test_prompts_may_be_in_another_encoding(
     (tmp_path / name).write_bytes(content.encode("cp1252"))
     path = write(f"[prompts]\nfile = '{name}'\nencoding = 'cp1252'")
     assert list(load_config(path).selector.prompts.texts) == ["Höflich.", "Kürzer."]
-    with pytest.raises(ConfigError, match=r"not UTF-8 .*pass its encoding"):
+    with pytest.raises(ConfigError, match=r"not UTF-8 .*give its encoding"):
         load_config(write(f"[prompts]\nfile = '{name}'"))
 
 
@@ -134,7 +134,7 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
         ),
         (
             "[prompts]\nencoding = 'cp1252'\ntexts = ['a']",
-            "'encoding' in [prompts] needs file, and cannot be combined with texts",
+            "'encoding' in [prompts] can be used only with `file`, and not with `texts`. Remove it",
         ),
         (
             "[prompts]\ntexts = ['a', { b = 1 }]",

@@ -108,5 +108,5 @@ def test_mistakes_are_named(load, proxies: str, message: str) -> None:  # type: 
 def test_a_file_about_other_prompts_is_refused(load, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     load(_BY_FILE)
     (tmp_path / "judge.csv").write_text("prompt,example,judge\nz,x0,1\n")
-    with pytest.raises(ConfigError, match=r"no row about.*'a', 'b', 'c'"):
+    with pytest.raises(ConfigError, match=r"no row has the ids.*'a', 'b', 'c'"):
         load(_BY_FILE)

@@ -196,7 +196,7 @@ def test_a_failure_has_the_end_of_standard_error_and_what_was_paid() -> None:
     [
         (
             "pass",
-            "must be a JSON object with the metrics, but it printed nothing, with nothing on standard error",
+            "must be a JSON object with the metrics, but it printed nothing. Its standard error was empty",
         ),
         ("print('\\n \\n')", "but it printed nothing"),
         ("print('{\"score\": 1}'); print('done')", "got 'done'"),
@@ -554,7 +554,7 @@ def test_a_program_that_is_gone_by_then_is_a_failure(tmp_path: Path) -> None:
         (
             ["true"],
             {"folder": "no-such-folder"},
-            "The folder 'no-such-folder', in which 'true' should start,",
+            "The program 'true' cannot start in the folder 'no-such-folder'",
         ),
         (
             ["true"],

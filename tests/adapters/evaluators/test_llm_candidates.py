@@ -137,7 +137,7 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
     ("factors", "settings", "message"),
     [
         ({"max_tokens": [5]}, {}, r"did you mean 'max_new_tokens'\?"),
-        ({"prompt": ["Be {tone}."], "tone": ["kind"]}, {}, "set fields to true"),
+        ({"prompt": ["Be {tone}."], "tone": ["kind"]}, {}, "only if `fields` is true"),
         ({"temperature": ["hot"]}, {}, "'temperature' must be a number, got 'hot'"),
         ({"max_new_tokens": [True]}, {}, "must be a whole number"),
         ({"template": ["{prompt}!"]}, {}, "no factor 'prompt'"),
@@ -170,7 +170,9 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
 
 
 def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
-    with pytest.raises(InvalidArgumentError, match="This evaluator has only one LLM"):
+    with pytest.raises(
+        InvalidArgumentError, match="This evaluator has one LLM for all candidates"
+    ):
         checked(GRID, ScriptedLLM(lambda _: Completion("x")))
     with pytest.raises(InvalidArgumentError, match=r"a function that .*got 5"):
         evaluator(5)

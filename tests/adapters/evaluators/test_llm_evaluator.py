@@ -140,7 +140,9 @@ def test_an_llm_that_loses_an_answer_is_reported() -> None:
         def complete(self, requests: object, /) -> list[Completion | Exception]:
             return []
 
-    with pytest.raises(EvaluatorError, match="sent 1 requests and returned 0"):
+    with pytest.raises(
+        EvaluatorError, match="requests was 1, and the number of responses was 0"
+    ):
         LLMEvaluator(Lossy(), EXAMPLES, {"em": ExactMatch()}).evaluate_batch(
             [trial("p", 0)]
         )
@@ -152,7 +154,7 @@ def test_an_llm_that_loses_an_answer_is_reported() -> None:
         ({"examples": []}, "at least one example"),
         ({"metrics": {}}, "at least one metric"),
         ({"metrics": [output_tokens, output_tokens]}, "distinct names"),
-        ({"metrics": {"x": 3}}, "Metric 'x' must be callable"),
+        ({"metrics": {"x": 3}}, "metric 'x' must be a function"),
         ({"template": "{prompt} {nothing}"}, r"has \{nothing\}"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         (

@@ -183,7 +183,7 @@ def test_an_answer_that_is_missing_is_a_failure(night: Night) -> None:
     collected = night.collect()
     assert (collected.told, collected.failed) == (3, 1)
     assert night.failures == [
-        "EvaluatorError: batch-0 was completed without a response to this trial"
+        "EvaluatorError: batch-0 was completed, but it has no response to this trial"
     ]
 
 
@@ -594,7 +594,7 @@ def test_bad_arguments_are_refused(night: Night) -> None:
     evaluator = LLMEvaluator(ScriptedLLM(scripted), [Example("x")], {"words": n_words})
     with pytest.raises(
         InvalidArgumentError,
-        match="whose LLM is an OpenAIChat, got an evaluator with <",
+        match="whose LLM is an OpenAIChat, got an evaluator whose LLM is <",
     ):
         OpenAIBatch(evaluator)
     with pytest.raises(

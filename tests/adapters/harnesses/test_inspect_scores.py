@@ -86,7 +86,7 @@ def test_names(value: Any, expected: dict[str, float]) -> None:
     ("failing", "words"),
     [
         (sample(error="ValueError('boom')"), "ValueError.'boom'"),
-        (sample(limit="time"), "time limit of 5 was reached"),
+        (sample(limit="time"), "the sample reached its time limit of 5 seconds"),
         (sample("blue"), "no score 'grade'"),
         (sample({"a": 1.0}), "no score 'grade'"),
         (sample(math.nan), "no score 'grade'"),

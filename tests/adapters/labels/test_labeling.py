@@ -446,7 +446,7 @@ def test_missing_and_repeated_responses(project: LabelProject) -> None:
     last = project.rows.pop()
     with pytest.raises(
         ConfigError,
-        match=r"lacks 1 of 120 responses. The first is that of .*'secret-kind'",
+        match=r"lacks 1 of 120 responses. The first missing response is that of .*'secret-kind'",
     ):
         project.load()
     project.rows += [last, last]

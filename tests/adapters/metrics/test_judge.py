@@ -88,10 +88,10 @@ def test_what_is_a_judgement(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("I cannot grade this.", "not one JSON object"),
-        (f"Here you are: {GOOD}", "not one JSON object"),
-        (GOOD + GOOD, "not one JSON object"),
-        (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "not one JSON object"),
+        ("I cannot grade this.", "not a single JSON object"),
+        (f"Here you are: {GOOD}", "not a single JSON object"),
+        (GOOD + GOOD, "not a single JSON object"),
+        (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "not a single JSON object"),
         ("[" * 100_000, "brackets"),
         ("5", 'no object "grades"'),
         ('{"grades": [5, 3]}', 'no object "grades"'),

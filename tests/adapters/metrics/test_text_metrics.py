@@ -55,7 +55,9 @@ def test_brevity_counts_tokens_as_told() -> None:
     ("low", "high"), [(5, 5), (6, 5), (-1, 5), (0, float("inf")), (float("nan"), 5)]
 )
 def test_brevity_refuses_thresholds_out_of_order(low: float, high: float) -> None:
-    with pytest.raises(InvalidArgumentError, match="larger, finite upper"):
+    with pytest.raises(
+        InvalidArgumentError, match="finite numbers with 0 <= first < second"
+    ):
         Brevity(low, high)
 
 

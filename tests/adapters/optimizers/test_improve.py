@@ -360,7 +360,7 @@ def test_a_study_with_features_is_improved() -> None:
         ({"patience": 0}, "patience"),
         ({"certainty": 1.5}, "certainty"),
         ({"writer": "no function"}, "writer"),
-        ({"examples": ["one"]}, r"which has 20 examples\. Got 1 examples"),
+        ({"examples": ["one"]}, r"with 20 rows, got 1\. Pass all"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_spent(

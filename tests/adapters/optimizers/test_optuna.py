@@ -679,7 +679,7 @@ def test_selectors_that_do_not_fit() -> None:
         AsktellSampler(new_selector(method="csr", budget=60))
     used = new_selector()
     used.ask()
-    with pytest.raises(InvalidArgumentError, match="asked for 1 trials"):
+    with pytest.raises(InvalidArgumentError, match="number of trials: 1"):
         AsktellSampler(used)
     with pytest.raises(InvalidArgumentError, match=r"needs an asktell\.Selector"):
         AsktellSampler(PROMPTS)  # type: ignore[arg-type]

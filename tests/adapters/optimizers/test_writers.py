@@ -177,7 +177,7 @@ def test_an_llm_that_fails_is_an_error_with_its_reason() -> None:
         LLMWriter(llm_that_says(down), EXAMPLES)(brief())
     with pytest.raises(EvaluatorError, match="unusable"):
         LLMWriter(llm_that_says(lambda turn: "cut", "length"), EXAMPLES)(brief())
-    with pytest.raises(EvaluatorError, match="Pass examples="):
+    with pytest.raises(EvaluatorError, match="Pass examples with"):
         LLMWriter(llm_that_says(numbered()))(Brief(0, 3, GOAL))
 
 

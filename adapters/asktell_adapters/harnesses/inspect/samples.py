@@ -299,8 +299,9 @@ class Scoring:
         if sample.error is not None:
             raise CompletionError(_why(sample.error))
         if sample.limit is not None and not self.score_limited:
+            unit = " seconds" if sample.limit.type in ("time", "working") else ""
             raise CompletionError(
-                f"its {sample.limit.type} limit of {sample.limit.limit:g} was reached"
+                f"the sample reached its {sample.limit.type} limit of {sample.limit.limit:g}{unit}"
             )
         return numbers(sample.scores or {}, self.value_to_float)
 
