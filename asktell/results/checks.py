@@ -28,7 +28,7 @@ _FEW = 30  # examples: with fewer, errors and intervals are rough
 @final
 @dataclass(frozen=True)
 class Check:
-    """One premise of the statements in a result, and whether it holds.
+    """One premise of the probabilities and intervals in a result, and whether it holds.
 
     `result.checks` has one entry for each premise.
 

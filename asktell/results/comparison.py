@@ -333,7 +333,7 @@ class Comparison:
         if difference.low is None or difference.high is None:
             n = difference.pairs
             few = "1 common example is" if n == 1 else f"{n:,} common examples are"
-            return f"the metric's range is not stated, and {few} too few for an interval without it"
+            return f"{few} too few for an interval, unless the metric's range is stated"
         return (
             f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
             "interval does not"
@@ -351,8 +351,9 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
-            so_far = "" if difference.pairs == self.examples else " so far"
-            return f"{a} and {b} have the same mean{so_far}"
+            is_whole = difference.pairs == self.examples
+            where = "on the given examples" if is_whole else "so far"
+            return f"{a} and {b} have the same mean {where}"
         word, probability = BETTER, difference.p_better
         if probability < 0.5:
             word, probability = WORSE, 1.0 - probability

@@ -17,7 +17,7 @@ class Evaluation(NamedTuple):
     """One evaluation: recorded with scores, or failed with an error.
 
     Attributes:
-        trial: the number of the trial.
+        trial: the id of the trial.
         prompt: the id of the prompt.
         example: the position of the example, from 0. None if evaluations have no
             examples.

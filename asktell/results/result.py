@@ -85,8 +85,8 @@ Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]
 class Result:
     """The selected prompts, the estimates of every prompt, and how sure they are.
 
-    `print(result)` shows the selected prompts, the other contenders and the verdict.
-    `result.table()` shows every prompt.
+    In Python, `print(result)` shows the selected prompts, the other contenders and the
+    verdict. `result.table()` shows every prompt.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]

@@ -49,7 +49,6 @@ _WORTHWHILE = 0.1
 _MORE = (0.5, 1.0, 2.0)
 # Numbers of new examples to try, relative to the number of examples
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-_USED_UP = "More evaluations are not possible, because all examples were used."
 # Share of an evaluation's information that is about the prompt. The rest is about the
 # example.
 _TOLD = 0.5
@@ -67,7 +66,7 @@ _LEAST_SHOWN = 0.1
 
 @dataclass(frozen=True)
 class Outlook:
-    """The forecast for a number of further evaluations. `verdict.outlook` has several.
+    """The forecast for a number of further evaluations.
 
         >>> import asktell
         >>> unknown = [float("nan")] * 36
@@ -521,6 +520,17 @@ class _Judge(ABC):
             return f"{doubt} The probability that all of them satisfy {self.constraints} is {probability}."
         return f" It satisfies {self.constraints} with {probability} probability."
 
+    @property
+    def remaining(self) -> str:
+        """The adjective of "prompt" if some prompts failed or were retired, with a space. Otherwise empty."""
+        return "" if self.alive.all() else "remaining "
+
+    @property
+    def used_up(self) -> str:
+        """The sentence if no prompt has an example left."""
+        every = f"every {self.remaining}prompt was evaluated on every example"
+        return f"More evaluations are not possible, because {every}."
+
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
@@ -540,8 +550,8 @@ class _Judge(ABC):
         name, p = self.name(likeliest), float(p_feasible[likeliest])
         if self.alive.sum() == 1:
             what = (
-                f"{name} probably violates {self.a_constraint} (the probability that it satisfies "
-                f"{self.constraints} is {in_percent(p)})"
+                f"the only {self.remaining}prompt, {name}, probably violates {self.a_constraint} (the probability that "
+                f"it satisfies {self.constraints} is {in_percent(p)})"
             )
         elif p < _LIKELY:
             what = (
@@ -549,12 +559,14 @@ class _Judge(ABC):
                 f"satisfy {self.constraints} (probability {in_percent(p)})"
             )
         else:
+            metrics = " and ".join(quoted(each.metric) for each in self.goal.objectives)
             what = (
-                f"{self.name(self.first)} is selected, but it probably violates {self.a_constraint}. "
-                f"{capitalized(name)} is the most likely to satisfy {self.constraints} (probability {in_percent(p)})"
+                f"{self.name(self.first)} is selected because of its estimate of {metrics}, although it probably "
+                f"violates {self.a_constraint}. {capitalized(name)} is the most likely to satisfy {self.constraints} "
+                f"(probability {in_percent(p)})"
             )
         if not self.n_left.any():
-            return f"{capitalized(what)}. {_USED_UP} Add examples, or relax {self.a_constraint}."
+            return f"{capitalized(what)}. {self.used_up} Add examples, or relax {self.a_constraint}."
         return f"Keep evaluating: so far, {what}."
 
     def gain(self, then: Outlook) -> str:
@@ -584,9 +596,9 @@ class _Judge(ABC):
             return "More evaluations would change little."
         said = f"More evaluations of these {given:,} examples would change little."
         if not self.n_left.any():
-            said = _USED_UP
+            said = self.used_up
         elif given == 1:
-            said = "More evaluations of this example would change little."
+            said = "More evaluations of the only example would change little."
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown
@@ -811,7 +823,7 @@ class _OfBest(_Judge):
             )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
-                return f"{take} {name}: it is the only prompt.{self.satisfies()}"
+                return f"{take} {name}: it is the only {self.remaining}prompt.{self.satisfies()}"
             within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
             near = f"with 95% probability, it is {within} in {self.metric}"
             why = f"it is {best}" if p_best >= _COVERED else near

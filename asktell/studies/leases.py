@@ -57,12 +57,11 @@ class Holding(NamedTuple):
     """A pending trial, and the worker that holds it.
 
     Attributes:
-        worker: name of the worker, None for a trial that was asked for without a name.
+        worker: name of the worker, None if it asked without a name.
         trial: the trial.
         seconds_left: seconds until the lease expires, None without a lease. Negative if
             the lease has expired and no worker has asked since.
-        attempt: 1 when the trial is handed out first, 2 after its first lease expired,
-            and so on.
+        attempt: 1 at first, 2 after the trial's first lease expired, and so on.
         wanted: False once the trial's prompt is eliminated or retired. Then stop the
             evaluation and release the trial.
     """

@@ -45,9 +45,10 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                     f"{found[1]} tables of scores recorded from real LLMs.{of_them}"
                 )
     return (
-        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds as good a prompt as the "
-        f"published method `csr` finds with {worth['best feasible']} evaluations per prompt. It finds as good a Pareto "
-        f"set as the published method `ege-sr` finds with {worth['Pareto set']} evaluations per prompt. "
+        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds as good a prompt as "
+        f"`csr-published` finds with {worth['best feasible']} evaluations per prompt. It finds as good a Pareto set as "
+        f"`ege-sr-published` finds with {worth['Pareto set']} evaluations per prompt. These two are the methods of "
+        "[the paper](docs/explanation/the-paper-reproduced.md) that asktell comes from. "
         "The ranges in parentheses are 95% intervals. These numbers were measured with "
         f"{row['seeds']} random seeds on {tables} [Where asktell wins and loses](docs/benchmarks.md) has more."
     )

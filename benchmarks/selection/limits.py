@@ -117,7 +117,7 @@ def main() -> None:
             ]
         )
     header = [
-        "limit on",
+        "constraint on",
         "b",
         *(f"{low:.1f} to {low + 0.2:.1f}" for low in FIFTHS),
         "Brier score",

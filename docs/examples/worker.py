@@ -1,7 +1,7 @@
 """One worker of a study, for Slurm, Kubernetes, or any other way to start the same program many times.
 
 ASKTELL_STUDY says where the study is: http://HOST:8000 of a service (with
-ASKTELL_TOKEN), postgresql://USER@HOST/NAME (with PGPASSWORD), or sqlite:///FILE on one
+ASKTELL_TOKEN), postgresql://USER@HOST/DATABASE (with PGPASSWORD), or sqlite:///FILE on one
 machine. Start as many as you like, and stop them as you like.
 """
 

@@ -29,6 +29,7 @@ from asktell_adapters.server.open_studies import OpenStudies
 DOCS = Path(__file__).parents[1]
 
 _ERRORS = "errors of asktell"
+_DEFAULT = re.compile(r"\s*\(default: ([^()]*)\)")
 _PART = re.compile(r"<!-- generated: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -160,12 +161,19 @@ def _arguments(made: Any, options: type[Table], base: type[Table]) -> str:
         if name in base.model_fields:
             continue
         default = parameters[name].default if name in parameters else None
-        shown = (
-            ""
-            if default in (None, (), inspect.Parameter.empty)
-            else f"`{json.dumps(default)}`"
-        )
-        rows.append([f"`{name}`", kind, shown, about.get(name) or described])
+        text = about.get(name) or described
+        if default not in (None, (), inspect.Parameter.empty):
+            shown = f"`{json.dumps(default)}`"
+        elif found := _DEFAULT.search(text):
+            shown, text = found[1], _DEFAULT.sub("", text)
+        elif (
+            default is inspect.Parameter.empty
+            and options.model_fields[name].is_required()
+        ):
+            shown = "needed"
+        else:
+            shown = "" if "default" in text.lower() else "none"
+        rows.append([f"`{name}`", kind, shown, text[:1].upper() + text[1:]])
     return table(["option", "type", "default", ""], rows)
 
 
@@ -184,7 +192,13 @@ def arguments_of(made: Any) -> dict[str, str]:
         re.MULTILINE,
     )
     own = {
-        "model": "The judging LLM: a table like `[model]`, or a list of them. Default: the run's own model."
+        "model": "The judging LLM: a table like `[model]`, or a list of them (default: the LLM of `[model]`).",
+        "criteria": "The criteria, as NAME = a description of a good response. With a weight, it is a table: "
+        '`{ text = "...", weight = 2 }`.',
+        "against": "Column of the data that has another response to each example. The judge compares the two "
+        "responses, instead of grading.",
+        "shots": "Judged responses, as examples for the judge. Each has `input`, `answer` (the response), `grades` "
+        "(criterion = grade), and perhaps `reason`, `reference` and, with `against`, `other` (the other response).",
     }
     return {
         **besides,
@@ -317,10 +331,17 @@ def _type(schema: Mapping[str, Any]) -> str:
             return " or ".join(dict.fromkeys(_type(each) for each in schema[key]))
     kind = str(schema.get("type", "any value"))
     if kind == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_inner(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
-        return f"object of {_type(schema['additionalProperties'])}"
+        return f"object of {_inner(schema['additionalProperties'])}"
     return kind
+
+
+def _inner(schema: Mapping[str, Any]) -> str:
+    """The type of the items of a list or an object, in parentheses if there are several types."""
+    kind = _type(schema)
+    has_several = len(schema.get("anyOf", schema.get("enum", ()))) > 1
+    return f"({kind})" if has_several else kind
 
 
 if __name__ == "__main__":

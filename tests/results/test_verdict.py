@@ -170,8 +170,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Take prompt 1: it is the best with 60% probability. The expected gap to "
             'the best prompt is 0.017 in "right". More evaluations are not possible, '
-            "because all examples were used. With about 118 new examples, this gap "
-            "could shrink to 0.0071."
+            "because every prompt was evaluated on every example. With about 118 new "
+            "examples, this gap could shrink to 0.0071."
         ),
     ),
     "less is better": (
@@ -328,8 +328,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Every prompt probably violates the constraint. Prompt 2 is the most "
             "likely to satisfy the constraint (probability 49%). More evaluations are"
-            " not possible, because all examples were used. Add examples, or relax "
-            "the constraint."
+            " not possible, because every prompt was evaluated on every example. Add "
+            "examples, or relax the constraint."
         ),
     ),
     "none": (
@@ -428,9 +428,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Choose among these 2 trade-offs. Together, they are expected to be 87% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). More evaluations are not possible, because all examples "
-            "were used. With about 64 new examples, this percentage could rise to "
-            "94%."
+            "good a set is). More evaluations are not possible, because every prompt "
+            "was evaluated on every example. With about 64 new examples, this "
+            "percentage could rise to 94%."
         ),
     ),
     "front of one, unlikely": (
@@ -442,8 +442,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Every prompt probably violates the constraint. Prompt 2 is the most "
             "likely to satisfy the constraint (probability 49%). More evaluations are"
-            " not possible, because all examples were used. Add examples, or relax "
-            "the constraint."
+            " not possible, because every prompt was evaluated on every example. Add "
+            "examples, or relax the constraint."
         ),
     ),
 }

@@ -100,7 +100,7 @@ def _a(*flags: str, **options: Any) -> Argument:
 # A table: a line or two for an argument.
 # fmt: off
 _URL = "sqlite:///studies.db"
-_STORAGE = "sqlite:///PATH, a path, or postgresql://USER@HOST/NAME"
+_STORAGE = "sqlite:///PATH, a path, or postgresql://USER@HOST/DATABASE"
 _STUDIES = _a("url", metavar="URL", help=f"{_STORAGE}; http://... of a service; or a run's file or folder")
 _CONFIG = _a("config", metavar="CONFIG.toml", type=Path, help="configuration of the run")
 _RUN = _a("run", metavar="RUN", help="configuration or folder of the run; or URL and NAME of a study")
@@ -115,7 +115,8 @@ _NO_PROGRESS = _a("--no-progress", action="store_true", help="show no progress b
 _CONFIDENCE = _a("--confidence", type=float, default=0.95, help="confidence of the intervals (default: %(default)s)")
 _ENCODING = _a("--encoding", metavar="NAME", help="encoding of a text file that is not UTF-8")
 _FILES_OF_RESULTS = _a("files", metavar="FILE", type=Path, nargs="+",
-                       help="results. Each of several files is a candidate, and so is each folder in a folder")
+                       help="results. Each candidate may have its own file, or with lm-eval its own subfolder of a\n"
+                            "folder")
 _OF_RESULTS = (
     _a("--maximize", metavar="METRIC", action="append", default=[],
        help="maximize this metric; repeatable. Several objectives select a Pareto set"),
@@ -123,7 +124,8 @@ _OF_RESULTS = (
     _a("--at-least", metavar="METRIC=X", action="append", default=[], help="add a constraint; repeatable"),
     _a("--at-most", metavar="METRIC=X", action="append", default=[], help="add a constraint; repeatable"),
     _a("--within", metavar="METRIC=X", action="append", default=[],
-       help="add a constraint: at most X worse than the best, or METRIC='X of baseline'; repeatable"),
+       help="add a constraint: at most X worse than the best candidate. METRIC='X of baseline' is at most X worse\n"
+            "than the baseline; repeatable"),
     _a("--prompt-column", metavar="COLUMN",
        help="column of a table that identifies the candidate (default: prompt, model, ...)"),
     _a("--example-column", metavar="COLUMN",
@@ -183,7 +185,8 @@ _SELECT = (
             _a("--reference", metavar="COLUMN", help="column of the reference response; 'none' for none"),
             _ENCODING,
             _a("--sheet", metavar="NAME", help="sheet of an Excel file (default: the first)"),
-            _a("--split", metavar="NAME", help="split of a folder of `datasets` with several"),
+            _a("--split", metavar="NAME", 
+               help="split to use, if the data is a folder that Hugging Face `datasets` saved with several splits"),
             _a("--budget", metavar="N", type=int, help="number of evaluations"),
             _a("--force", action="store_true", help="replace an existing configuration"),
             _a("--yes", action="store_true", help="ask nothing and use the defaults"),
@@ -212,15 +215,16 @@ _SELECT = (
         (
             *_RUNNING,
             _a("--estimate", metavar="N", type=int, nargs="?", const=0,
-               help="only estimate the run's calls, tokens, cost and time, from N real calls (default: 0)"),
+               help="only estimate the run's calls, tokens, cost and time. With N, measure N real calls first\n"
+                    "(default: no calls)"),
             _a("--json", action="store_true", help="print the estimate as JSON"),
         ),
     ),
     Command("label", "label:label", "let people give the scores, in the browser",
         "Serve a page on which people label responses, as [label] in CONFIG describes: one item at a time, in random\n"
-        "order, without a sign of the prompt. Several raters can work at once, each under a name. A label that the\n"
-        "page counts survives a crash. After Ctrl-C, the same command continues. Without tokens, only this machine is\n"
-        "served. With the token in ASKTELL_LABEL_TOKEN, raters on other machines can use the page and nothing else.",
+        "order, without a sign of the prompt. Several raters can work at once, each under a name. A crash loses no\n"
+        "label that the page has counted. After Ctrl-C, the same command continues. Without tokens, only this machine\n"
+        "is served. With the token in ASKTELL_LABEL_TOKEN, raters on other machines can use the page and nothing else.",
         "example: asktell label summarize.toml\n"
         "         ASKTELL_LABEL_TOKEN=... asktell label summarize.toml --host 0.0.0.0",
         (
@@ -317,8 +321,12 @@ _DECIDE = (
         "Evaluate a candidate and the baseline on the same examples of CONFIG. Stop as soon as it is established\n"
         "whether the candidate is worse, fails more often, or violates a constraint of the goal. With files of\n"
         "results instead of CONFIG, nothing is evaluated.\n"
-        "Exit codes: 0: passed: neither worse nor failing more often by more than the margin, and every constraint is\n"
-        "satisfied; 1: failed: worse, failing more often, or a constraint is violated; 3: undecided; 2: error.",
+        "Exit codes:\n"
+        "- 0: passed. Neither the mean nor the failure rate is worse by more than the margin, and every constraint is\n"
+        "  satisfied\n"
+        "- 1: failed. At least one requirement of a pass is violated\n"
+        "- 2: error\n"
+        "- 3: undecided",
         "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02\n"
         "         asktell gate old.json new.json --maximize accuracy --baseline old --margin 0.02",
         (
@@ -328,13 +336,14 @@ _DECIDE = (
             _a("--baseline", metavar="ID", help="prompt in use (default: CONFIG's baseline)"),
             _a("--candidate", metavar="ID", help="new prompt (default: the other prompt, if there are two)"),
             _a("--margin", metavar="X", type=float, default=0.0,
-               help="accept a loss of up to X, in units of the metric (default: 0)"),
+               help="accept a loss of up to X, in units of the metric, and of X / (width of its range) in the failure\n"
+                    "rate (default: 0)"),
             _a("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown"),
             _a("--junit", metavar="FILE.xml", type=Path, help="write a JUnit test report"),
             _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with the responses of both"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
-               help="share of examples on which you expect the two prompts to differ, for the estimate printed first\n"
-                    "(default: %(default)g)"),
+               help="share of examples on which you expect the two prompts to differ. The command first uses it to\n"
+                    "print how many evaluations a pass probably takes (default: %(default)g)"),
             _a("--recheck", metavar="N", type=int,
                help="repeat at most N evaluations to see which differences hold; they count towards the budget, but\n"
                     "not towards the verdict (default: 50)"),
@@ -422,12 +431,13 @@ _CHANGE = (
 _SHARE = (
     Command("serve", "studies:serve_studies", "serve studies over HTTP",
         "Serve the studies at URL until SIGTERM or Ctrl-C, for workers on other machines and in other languages.\n"
-        "Every request needs the token in ASKTELL_TOKEN. The token in ASKTELL_READ_TOKEN allows reading only, and the\n"
-        "token in ASKTELL_LABEL_TOKEN the label pages only. Without tokens, only this machine is served. A reverse\n"
-        "proxy has to provide TLS. GET /openapi.json describes the API.",
+        "If you set tokens, every request needs a token: ASKTELL_TOKEN allows everything, ASKTELL_READ_TOKEN only\n"
+        "reading, and ASKTELL_LABEL_TOKEN only the label pages. Without tokens, only this machine is served. A\n"
+        "reverse proxy has to provide TLS. GET /openapi.json describes the API.",
         "example: asktell serve sqlite:///studies.db --port 8000",
         (
-            _a("url", metavar="URL", help="storage: sqlite:///FILE, postgresql://HOST/NAME; or a run's folder"),
+            _a("url", metavar="URL",
+               help="storage: sqlite:///FILE, postgresql://USER@HOST/DATABASE; or a run's folder"),
             _a("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"),
             _a("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: %(default)s)"),
             _a("--proxy", action="append", default=[], metavar="ADDRESS",
@@ -481,9 +491,9 @@ _SHARE = (
 _LEARN = (
     Command("profile", "growth:profile", "show which examples discriminated best in earlier runs",
         "Print, for each example, how difficult it is and how well it discriminates between prompts, with standard\n"
-        "errors. List the runs on the same examples, oldest first. Another run uses the profile by [profile]\n"
-        "from = [...] in its CONFIG, with the runs or with the file written here. A profile contains ids of examples,\n"
-        "and no other text.",
+        "errors. List the runs on the same examples, oldest first. To use the profile in another run, write\n"
+        "[profile] from = [...] in its CONFIG, with the paths of the runs, or of the file from -o, in the brackets.\n"
+        "A profile contains ids of examples, and no other text.",
         "example: asktell profile runs/january runs/february -o profile.json",
         (
             _a("runs", metavar="RUN", nargs="+", help="TOML file, folder, URL and NAME, or .json file of a profile"),

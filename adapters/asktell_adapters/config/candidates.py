@@ -45,16 +45,15 @@ class CandidatesTable(Table, table="candidates"):
     )
     temperature: list[float] | None = key(
         None,
-        "Values of this setting. The same works for `max_new_tokens`, `system`, `template`, options of the model's "
-        "type, and `top_p` and other settings of its requests. The value of any other factor replaces its name in "
-        "braces in the prompts.",
+        "Values of this setting. You may also give values of `max_new_tokens`, `system` and `template`, of every "
+        "[option of the LLM's type](#model), and of settings of requests, such as `top_p`.",
         said="that of `[model]`",
         expected="a list of numbers",
     )
     files: list[str] | None = key(
         None,
-        "Factors whose values are files. The value is the text of the file when the run starts. "
-        '`""` is an empty text.',
+        "Factors whose values are names of files. A name stands for the text of the file when the run starts, and "
+        '`""` for an empty text.',
         expected="a list of factors",
     )
     exclude: list[dict[str, Any]] = key(

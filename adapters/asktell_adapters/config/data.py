@@ -50,8 +50,9 @@ class PromptsTable(Table, table="prompts"):
     )
     fields: bool | None = key(
         None,
-        "Whether `{question}` in a prompt is replaced by the column of that name, which must then exist.",
-        said="in chats only",
+        "Whether `{question}` in a prompt is replaced by the value in the column `question`. A missing column is an "
+        "error.",
+        said="true in chats, false in texts",
     )
 
 
@@ -143,8 +144,8 @@ class DataTable(Table, table="data"):
 
     file: str | None = key(
         None,
-        "`.csv`, `.tsv`, `.json`, `.jsonl`, `.parquet`, `.xlsx`, or a folder of `datasets`: "
-        "[read your data](../how-to/read-your-data.md).",
+        "`.csv`, `.tsv`, `.json`, `.jsonl`, `.parquet`, `.xlsx`, or a folder that "
+        "`Dataset.save_to_disk` wrote: [read your data](../how-to/read-your-data.md).",
         said="this or `loader`",
     )
     delimiter: str | None = key(
@@ -157,7 +158,9 @@ class DataTable(Table, table="data"):
     )
     sheet: str | None = key(None, "Sheet of an Excel file.", said="the first")
     split: str | None = key(
-        None, "Data set of a folder with several data sets.", said="the only one"
+        None,
+        "Which data set to use, if `file` is a folder with several data sets.",
+        said="the only one",
     )
     loader: str | None = key(
         None,
@@ -165,30 +168,38 @@ class DataTable(Table, table="data"):
         said="this or `file`",
     )
     arguments: dict[str, Any] | None = key(None, "Arguments of the loader.")
-    input: str = key("input", "Column of the input.")
+    input: str = key("input", "Column of the input, to which the LLM responds.")
     reference: str | Literal[False] = key(
-        "reference", "Column of the reference.", expected="a text, or false for none"
+        "reference",
+        "Column of the reference, with which some metrics compare the response.",
+        expected="a text, or false for none",
     )
     id: str | None = key(
         None,
-        "Column of distinct ids. By default, the column `id` or `name` if its values are distinct, and otherwise the "
-        "first words and a digest of the row.",
+        "Column of distinct ids. Without such a column, a row's id consists of its first words and a digest.",
+        said="`id` or `name`, if its values are distinct",
     )
     segment: str | None = key(
         None,
         "Column of each row's segment, such as its language. The result has estimates for each segment.",
     )
     sample: int | None = key(
-        None, "Number of rows drawn at random, in their order.", said="all", ge=1
+        None,
+        "Number of rows to draw at random. They keep their order.",
+        said="all",
+        ge=1,
     )
-    seed: int | None = key(None, "Seed of the sample.", said="`0`")
+    seed: int | None = key(None, "Seed of `sample`.", said="`0`")
     shuffle: int | Literal[False] = key(
         False,
-        "Puts the rows in a random order, with this seed.",
+        "Puts the rows in a random order. The number is the seed.",
         expected="a whole number, or false for none",
     )
     limit: int | None = key(
-        None, "Number of rows used, after the shuffle.", said="all", ge=1
+        None,
+        "Uses only this many rows, the first ones after the shuffle.",
+        said="all",
+        ge=1,
     )
 
 

@@ -68,7 +68,7 @@ class EvaluatorTable(Table, table="evaluator"):
     )
     workers: int | None = key(
         None,
-        "command: evaluations at once, another name for `concurrency`.",
+        "command: number of evaluations at the same time, another name for `concurrency`.",
         said="`4`",
         ge=1,
     )
@@ -79,7 +79,9 @@ class EvaluatorTable(Table, table="evaluator"):
         ge=0,
     )
     type: str | None = key(
-        None, '`"promptfoo"` or `"inspect"`.', said="this, `command` or `loader`"
+        None,
+        'Kind of tool: `"promptfoo"` or `"inspect"`.',
+        said="this, `command` or `loader`",
     )
     config: str = key(
         "promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests."
@@ -87,11 +89,14 @@ class EvaluatorTable(Table, table="evaluator"):
     provider: str | None = key(
         None, "promptfoo: the provider to use.", said="the first"
     )
-    rows: str | None = key(None, "promptfoo: a file that keeps its rows.")
+    rows: str | None = key(
+        None,
+        "promptfoo: file to which each result of promptfoo is appended, one JSON line each.",
+    )
     prompts_are_code: bool = key(
         False,
-        "promptfoo: evaluate prompts in its whole template language, which can run commands. Only for prompts of your "
-        "own.",
+        "promptfoo: whether prompts may use its whole template language, which can run commands. Only for prompts of "
+        "your own.",
     )
     task: str | None = key(
         None,
@@ -99,9 +104,11 @@ class EvaluatorTable(Table, table="evaluator"):
         said="needed with `inspect`",
     )
     model: str | None = key(
-        None, "inspect: Inspect's name of the model.", said="Inspect's own"
+        None, "inspect: the LLM, as Inspect names it.", said="Inspect's own"
     )
-    log_dir: str | None = key(None, "inspect: folder of its logs.")
+    log_dir: str | None = key(
+        None, "inspect: folder of its logs.", said="Inspect's own"
+    )
     loader: str | None = key(
         None,
         '`"package.module:function"`, which returns an object with `evaluate_batch(trials)` and `examples`.',
@@ -110,7 +117,7 @@ class EvaluatorTable(Table, table="evaluator"):
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
         False,
-        "true: a repeated evaluation gives the same scores, so no evaluation is repeated as a check.",
+        "Whether a repeated evaluation always gives the same scores. If true, asktell repeats none as a check.",
     )
 
 

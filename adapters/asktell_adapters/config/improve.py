@@ -16,18 +16,23 @@ from asktell_adapters.optimizers.writers import LLMWriter
 class WriterTable(Table, table="improve.writer"):
     """The writer of prompts."""
 
-    type: str = key("llm", "The only type. Or give a `loader`.")
+    type: str = key(
+        "llm", "The only type. For a writer of your own, set `loader` instead."
+    )
     model: dict[str, Any] | None = key(
         None,
         "The LLM that writes.",
-        said="the run's own",
+        said="the LLM of `[model]`",
         expected="a table as `[model]`",
     )
     temperature: float = key(1.0, "Temperature of the writer.", ge=0)
-    max_new_tokens: int = key(256, "Longest prompt that is written.", ge=1)
+    max_new_tokens: int = key(
+        256, "Largest number of tokens in a written prompt.", ge=1
+    )
     loader: str | None = key(
         None,
-        '`"package.module:function"`, which returns a writer: a function of a `Brief`.',
+        '`"package.module:function"`, which returns a writer: a function that takes a '
+        "[`Brief`](api/harnesses.md).",
     )
     arguments: dict[str, Any] = key({}, "Arguments of the loader.")
 
@@ -37,24 +42,33 @@ class ImproveTable(Table, table="improve"):
 
     generations: int = key(
         4,
-        "Sets the share of the budget that a generation may spend, `budget / (generations + 1)`. If some generations "
-        "spend less, more generations may follow.",
+        "Usual largest number of generations. The prompts of the file, and each generation, may spend "
+        "`budget / (generations + 1)`. If some spend less, more generations may follow.",
         ge=1,
     )
-    candidates: int = key(8, "New prompts in each generation.", ge=1)
-    parents: int = key(4, "Prompts that the writer is shown.", ge=1, le=MOST_PARENTS)
+    candidates: int = key(8, "Largest number of new prompts in each generation.", ge=1)
+    parents: int = key(
+        4,
+        "Number of the best prompts that the writer is shown, at most 20.",
+        ge=1,
+        le=MOST_PARENTS,
+    )
     patience: int | Literal[False] = key(
         2,
-        "Ends after this many generations in a row without a better prompt. false never ends early.",
+        "`asktell improve` ends after this many generations in a row without a better prompt. With false, "
+        "it never ends early.",
         expected="a whole number, or false for none",
     )
     certainty: float = key(
-        0.6, "A new prompt counts as better from this probability on.", ge=0, le=1
+        0.6,
+        "A new prompt counts as better if it is better than the best earlier prompt with at least this probability.",
+        ge=0,
+        le=1,
     )
     writer: WriterTable = key(
         WriterTable(),
         "Writes the prompts: see [improve.writer](#improvewriter).",
-        said="the run's model",
+        said="the LLM of `[model]`",
     )
 
 

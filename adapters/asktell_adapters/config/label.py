@@ -33,7 +33,8 @@ class LabelTable(Table, table="label"):
     question: str = key(about="What raters are asked about each response.")
     scale: dict[str, float] | None = key(
         None,
-        'The labels and their scores, in the order of the keys 1, 2, ...: `{ "No" = 0, "Partly" = 0.5, "Yes" = 1 }`.',
+        'The labels and their scores: `{ "No" = 0, "Partly" = 0.5, "Yes" = 1 }`. A rater presses 1 for the first '
+        "label, 2 for the second, and so on.",
         said="this or `compare`",
         expected="a table, LABEL = a finite number",
     )
@@ -42,21 +43,21 @@ class LabelTable(Table, table="label"):
         "Shows the response beside the `baseline`'s on the same example, on a random side. The score is 1 if the "
         "response is better, 0 if the baseline's is, and 0.5 for a tie.",
     )
-    metric: str = key("human", "Name of the metric that labels are scores of.")
+    metric: str = key("human", "Name of the metric that the labels measure.")
     responses: str | None = key(
         None,
-        "Table of recorded responses, with the columns `prompt` (its id), `example` (its id) and `response`. Other "
-        "columns may be metrics of the goal.",
-        said="the LLM of `[model]` responds",
+        "File with a table of recorded responses. Its columns are `prompt` (an id), `example` (an id) and "
+        "`response`. Other columns may be metrics of the goal.",
+        said="none: the LLM of `[model]` responds",
     )
     gold: str | None = key(
         None,
-        "Table of items whose right label is known, with the columns `input`, `response` and `label`. They are shown "
-        "now and then to measure the raters, and do not count as scores. With `compare`, they also have the column "
-        "`other`, and `label` is response, other or tie.",
+        "File with a table of items whose right label is known. Its columns are `input`, `response` and `label`. "
+        "The items are shown now and then to measure how often raters are right, and do not count as scores. "
+        "With `compare`, the table also has the column `other`, and `label` is `response`, `other` or `tie`.",
     )
     gold_every: int = key(
-        10, "With 10, one of every ten labels of a rater is about a gold row.", ge=2
+        10, "With 10, one in ten labels of a rater is about a row of `gold`.", ge=2
     )
 
 

@@ -66,11 +66,12 @@ class ProfileTable(Table, table="profile"):
     """Learns from earlier runs which examples discriminate best."""
 
     runs: list[str] = key(
-        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.",
+        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles (`.json`).",
         alias="from",
     )
     half_life: float | None = key(
-        None, "Number of later runs after which a run counts half as much."
+        None,
+        "Number of later runs after which a run counts half as much. Without it, all runs count equally.",
     )
 
     def profile(self) -> ExampleProfile:
@@ -122,7 +123,10 @@ _BOUNDS = (
 class GoalTable(Table, table="goal"):
     """The objectives and constraints of the selection."""
 
-    type: str = key("best-feasible", 'Or `"pareto-set"`.')
+    type: str = key(
+        "best-feasible",
+        '`"best-feasible"` (the best prompt under constraints) or `"pareto-set"` (the best trade-offs).',
+    )
     maximize: str | list[str] = key(
         [],
         "Metrics to maximize.",
@@ -136,13 +140,17 @@ class GoalTable(Table, table="goal"):
         expected=_METRICS,
     )
     worst_segment: str | list[str] = key(
-        [], "Objectives that count by their worst segment.", expected=_METRICS
+        [],
+        "Metrics of `maximize` and `minimize` for which the mean of a prompt's worst [segment](#data) counts, instead "
+        "of its mean over all examples.",
+        expected=_METRICS,
     )
     at_least: dict[str, float | str | dict[str, Any]] = key(
         {},
         'For each metric, the lower bound of its mean, or of a quantile over the examples. `"within 0.02 of best"` '
         "(or `of "
-        "baseline`): the mean is at most 0.02 lower than the best prompt's (or the baseline's).",
+        "baseline`): the mean is at most 0.02 lower than the best prompt's (or the baseline's). With "
+        "`in_every_segment`, the bound holds for each [segment](#data).",
         expected=_BOUNDS,
     )
     at_most: dict[str, float | str | dict[str, Any]] = key(
@@ -154,14 +162,15 @@ class GoalTable(Table, table="goal"):
     )
     ranges: dict[str, list[float]] = key(
         {},
-        "For each metric, the range of its scores, `[low, high]`.",
+        "For each metric, its lowest and its highest possible score.",
         expected="a table, METRIC = [low, high]",
     )
 
     sure: float | None = key(
         None,
-        "Probability with which the selected prompt must satisfy the constraints, such as 0.95.",
-        said="more likely than not",
+        "Probability with which the selected prompt must satisfy the constraints, such as 0.95. Only with the type "
+        "`best-feasible` and the method `auto`.",
+        said="at least 0.5",
     )
 
     def goal(
@@ -216,15 +225,18 @@ class CacheTable(Table, table="cache"):
 
     file: str | None = key(
         None,
-        "File of the responses.",
+        "File in which the responses are kept.",
         said="one for all runs, in the user's cache folder",
     )
     max_mb: float = key(
         1000,
-        "Largest size. The responses that were not used for the longest time are removed first.",
+        "Largest size of the file, in megabytes. The responses that were not used for the longest time are removed "
+        "first.",
     )
     max_age_days: float | None = key(
-        None, "Older responses are requested again.", said="for ever"
+        None,
+        "Responses that are older than this are requested again.",
+        said="unlimited",
     )
 
 
@@ -237,31 +249,43 @@ class TopTable(Table, table=""):
     output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
     method: str = key("auto", "The name of a [method](methods.md).")
     confidence: float | None = key(None,
-        "Ends the run early, once the selected prompt is the best with this probability. `auto` and `race` only.",
+        "Ends the run early, once the selected prompt is the best with this probability, such as 0.95. Only with the "
+        "methods `auto` and `race`.",
         said="none. For `race`: 0.95")
     confidence_kind: str | None = key(None,
-        "`auto` only. `proof` ends the run once the scores establish the selection. `posterior` ends it once the model "
-        "is sure, which takes fewer evaluations but is not guaranteed.", said="`proof`")
-    tolerance: float | None = key(None, "Differences that do not matter, in the metrics' units.", said="`0`")
-    features: str | None = key(None, '`"text"`: features made from the texts, for methods that need them.')
-    seed: int = key(0, "Makes the run repeatable.")
-    sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
+        "What `confidence` needs. `proof`: the statistical model gives this probability, and a test that does not "
+        "depend on this model confirms the selection. `posterior`: only the statistical model gives this probability. "
+        "This takes fewer evaluations, but has no guarantee. Only with the method `auto`.", said='`"proof"`')
+    tolerance: float | None = key(None,
+        "For `confidence`: how much worse than the best the selected prompt may be. For a single best prompt, the unit "
+        "is the metric's, and for a Pareto set, 0.02 means 2% of each metric's range.", said="`0`")
+    features: str | None = key(None,
+        '`"text"`: computes a row of numbers (*features*) for each prompt from its text. Some [methods](methods.md) '
+        "need features.")
+    seed: int = key(0, "Seed of all random choices of the run.")
+    sampling: str = key("shared",
+        '`"shared"`: prompts are evaluated on the same examples. `"iid"`: the example of every evaluation is drawn '
+        "at random.")
     on_failure: str | dict[str, Any] = key("skip",
         '`"skip"`: a failed evaluation is a missing value. A table has the scores that a failure counts as, one '
         'for each '
         "metric of the goal: `{ accuracy = 0.0 }`.")
     max_failure_rate: float = key(0.5,
-        "A prompt is eliminated once its failure rate exceeds this value with 99% probability. 1 eliminates no prompt.")
+        "A prompt is eliminated once the share of its evaluations that fail exceeds this value, with 99% probability. "
+        "1 eliminates no prompt.")
     baseline: str | int | None = key(None,
         "Id or text of the prompt in use. It is never eliminated, and is compared with the selected prompt.")
     repeats: int | None = key(None,
-        "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).", said="`1`")
+        "Largest number of evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).",
+        said="`1`")
     inputs: Literal["new", "given"] | None = key(None,
-        "Scope of the estimates: unseen inputs like the examples, or exactly the given examples (a fixed suite).",
-        said="`new`. For `asktell gate`: `given`")
-    concurrency: int | None = key(None, "Evaluations at once.",
+        '`"new"`: estimates are about unseen inputs like the examples. `"given"`: they are about exactly the given '
+        "examples (a fixed suite).", said='`"new"`. For `asktell gate`: `"given"`')
+    concurrency: int | None = key(None, "Number of evaluations at the same time.",
         said=concurrency_in_words(), ge=1)
-    confirm_above: float | None = key(None, "Asks before a run that may cost more. Needs a `price`.")
+    confirm_above: float | None = key(None,
+        "Asks for confirmation before a run that may cost more than this, in the currency of the prices. Needs the "
+        "`price` of every model.")
     prompts: PromptsTable | None = key(None, "The prompts to choose among: [prompts](#prompts).",
         said="needed, unless there are `[candidates]`")
     data: DataTable | None = key(None, "The examples: [data](#data).",
@@ -269,21 +293,21 @@ class TopTable(Table, table=""):
     candidates: CandidatesTable | None = key(None,
         "Combinations of models, prompts and settings to choose among: [candidates](#candidates).")
     # Read by the table of its kind, once [models] and [candidates] are merged into it
-    model: dict[str, Any] | None = key(None, "The LLM: [model](#model).",
+    model: dict[str, Any] | None = key(None, "The LLM that responds: [model](#model).",
         said="needed, unless `[evaluator]` or `[label]` replaces it")
-    models: dict[str, Any] | None = key(None, "Keys that differ between several models: [models](#models).")
+    models: dict[str, Any] | None = key(None, "Keys that differ between several LLMs: [models](#models).")
     # Each metric is read by the table of its name
     metrics: dict[str, Any] | None = key(None, "The scores of every response: [metrics](#metrics).",
         said="needed, unless `[evaluator]` or `[label]` replaces them")
     evaluator: EvaluatorTable | None = key(None,
-        "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
+        "A program or another tool that evaluates, instead of `[model]` and `[metrics]`: [evaluator](#evaluator).")
     goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
     label: LabelTable | None = key(None, "People give the scores: [label](#label).")
-    cache: CacheTable | None = key(None, "Keeps responses on disk: [cache](#cache).")
+    cache: CacheTable | None = key(None, "Keeps responses on disk, so that they are paid only once: [cache](#cache).")
     improve: ImproveTable = key(ImproveTable(), "How `asktell improve` writes prompts: [improve](#improve).",
         said="its defaults")
     profile: ProfileTable | None = key(None,
-        "Learns from earlier runs which examples discriminate best: [profile](#profile).")
+        "Learns from earlier runs which examples distinguish best between prompts: [profile](#profile).")
     proxies: ProxiesTable | None = key(None,
         "Cheap metrics outside of the goal that help to predict its metrics: [proxies](#proxies).")
     # fmt: on

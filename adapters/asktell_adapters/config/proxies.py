@@ -21,8 +21,8 @@ class ProxiesTable(Table, table="proxies"):
     )
     scores: str | None = key(
         None,
-        "Table of recorded scores, with the columns `prompt` (its id), `example` (its id) and those in `columns`. "
-        "They are known before the first evaluation.",
+        "File with a table of recorded scores, which are known before the first evaluation. Its columns are `prompt` "
+        "(an id), `example` (an id) and the names in `columns`.",
     )
     columns: list[str] = key(
         [], "Columns of `scores`, each with the scores of a proxy.", said="none"

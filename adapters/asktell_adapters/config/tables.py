@@ -333,7 +333,7 @@ class LoaderTable(Table):
     """The keys of an object that a function of the user's own makes."""
 
     loader: str = key(about='`"package.module:function"`, whose result is used.')
-    arguments: dict[str, Any] = key({}, "Arguments of that function.")
+    arguments: dict[str, Any] = key({}, "Arguments of this function.")
 
 
 def import_named(table: Table, dotted: str, key: str = "loader") -> Any:

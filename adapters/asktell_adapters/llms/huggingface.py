@@ -45,14 +45,14 @@ class HuggingFace:
         model: a hub id, a local folder, the path of a GGUF file, or a loaded model
             (which also needs `tokenizer`).
         tokenizer: a loaded tokenizer (default: the model's).
-        device: "cuda", "cpu", "cuda:1", ... (default: a GPU if there is one).
-        device_map: how accelerate spreads a model that is too large for one GPU:
-            "auto", "balanced", ... See transformers. Use it instead of `device`.
-        dtype: "bfloat16", "float16", "float32", or "auto" for the type of the
-            checkpoint (default: float32 on a CPU, bfloat16 on a GPU that supports it,
-            and float16 on any other GPU).
-        attn_implementation: "sdpa", "flash_attention_2", "eager", ... (default: the
-            choice of transformers).
+        device: the device, such as "cuda", "cpu" or "cuda:1" (default: a GPU if there is one).
+        device_map: how the library accelerate spreads a model that is too large for one
+            GPU, such as "auto" or "balanced". Use it instead of `device`.
+        dtype: type of the weights: "bfloat16", "float16", "float32", or "auto" for the
+            type of the checkpoint (default: float32 on a CPU, bfloat16 on a GPU that
+            supports it, and float16 on any other GPU).
+        attn_implementation: the attention, such as "sdpa", "flash_attention_2" or "eager"
+            (default: the choice of transformers).
         batch_size: largest number of requests in a batch.
         template_options: variables for the chat template, such as `enable_thinking`.
 

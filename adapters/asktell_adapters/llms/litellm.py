@@ -37,9 +37,10 @@ class LiteLLM(RemoteChat):
         model: the name of the provider and of the model. With a router, the name of a
             group (`model_name`).
         router: deployments with `model_name` and `litellm_params`, from which a
-            `litellm.Router` is made. Write a key as the place of the key,
-            "os.environ/NAME". In Python, it may also be a ready `litellm.Router`, which
-            keeps its own retries.
+            `litellm.Router` is made. Do not write an API key itself, but
+            "os.environ/NAME". NAME is the environment variable with the key.
+            In Python, it may also be a ready `litellm.Router`, which keeps its own
+            retries.
         router_options: further arguments of the `litellm.Router` that is made from the
             deployments, such as `routing_strategy`.
         base_url: the API's root, for providers such as `openai/NAME` and

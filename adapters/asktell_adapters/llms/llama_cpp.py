@@ -60,17 +60,18 @@ class LlamaCpp:
         n_ctx: tokens of context per request, response included. Each slot takes memory
             for them. With 0, the slots share the context length that the model was
             trained with.
-        n_slots: number of simultaneous requests. Rounding depends on the other requests
-            in a batch, so a greedy response can, rarely, depend on them. With one slot
-            and without `reuse_prefix`, it depends on the request alone.
+        n_slots: number of requests at the same time (*slots*). Requests affect each
+            other's rounding, so even at temperature 0, a response can, rarely, depend on the
+            other requests. With one slot and without `reuse_prefix`, it depends on its
+            request alone.
         n_threads: number of threads (default: the physical cores that this process may
             use). Pass 1 if several such processes run at once or the machine is busy,
             because threads that wait for each other gain nothing there.
-        n_gpu_layers: number of layers on a GPU, if xllamacpp was built for one. -1
-            stands for all layers.
-        reuse_prefix: whether the beginning of a request is not read again if an earlier
-            request began in the same way.
-        timeout: seconds that loading, or a request, may take.
+        n_gpu_layers: number of layers on a GPU. Needs an xllamacpp that was built for
+            GPUs. -1 stands for all layers.
+        reuse_prefix: whether the beginning of a request is reused, instead of read
+            again, if an earlier request began in the same way.
+        timeout: largest number of seconds for loading, or for a request.
         verbose: True to let llama.cpp write its log to stderr.
 
     Raises:

@@ -37,35 +37,36 @@ class OpenAIChat(RemoteChat):
 
     Args:
         model: the model's name at the server.
-        base_url: the API's root, ending in /v1 (default: OPENAI_BASE_URL, else OpenAI's
-            own API).
-        api_key_env: the environment variable with the key. The key is read from there
-            when it is needed, and never appears in a message, repr or pickle. A server
-            with a `base_url` may need no key.
+        base_url: the API's root, ending in /v1 (default: the environment variable
+            OPENAI_BASE_URL, else OpenAI's own API).
+        api_key_env: name of the environment variable with the API key. The key is never
+            shown or stored. A server with a `base_url` may need no key.
         price: price per million tokens. Without a price, every cost is 0. In Python, it may
             also be a mapping model -> price.
         concurrency: largest number of simultaneous requests.
         timeout: seconds for one attempt, from sending to the last byte.
-        max_retries: number of attempts after the first. As long as no request has
-            reached the server, at most one.
-        backoff: seconds before the first retry. They double before each further retry,
-            and up to as much again is added as jitter.
-        max_wait: largest number of seconds to wait after a failure, even if Retry-After
-            is longer.
+        max_retries: largest number of further attempts after a failure. As long as no
+            request has reached the server, there is at most one.
+        backoff: seconds before the first retry. The wait doubles before each further
+            retry. A random time of up to the same length is added.
+        max_wait: largest number of seconds to wait after a failure, even if the
+            server asks for more (by the header Retry-After).
         requests_per_minute: largest number of requests per minute, retries included,
-            evenly spread. By default, there is no limit.
-        tokens_per_minute: largest number of tokens per minute, read and written,
-            also evenly spread. Before a request they are estimated as one token per four
-            characters plus `max_new_tokens`, and corrected after the response. Both
-            limits apply to this object only. Other processes may use the same key, so
+            evenly spread (default: no limit).
+        tokens_per_minute: largest number of tokens per minute, read and written, evenly
+            spread (default: no limit). Before a request, its tokens are estimated as
+            one per four characters plus `max_new_tokens`. The number is corrected after
+            the response. This limit and `requests_per_minute` apply to this LLM in this
+            process only. If other processes use up the account's limits, the HTTP error
             429 is still retried.
-        allow_empty: accept an empty completion as a response.
+        allow_empty: whether an empty text counts as a response. If not, it is a failed
+            evaluation.
         limit_field: the request's field for the limit of tokens (default: `max_tokens`
-            with a base_url, else `max_completion_tokens`, which OpenAI's newer models
-            require).
-        send_sampling: whether requests have a temperature and a seed, which some models
-            refuse.
-        extra_body: further fields of the request's body.
+            with a `base_url`, else `max_completion_tokens`). OpenAI's newer models
+            require `max_completion_tokens`.
+        send_sampling: whether requests have a temperature and a seed. Some LLMs refuse
+            such requests.
+        extra_body: further fields of the body of each request.
 
     Raises:
         EvaluatorError: there is neither an API key nor a base_url.

@@ -113,23 +113,25 @@ class Judge:
         criteria: name -> description of a good response: a text, or a text with a weight
             (`Criterion`, in a configuration file a table `{ text = "...", weight = 2 }`).
         scale: the worst and the best grade, whole numbers.
-        reference: whether to show the judge the example's references. By default, they
-            are shown if there are any.
-        against: compare with this response instead of grading. It is a column of the
-            data (a key of the example's `fields`) or, only in Python, a function of the
-            example.
+        reference: whether to show the judge the example's references (default: true if
+            there are any).
+        against: compare the response with this response instead of grading it. It is a
+            column of the data (a key of the example's `fields`) or, only in Python, a
+            function of the example.
         shots: judged responses, as examples for the judge.
         n: number of opinions of each LLM on each response. More than 1 needs a
-            temperature.
+            temperature above 0.
         temperature: temperature of the judges. At 0, an LLM should give the same
             opinion each time.
         seed: seed of the opinions, above temperature 0.
-        max_new_tokens: a reply is cut after so many tokens. A reply that was cut is a
-            failure.
+        max_new_tokens: largest number of tokens in a reply. A longer reply is cut, and the
+            evaluation fails.
         cache: replies on disk, which are not requested again.
-        instructions: the judge's system message, instead of the default (`POINTWISE`, or
-            `PAIRWISE` with `against`). `{criteria}` and `{format}` are filled in, and
-            without `against` also `{low}` and `{high}`.
+        instructions: the judge's system message (default: a message of asktell).
+            `{criteria}` and `{format}` (how to write the grades) are filled in, and
+            without `against` also `{low}` and `{high}`, the ends of the scale. In
+            Python, the default messages are `POINTWISE` and, with `against`,
+            `PAIRWISE`.
         name: the metric's name in a sequence of metrics.
 
     Raises:

@@ -207,7 +207,8 @@ class Preference:
             math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
         )
         self._said_by_labels.append(
-            f'"{id_}" (mean preference {by_judge:.2f} by the judge, {people:.2f} in {len(pairs)} labels by people)'
+            f'The mean preference for "{id_}" is {by_judge:.2f} by the judge, but {people:.2f} by people ({len(pairs)} '
+            "labels)."
         )
         alike = {
             verdict: [label for label, score in pairs if score == verdict]
@@ -288,8 +289,8 @@ class Preference:
         counts = self._counts
         if n := counts["opinions"]:
             said.append(
-                f"In {counts['swayed'] / n:.0%} of {n:,} comparisons, the judge changed its preference when the "
-                "responses changed places."
+                f"Swapping the two responses changed the judge's preference in {counts['swayed'] / n:.0%} of {n:,} "
+                "comparisons."
             )
             if len(self.judge.llms) > 1:
                 said.append(
@@ -298,7 +299,8 @@ class Preference:
                 )
         if self._said_by_labels:
             said.append(
-                f"People disagree with the judge on {', '.join(self._said_by_labels)}, so no comparison is established."
+                f"People disagree with the judge. {' '.join(self._said_by_labels)} So no difference between prompts "
+                "is established."
             )
         elif self.labels:
             said.append(

@@ -19,12 +19,11 @@ class Rouge:
     `use_aggregator=False`.
 
     Args:
-        rouge_type: rouge1 to rouge9, rougeL, or rougeLsum (the longest common
-            subsequence line by line).
+        rouge_type: the variant: rouge1 to rouge9, rougeL, or rougeLsum (the longest
+            common subsequence line by line).
         use_stemmer: strip English suffixes before comparing.
         split: put each sentence of response and reference on its own line first. This
-            changes rougeLsum only, and texts that have line breaks already do not need
-            it.
+            changes rougeLsum only. Texts with line breaks do not need it.
         name: the metric's name in a sequence of metrics.
 
     Raises:

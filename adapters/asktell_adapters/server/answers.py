@@ -16,7 +16,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, GetCoreSchemaHandler, with_config
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, with_config
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
@@ -66,7 +66,11 @@ Difference: TypeAlias = Annotated[
 Comparison: TypeAlias = Annotated[
     dict[str, Any],
     _FieldsOf(
-        asktell.Comparison, differences=Mapping[str, Difference], guaranteed=bool
+        asktell.Comparison,
+        differences=Mapping[str, Difference],
+        guaranteed=Annotated[
+            bool, Field(description="True if all differences are guaranteed.")
+        ],
     ),
 ]
 _Factors: TypeAlias = Mapping[
@@ -77,20 +81,36 @@ Result: TypeAlias = Annotated[
     _FieldsOf(
         asktell.Result,
         goal=str,
-        metrics=list[str],
+        metrics=Annotated[
+            list[str], Field(description="The names of the goal's metrics.")
+        ],
         inputs=Literal["new", "given"],
         example_ids=NotRequired[list[str]],
-        factors=NotRequired[_Factors],
-        comparison=Comparison | None,
+        factors=NotRequired[
+            Annotated[
+                _Factors,
+                Field(
+                    description="Factor -> level -> metric -> [estimate, standard error] of the mean of all candidates "
+                    "with this level. The standard error is null if there is not enough data."
+                ),
+            ]
+        ],
+        comparison=Annotated[
+            Comparison | None,
+            Field(
+                description="The first selected prompt compared with the baseline or with another prompt. Null if "
+                "there is nothing to compare."
+            ),
+        ],
     ),
 ]
 
 
 class Report(TypedDict):
-    """The data of a report. Only `format` and `version` are stable."""
+    """The data of a report. Only the fields that are listed here stay the same in later versions."""
 
-    format: str
-    version: int
+    format: Annotated[str, Field(description="Name of the format.")]
+    version: Annotated[int, Field(description="Version of the format.")]
 
 
 ReportData: TypeAlias = Annotated[dict[str, Any], _FieldsOf(Report)]
@@ -103,7 +123,7 @@ class Health(TypedDict):
 
 
 class Names(TypedDict):
-    """The names of all studies, in the order in which they were made."""
+    """The names of all studies, the oldest study first."""
 
     studies: list[str]
 
@@ -113,44 +133,48 @@ class Info(TypedDict):
     """A study's progress."""
 
     name: str
+    """Name of the study."""
     metrics: list[str]
-    """In the order of score vectors."""
+    """Names of the goal's metrics. If scores are sent as a list, they are in this order."""
     goal: str
+    """The goal in words, such as `maximize rouge`."""
     budget: int
-    """Maximum evaluations, or 100000000 if unlimited."""
+    """Maximum number of evaluations, or 100000000 if unlimited."""
     spent_cost: float
-    """Sum of the costs recorded."""
+    """Sum of the recorded costs, in the unit of these costs."""
     max_cost: float | None
-    """Maximum cost, or null if unlimited."""
+    """Maximum cost in the same unit, or null if unlimited."""
     done: bool
-    """True when no more trials will be asked."""
+    """True when the selection has ended, so that workers get no more trials."""
     paused: bool
     """True when workers get no trials until the study is resumed."""
     spent: int
-    """Evaluations recorded so far."""
+    """Number of recorded evaluations."""
     pending: int
-    """Trials whose scores are not recorded yet."""
+    """Number of trials that are handed out and have no recorded scores or failure yet."""
     active: int
-    """Prompts that are not eliminated."""
+    """Number of prompts whose `status` (see `PromptResult`) is `active`."""
     examples: int | None
     """Number of examples, or null if the evaluator draws its own."""
     repeats: int
-    """Maximum evaluations of a prompt on the same example."""
+    """How often a prompt may be evaluated on the same example."""
     baseline: int | str | None
-    """Id of the prompt in use, or null if not given."""
+    """Id of the prompt in use, or null if there is no baseline."""
     definition: dict[str, Any]
-    """Goal and method, as in a saved selector."""
+    """The goal, the method and the proxies, as in a saved selector."""
 
 
+@_described
 class ExampleIds(TypedDict):
-    """Ids of the examples by position (a trial's `example`), or null if they have none."""
+    """The ids of the examples."""
 
     ids: list[str] | None
+    """In the order of the positions: a trial with `example` 0 is on the first. Null if the examples have no ids."""
 
 
 @_described
 class Trials(TypedDict):
-    """Trials to evaluate. If a trial's `example` is null, draw one yourself."""
+    """Trials to evaluate. If a trial's `example` is null, draw an example yourself."""
 
     trials: list[Trial]
     done: bool
@@ -158,7 +182,7 @@ class Trials(TypedDict):
     paused: NotRequired[Literal[True]]
     """Present if the response has no trials because the study is paused."""
     repeats: NotRequired[list[int]]
-    """Number of earlier evaluations of each trial's prompt on its example. Omitted if all are 0."""
+    """For each trial, the number of earlier trials of its prompt on its example. Missing if all are 0."""
 
 
 class HeldTrials(TypedDict):
@@ -173,26 +197,30 @@ class Workers(TypedDict):
     holdings: list[Held]
 
 
+@_described
 class Taken(TypedDict):
-    """True if this request recorded something.
-
-    False if the scores were recorded before, or another worker has the trial.
-    """
+    """Whether a request changed the study."""
 
     taken: bool
+    """False if the same scores were recorded before, the trial is no longer pending, or another worker has it now."""
 
 
+@_described
 class Joined(TypedDict):
-    """Ids of the added prompts, in the order of the request."""
+    """The added prompts."""
 
     ids: list[int | str]
+    """Ids of the prompts, in the order of the request."""
 
 
+@_described
 class InvalidPart(TypedDict):
     """A part of a request that is invalid."""
 
     where: str
+    """Path in the request, such as `body.goal`."""
     what: str
+    """The reason, such as `is missing`."""
 
 
 @_described
@@ -200,20 +228,27 @@ class Problem(TypedDict):
     """An error, as problem details (RFC 9457)."""
 
     type: str
+    """The kind of error, such as `urn:asktell:problem:unknown-trial`."""
     title: str
+    """The kind of error in words."""
     status: int
+    """The HTTP status."""
     detail: str
+    """The error message."""
     pending: NotRequired[list[int]]
-    """Ids of the pending trials, if the trial is unknown."""
+    """Ids of the pending trials, at most 100. Only in errors of the type `unknown-trial`."""
     errors: NotRequired[list[InvalidPart]]
-    """The invalid parts of the request, if it has any."""
+    """The invalid parts of the request. Only if its body or query does not fit the schema."""
 
 
+@_described
 class Outcome(TypedDict):
-    """The outcome for one trial. `taken` is true if its scores were recorded."""
+    """The outcome for one trial."""
 
     taken: bool
+    """True if this request recorded the scores. False after an error, or if nothing changed (see `Taken`)."""
     problem: Problem | None
+    """The error, or null if there was none."""
 
 
 class Outcomes(TypedDict):
@@ -223,6 +258,6 @@ class Outcomes(TypedDict):
 
 
 class Evaluations(TypedDict):
-    """Evaluations in the order in which they were recorded. If there are fewer than `n`, these are the latest."""
+    """Evaluations in the order of recording. If there are fewer than `n`, no more are recorded so far."""
 
     evaluations: list[Told]

@@ -1,5 +1,6 @@
 """The OpenAPI document. FastAPI makes it, and this module adds tokens, idempotency keys and errors."""
 
+import re
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,17 +14,19 @@ _DESCRIPTIONS = {
     401: "The token is missing or unknown.",
     403: "The token may only read, the request comes from another site's page, or the service has no token and the "
     "request comes from another machine.",
-    404: "The study does not exist, or the trial is not pending. Then `pending` lists the ids of the pending trials.",
+    404: "The study does not exist, or the trial is not pending. In the second case, "
+    "`pending` has the ids of the pending trials.",
     408: "The body did not arrive in time.",
     409: "A study of this name exists, or other scores of the trial are recorded.",
     413: "The body is too large.",
     415: "The body is not `application/json`.",
     422: "A value is invalid. `detail` has the value and the expected form. Nothing was changed.",
     429: "Too many requests with a wrong token. `Retry-After` is the number of seconds to wait.",
-    500: "An error of the service.",
+    500: "An unexpected error of the service.",
     501: "The method needs a package that is not installed on the server.",
     503: "The storage is unavailable. A response with `Retry-After` is worth a retry. Nothing was changed.",
 }
+_IN_JSON = {"None": "null", "True": "true", "False": "false"}
 _ALWAYS = (401, 403, 429, 500, 503)
 _OPEN = ("/health",)
 _KEY = {
@@ -61,6 +64,9 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
                 components["securitySchemes"] = {
                     "token": {"type": "http", "scheme": "bearer"}
                 }
+            for schema in components["schemas"].values():
+                if "description" in schema:
+                    schema["description"] = _for_clients(schema["description"])
             for path, operations in made["paths"].items():
                 for method, operation in operations.items():
                     _complete(path, method, operation, with_tokens)
@@ -68,6 +74,21 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+
+def _for_clients(docstring: str) -> str:
+    """A class's docstring for clients in any language: values as in JSON, without paragraphs about Python."""
+    parts = [
+        part
+        for part in docstring.split("\n\n")
+        if not part.lstrip().startswith((">>>", "In Python, "))
+    ]
+
+    def in_json(found: re.Match[str]) -> str:
+        value = _IN_JSON[found[2]]
+        return found[1] + value.capitalize() if found[1] else value
+
+    return re.sub(rf"(\.\s+)?\b({'|'.join(_IN_JSON)})\b", in_json, "\n\n".join(parts))
 
 
 def _complete(

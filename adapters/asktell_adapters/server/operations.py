@@ -105,7 +105,7 @@ def add_health(
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def counts() -> Response:
-        """Requests and the progress of studies, in Prometheus' format."""
+        """Get counts of requests and the progress of all studies, in the text format of Prometheus."""
         # The counts of requests are valid even if the storage is gone or busy.
         with suppress(asktell.AsktellError), move_on_after(_SECONDS_FOR_A_LOOK):
             await to_thread.run_sync(overview.look, abandon_on_cancel=True)
@@ -117,7 +117,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies")
     def names() -> answers.Names:
-        """The names of all studies."""
+        """Get the names of all studies."""
         return {"studies": studies.names()}
 
     def created(
@@ -143,7 +143,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies/{name}")
     def progress(name: StudyName) -> answers.Info:
-        """A study's progress."""
+        """Get a study's progress."""
         return call(studies, name, info)
 
     @app.delete("/v1/studies/{name}", status_code=204)
@@ -154,7 +154,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 
     @app.get("/v1/studies/{name}/selector", response_model=requests.Saved)
     def selector(name: StudyName) -> Response:
-        """The study's current state as a saved selector, for example as a backup."""
+        """Get the study's current state as a saved selector, for example as a backup."""
         return Response(
             call(studies, name, lambda study: study.selector.to_json()),
             media_type="application/json",
@@ -166,7 +166,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
         responses={200: _JSON_LINES},
     )
     def export(name: StudyName) -> Response:
-        """The complete study as JSON lines, for `asktell import`."""
+        """Get the complete study as JSON lines, which the command `asktell import` can read."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / "study.jsonl"
             call(studies, name, lambda study: study.export(path))
@@ -178,10 +178,22 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
     def restore(
         name: StudyName,
         body: requests.Saved,
-        max_attempts: Annotated[int, Query(ge=1)] = 3,
-        exist_ok: bool = False,
+        max_attempts: Annotated[
+            int,
+            Query(
+                ge=1,
+                description="A trial fails when its lease has expired this many times.",
+            ),
+        ] = 3,
+        exist_ok: Annotated[
+            bool,
+            Query(
+                description="Whether to use an existing study of this name with the same definition. "
+                "Otherwise, an existing study of this name is an error (409)."
+            ),
+        ] = False,
     ) -> Response:
-        """Create a study from a saved selector, in its state. An existing study is never replaced."""
+        """Create a study that continues from a saved selector. An existing study is never replaced."""
         return created(
             name, Selector.from_json(body.model_dump()), max_attempts, exist_ok
         )
@@ -192,7 +204,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/ask")
     def ask(name: StudyName, body: requests.Ask) -> answers.Trials:
-        """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
+        """Get up to `n` trials to evaluate: first the trials that the worker holds already, then new trials."""
 
         def operation(study: Study) -> answers.Trials:
             trials = bound(study, body).ask(body.n)
@@ -211,12 +223,12 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/tell")
     def tell(name: StudyName, body: requests.Tell) -> answers.Taken:
-        """Tell the scores of a trial. When the response arrives, they are stored. Repeating a request is harmless."""
+        """Record the scores of a trial. The service stores them, then responds. Repeating a request is harmless."""
         return {"taken": done(studies, name, Study.tell, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/tell-many")
     def tell_many(name: StudyName, body: requests.TellMany) -> answers.Outcomes:
-        """Tell the scores of several trials in one transaction. An error in one does not affect the others."""
+        """Record the scores of several trials at once. An error in one trial does not affect the others."""
         tells = [Tell(**score.arguments()) for score in body.tells]
 
         def operation(study: Study) -> Sequence[bool | Exception]:
@@ -229,12 +241,12 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/observe")
     def observe(name: StudyName, body: requests.Observe) -> answers.Taken:
-        """Add scores from elsewhere. They improve the estimates and do not count towards the budget."""
+        """Add scores from elsewhere. They improve the estimates and do not count toward a number of evaluations."""
         return {"taken": done(studies, name, Study.observe, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/release")
     def release(name: StudyName, body: requests.Release) -> answers.Taken:
-        """Return a trial unevaluated. It will be asked again under the same id."""
+        """Return a trial unevaluated. A later `ask` hands it out again, with the same id."""
         return {"taken": done(studies, name, Study.release, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/fail")
@@ -244,7 +256,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/heartbeat")
     def heartbeat(name: StudyName, body: requests.Heartbeat) -> answers.HeldTrials:
-        """Extend a worker's leases to `lease` seconds from now, and get the trials that it still holds."""
+        """Extend a worker's leases to `lease` seconds from now, and get the trials that the worker still holds."""
         return {
             "trials": [
                 trial._asdict() for trial in done(studies, name, Study.heartbeat, body)
@@ -263,27 +275,30 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/add")
     def add(name: StudyName, body: requests.Add) -> answers.Joined:
-        """Add prompts. A study that was done continues with them while its budget lasts."""
+        """Add prompts. A study that was done continues with them while its budget lasts.
+
+        Send a list of texts only if the study was created with a list of texts.
+        """
         return {"ids": done(studies, name, Study.add, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/retire")
     def retire(name: StudyName, body: requests.Retire) -> answers.Info:
-        """Retire a prompt. It is not evaluated again and cannot be selected. Returns the study's progress."""
+        """Retire a prompt, so that it is not evaluated again and cannot be selected."""
         return changed(name, Study.retire, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/extend")
     def extend(name: StudyName, body: requests.Extend) -> answers.Info:
-        """Add budget or examples. A study that was done continues. Returns the study's progress."""
+        """Add to the budget or to the examples. A study that was done continues."""
         return changed(name, Study.extend, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/remark")
     def remark(name: StudyName, body: requests.Remark) -> answers.Info:
-        """Add a remark about the scores, which results will show. Returns the study's progress."""
+        """Add a remark about the scores, which results will show."""
         return changed(name, Study.remark, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/pause")
     def pause(name: StudyName, body: requests.Nothing) -> answers.Info:
-        """Pause a study. Workers get no trials until it is resumed. The scores of pending trials can still be told."""
+        """Pause a study. Workers get no trials until it is resumed. Scores of pending trials are still accepted."""
         return changed(name, Study.pause, body)
 
     @_operation(app, "POST", "/v1/studies/{name}/resume")
@@ -297,13 +312,13 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies/{name}/examples")
     def examples(name: StudyName) -> answers.ExampleIds:
-        """The ids of the examples. A worker can compare them with its dataset."""
+        """Get the ids of the examples, which a worker can compare with its dataset."""
         ids = call(studies, name, lambda study: study.example_ids)
         return {"ids": None if ids is None else list(ids)}
 
     @_operation(app, "GET", "/v1/studies/{name}/workers")
     def workers(name: StudyName) -> answers.Workers:
-        """The pending trials and the workers that hold them."""
+        """Get the pending trials and the workers that hold them."""
         holdings = call(studies, name, lambda study: study.workers())
         return {
             "holdings": [
@@ -314,7 +329,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies/{name}/result")
     def result(name: StudyName) -> answers.Result:
-        """The current result. It is final if `done` is true."""
+        """Get the current result. It is final if `done` is true."""
         found = call(studies, name, lambda study: study.result())
         return {**found.to_dict(), "n_examples": found.n_examples}
 
@@ -322,7 +337,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     def evaluations(
         name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]
     ) -> answers.Evaluations:
-        """Evaluations in the order in which they were recorded, `n` at a time."""
+        """Get evaluations in the order in which they were recorded, at most `n` at a time."""
         found = call(
             studies,
             name,
@@ -332,7 +347,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies/{name}/report")
     def report(name: StudyName) -> answers.ReportData:
-        """The data of the study's report as JSON."""
+        """Get the data of the study's report."""
         return call(studies, name, lambda study: study.report_data())
 
     @_operation(app, "GET", "/v1/studies/{name}/compare")
@@ -341,7 +356,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
         query: Annotated[requests.CompareQuery, Query()],
         request: Request,
     ) -> answers.Comparison:
-        """Compare prompt a with prompt b. See `asktell.Result.compare`."""
+        """Compare prompt a with prompt b in every metric."""
         asked = (
             *query.with_surrogates(request.scope["query_string"]).prompts(),
             query.confidence,

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from asktell import (
+    METHODS,
     Adaptive,
     Budget,
     Candidates,
@@ -44,7 +45,7 @@ Name = Annotated[
             "type": "string",
             "minLength": 1,
             "maxLength": 200,
-            "description": "Printable text.",
+            "description": "1 to 200 printable characters.",
         }
     ),
 ]
@@ -53,25 +54,27 @@ Span = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Scores = Annotated[
     dict[Text, Number] | list[Number] | Number,
     Field(
-        description="Metric or proxy to number, numbers in the order of the study's `metrics`, or a number for one "
-        "metric."
+        description="An object from metric to number, a list of numbers in the order of the study's `metrics`, or a "
+        "single number if there is one metric. An object may also have scores of proxies. Other names are ignored."
     ),
 ]
 Lease = Annotated[
     Number | None,
     Field(
-        description="Seconds until other workers may get the trials (default: 600 if `worker` is given).",
+        description="Seconds until other workers may get the trials (default: 600). Only together with `worker`.",
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1e9},
     ),
 ]
 Worker = Annotated[
-    Name | None, Field(description="Any name. Each worker needs its own.")
+    Name | None,
+    Field(description="Name of the worker. Each worker needs a different name."),
 ]
 PromptId = StrictInt | Text
 Key = Annotated[
     Name | None,
     Field(
-        description="An idempotency key that is stored with the study. A second request with it has no effect."
+        description="An idempotency key that is stored with the study. A second request with the same key has no "
+        "effect."
     ),
 ]
 
@@ -117,12 +120,15 @@ Level = Text | StrictBool | StrictInt | Number | None
 
 
 class CandidatesModel(StrictRequest):
-    """Candidates that differ in several factors. See `asktell.Candidates`."""
+    """Candidates that differ in several factors, such as the model and the prompt.
+
+    The id of a candidate is the names of its levels, joined by `/`.
+    """
 
     factors: dict[Text, dict[Text, Level]]
-    """Factor to its levels, each a name and a value."""
+    """Factor -> name of a level -> value of this level. Example: `{"model": {"mini": "gpt-4o-mini"}}`."""
     candidates: list[list[Text]] | None = None
-    """The names of each candidate's levels, in the order of the factors; null for all combinations."""
+    """For each candidate, the names of its levels, in the order of the factors. Null for all combinations."""
 
     def value(self) -> Candidates:
         return Candidates.from_data(self.model_dump())
@@ -131,7 +137,8 @@ class CandidatesModel(StrictRequest):
 Prompts = Annotated[
     CandidatesModel | list[Text] | dict[Text, Text],
     Field(
-        description="Texts (their ids are their positions), a mapping from ids to texts, or candidates."
+        description="An object from id to text, a list of texts (their ids are 0, 1, ...), or candidates that differ "
+        "in several factors."
     ),
 ]
 
@@ -140,6 +147,7 @@ class PromptReference(StrictRequest):
     """A prompt by its id, for ids that equal the text of another prompt."""
 
     id: PromptId
+    """Id of the prompt."""
 
 
 AnyPrompt = Annotated[
@@ -160,27 +168,41 @@ Relative = Annotated[
 
 
 class BoundModel(StrictRequest):
-    """A bound on the mean over the examples, or on a quantile over them."""
+    """A bound of a constraint, with options."""
 
     bound: Number
+    """In the units of the metric."""
     quantile: float | None = None
+    """With 0.05 in `at_least` or 0.95 in `at_most`, at least 95% of the
+    examples must satisfy the bound. Null: the mean must.
+    """
     in_every_segment: bool = False
+    """Whether the bound is required in each segment of the examples, instead of over all examples."""
 
 
 class GoalModel(StrictRequest):
     """The goal: the best prompt by one metric, or a Pareto set, among the prompts that satisfy every constraint."""
 
     type: Literal["best-feasible", "pareto-set"] = "best-feasible"
+    """`best-feasible` needs exactly one metric in `maximize` or `minimize`."""
     maximize: Text | list[Text] = []
+    """Metrics to maximize."""
     minimize: Text | list[Text] = []
+    """Metrics to minimize."""
     worst_segment: list[Text] = []
-    """Objectives whose worst segment counts."""
+    """Metrics of `maximize` or `minimize` for which the mean of the prompt's worst
+    segment counts, not the overall mean.
+    """
     at_least: dict[Text, Number | Relative | BoundModel] = {}
+    """Metric -> its lowest allowed mean: a number, or a text. `within 0.02 of best` allows a
+    mean that is 0.02 worse than the best, and `within 0.02 of baseline` than the baseline's.
+    """
     at_most: dict[Text, Number | Relative | BoundModel] = {}
+    """Metric -> its highest allowed mean, in the same forms."""
     ranges: dict[Text, Span] = {}
-    """Metric to [low, high], its smallest and largest possible scores."""
+    """Metric -> [lowest possible score, highest possible score]."""
     sure: float | None = None
-    """Probability with which the selected prompt must satisfy its constraints (default: above 0.5)."""
+    """Probability, such as 0.95, with which the selected prompt must satisfy its constraints. Null: 0.5 is enough."""
 
     def value(self) -> Goal:
         words = self.model_dump()
@@ -188,11 +210,14 @@ class GoalModel(StrictRequest):
 
 
 class BudgetModel(StrictRequest):
-    """The budget. See `asktell.Budget`."""
+    """A maximum number of evaluations, a maximum cost, or both."""
 
     evaluations: StrictInt | None = None
+    """Maximum number of evaluations."""
     cost: Number | None = None
+    """Maximum total cost. Each `tell` must then have a cost, in the same unit."""
     max_cost_per_evaluation: Number | None = None
+    """The largest possible cost of an evaluation. If it is given, the total never exceeds `cost`."""
 
     def value(self) -> Budget:
         return Budget(**self.arguments())
@@ -216,43 +241,61 @@ def _method(name: str, stop: Mapping[str, float | None]) -> str | Adaptive | Rac
 
 
 class NewStudy(StrictRequest):
-    """A study. See `asktell.Selector` for the arguments."""
+    """The definition of a new study."""
 
     name: Name
     prompts: Prompts
     goal: GoalModel
     budget: StrictInt | BudgetModel
-    """Maximum evaluations, a maximum cost, or both."""
-    method: Text = "auto"
+    """Maximum number of evaluations, or an object with a maximum cost."""
+    method: Annotated[
+        Text,
+        Field(description=f"One of {', '.join(f'`{name}`' for name in METHODS)}."),
+    ] = "auto"
     confidence: Number | None = None
-    """For auto and race, stop as soon as the selected prompt is right with this probability, such as 0.95."""
+    """Only for `auto` and `race`. Stop as soon as the selection is right with this probability, such as 0.95."""
     tolerance: Number | None = None
-    """With `confidence`, a loss in the metrics' units that does not matter."""
+    """Only with `confidence`. The selected prompt counts as right if it is worse than the
+    best by at most this, in the metric's units.
+    """
     examples: StrictInt | list[Text] | None = None
     """Number of examples, or their distinct ids. Null if the evaluator draws its own."""
     features: list[list[Number]] | Literal["text"] | None = None
+    """For the methods `lcsh`, `gege`, `mlp-csr` and `mlp-ege`: numbers that describe each
+    prompt, such as an embedding. `"text"`: the service computes them from the texts.
+    """
     seed: StrictInt = 0
+    """Seed of all random choices, at least 0 and below 2^64."""
     sampling: Text = "shared"
+    """`shared`: prompts share examples, and a prompt gets an example at most `repeats`
+    times. `iid`: every evaluation draws one of the examples at random.
+    """
     on_failure: Literal["skip"] | dict[Text, Number] = "skip"
-    """A failed evaluation is a missing value (`skip`), or counts as these scores, one per metric."""
+    """With `"skip"`, failures are left out of the estimates. With an object from metric
+    to score, they count as these scores.
+    """
     max_failure_rate: Number = 0.5
-    """A prompt is eliminated if its failure rate is above this with 99% probability. With 1, never."""
+    """A prompt is eliminated if its true failure rate is above this with 99% probability. With 1, no prompt."""
     baseline: AnyPrompt | None = None
     """Id or text of the prompt in use, which is never eliminated."""
     repeats: StrictInt | None = None
-    """Maximum evaluations of a prompt on the same example. Above 1 for noisy scores."""
+    """How often a prompt may be evaluated on the same example (default: once). Use more for noisy scores."""
     inputs: Literal["new", "given"] = "new"
-    """Whether estimates hold for new inputs like the examples, or for exactly the given examples."""
+    """Whether estimates are about new inputs like the examples (`new`), or about exactly the given examples."""
     profile: dict[Text, Any] | None = None
-    """Item parameters from earlier studies, as written by asktell.ExampleProfile.to_json()."""
+    """An example profile from earlier studies: the content of a file that `asktell profile` has written."""
     segments: list[Text] | None = None
-    """Label of each example's segment, such as its language."""
+    """For each example, the name of its segment, such as its language."""
     proxies: list[Text] = []
-    """Names of cheap metrics outside of the goal that help to predict it. Their scores come by `observe` or `tell`."""
+    """Names of cheap metrics that are not in the goal, but help to predict it. Send
+    their scores with `observe` or `tell`.
+    """
     max_attempts: StrictInt = 3
     """A trial fails when its lease has expired this many times."""
     exist_ok: StrictBool = False
-    """Use an existing study of this name if it has the same definition."""
+    """Whether to use an existing study of this name with the same definition.
+    Otherwise, an existing study of this name is an error (409).
+    """
 
     def selector(self) -> Selector:
         """Make the study's selector, in which nothing is asked yet.
@@ -269,13 +312,18 @@ class NewStudy(StrictRequest):
 
 
 class TrialReference(StrictRequest):
-    """A trial as it was asked. It is refused if the id belongs to another prompt or example."""
+    """A trial as `ask` returned it. It is refused if the id belongs to another prompt or example."""
 
     id: StrictInt
+    """Id of the trial."""
     prompt_id: PromptId
+    """Id of the prompt."""
     prompt: Text | None = None
+    """Text of the prompt. It may be missing."""
     example: StrictInt | None = None
+    """Position of the example, or null if the trial has none."""
     candidate: dict[Text, Any] | None = None
+    """Value of each factor. It may be missing."""
 
     def value(self) -> Trial:  # without its text
         return Trial(self.id, self.prompt_id, "", self.example)
@@ -284,7 +332,8 @@ class TrialReference(StrictRequest):
 AnyTrial = Annotated[
     StrictInt | Text | TrialReference,
     Field(
-        description="A trial or its id. A prompt's id or text means the worker's own (else the oldest) trial of it."
+        description="A trial as `ask` returned it, or its id (a number). A string is the id or the text of a prompt. "
+        "It stands for the trial of this prompt that the worker holds, or else for the prompt's oldest pending trial."
     ),
 ]
 
@@ -292,14 +341,16 @@ AnyTrial = Annotated[
 class Ask(StrictRequest):
     """A request for trials."""
 
-    n: Annotated[StrictInt, Field(ge=0, le=10_000)] = 1
+    n: Annotated[
+        StrictInt, Field(ge=0, le=10_000, description="Maximum number of trials.")
+    ] = 1
     worker: Worker = None
     lease: Lease = None
     besides: Annotated[
         list[StrictInt],
         Field(
             max_length=100_000,
-            description="Ids of trials that the worker is busy with. The response has n other trials.",
+            description="Ids of trials that the worker is evaluating already. The response has up to `n` other trials.",
         ),
     ] = []
 
@@ -318,7 +369,7 @@ class Score(StrictRequest):
     trial: AnyTrial
     scores: Scores
     cost: Number | None = None
-    """Cost of the evaluation, always in the same unit. The result has the sum."""
+    """Cost of the evaluation, in the same unit for the whole study. `spent_cost` is the sum."""
     details: Details = None
 
 
@@ -336,14 +387,15 @@ class TellMany(StrictRequest):
 
 
 class Observe(StrictRequest):
-    """Scores from elsewhere, or null to add only a cost."""
+    """Scores from elsewhere."""
 
     prompt: AnyPrompt
     scores: Scores | None
+    """In the same forms as for `tell`. Null to add only a cost."""
     example: StrictInt | Text | None = None
-    """The example's position or id."""
+    """The example's position or id. Null if the scores are not from an example of the study."""
     cost: Number | None = None
-    """Cost to add to the study's."""
+    """Cost to add to the study's `spent_cost`."""
 
 
 class Release(StrictRequest):
@@ -357,7 +409,9 @@ class Fail(Release):
     """A trial whose evaluation failed."""
 
     reason: Text
+    """The error message, which results show."""
     cost: Number | None = None
+    """Cost of the evaluation, in the same unit for the whole study."""
     details: Details = None
 
 
@@ -369,11 +423,14 @@ class Add(StrictRequest):
 
 
 class Remark(StrictRequest):
-    """A remark about the scores, which results show."""
+    """A remark about the scores."""
 
     text: Text
+    """Sentences that results have in `notes`."""
     topic: Text = "scores"
+    """A later remark on the same topic replaces this remark."""
     doubtful: bool = False
+    """True if the scores are not reliable. Results then have no probabilities."""
 
 
 class Retire(StrictRequest):
@@ -381,6 +438,7 @@ class Retire(StrictRequest):
 
     prompt: AnyPrompt
     reason: Text
+    """Results have it in the field `reason` of the prompt."""
     key: Key = None
 
 
@@ -388,7 +446,9 @@ class Extend(StrictRequest):
     """Additional budget or examples."""
 
     evaluations: StrictInt | None = None
+    """Number of additional evaluations."""
     cost: Number | None = None
+    """Additional cost, if the study has a maximum cost."""
     examples: StrictInt | list[Text] | None = None
     """Number of additional examples, or their ids."""
     key: Key = None
@@ -413,15 +473,17 @@ class CompareQuery(StrictRequest):
     """Two prompts to compare."""
 
     a: str | None = None
-    """Id or text of a prompt."""
+    """Id or text of prompt a. Required unless `a_id` is given."""
     b: str | None = None
-    """Id or text of the other prompt (default: the baseline, or else the selected prompt)."""
+    """Id or text of prompt b (default: the baseline, or else the selected prompt)."""
     a_id: str | None = None
-    """Used instead of `a` for an id that equals the text of another prompt."""
+    """Id of prompt a. Needed only if this id is also the text of another prompt."""
     b_id: str | None = None
-    """Used instead of `b`, likewise."""
+    """Id of prompt b. Needed only if this id is also the text of another prompt."""
     confidence: float = 0.95
+    """The probability that all intervals hold, above 0 and below 1."""
     tolerance: float = 0.0
+    """The largest difference that does not matter, in the metrics' units."""
 
     @model_validator(mode="after")
     def _complete(self) -> "CompareQuery":
@@ -479,9 +541,11 @@ class Heartbeat(StrictRequest):
 
 
 class Saved(BaseModel):
-    """A saved selector, as `Selector.to_json` writes it."""
+    """A saved selector, as `GET /v1/studies/{name}/selector` returned it, with all its fields."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     format: str
+    """Name of the format."""
     version: int
+    """Version of the format."""

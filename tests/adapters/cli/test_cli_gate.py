@@ -805,9 +805,9 @@ def test_compare_studies(tmp_path: Path) -> None:
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.
-    assert ('a: "x" and "y" have the same mean: difference 0 (all 4 examples)') in cli(
-        "compare", url, "new", "x", "y"
-    ).out
+    assert (
+        'a: "x" and "y" have the same mean on the given examples: difference 0 (all 4 examples)'
+    ) in cli("compare", url, "new", "x", "y").out
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)[
         "guaranteed"
     ]

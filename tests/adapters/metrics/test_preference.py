@@ -101,7 +101,8 @@ def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_withou
     assert len(judge.requests) == metric.spent.requests == 2 * n_compared
     assert (
         'The metric "preference" is how often a judge (judge) prefers a prompt\'s response over '
-        "the baseline's response. People may prefer other responses. In 0% of"
+        "the baseline's response. People may prefer other responses. Swapping the two responses "
+        "changed the judge's preference in 0% of"
         in result.notes[0]
     )
 
@@ -253,7 +254,7 @@ def test_a_judge_that_always_prefers_the_first_answer_says_nothing_but_ties() ->
     )
     assert {entry.estimate["preference"] for entry in result.prompts} == {0.5}
     assert re.search(
-        r"In 100% of \d+ comparisons, the judge changed its preference", result.notes[0]
+        r"changed the judge's preference in 100% of \d+ comparisons", result.notes[0]
     )
 
 
@@ -428,7 +429,7 @@ def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end
     corrected = [race(seed, with_labels=True) for seed in range(10)]
     assert not any(claims(result) or result.stopped_early for result in corrected)
     assert all(
-        'People disagree with the judge on "bad" (mean preference 1.00 by the judge, 0.'
+        'People disagree with the judge. The mean preference for "bad" is 1.00 by the judge, but 0.'
         in str(result)
         for result in corrected
     )

@@ -1,5 +1,6 @@
 """Operations and problems, in this process."""
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -276,6 +277,13 @@ def test_answers_have_the_fields_that_the_document_describes(service: Any) -> No
     schemas = service.get("/openapi.json")["components"]["schemas"]
     for name, found in answers.items():
         assert found.keys() == schemas[name]["properties"].keys(), name
+
+
+def test_schemas_are_described_in_the_words_of_json(service: Any) -> None:
+    schemas = service.get("/openapi.json")["components"]["schemas"]
+    words = " ".join(schema["description"] for schema in schemas.values())
+    assert not re.search(r"\bNone\b|>>>|\bprint\(", words)
+    assert "null without constraints" in words.lower()
 
 
 # Health
