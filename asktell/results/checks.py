@@ -30,7 +30,7 @@ _FEW = 30  # examples: with fewer, errors and intervals are rough
 class Check:
     """One premise of the probabilities and intervals in a result, and whether it holds.
 
-    `result.checks` has one entry for each premise.
+    A result has one check for each premise.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 5, [1, 0, 0, 0] * 5]
@@ -49,13 +49,15 @@ class Check:
 
     Attributes:
         name: the premise. "range": the range of every metric is declared. "noise":
-            repeated evaluations agree, or the statements include noise. "order": the
-            choice of examples does not depend on scores. "failures": no failed
-            evaluation biases the estimates. "drift": the model did not change during
-            the run. "labels": the scores agree with human judgments, and proxies agree
-            with the goal's own scores. "examples": there are enough examples.
+            repeated evaluations agree, or probabilities and intervals take the noise of
+            scores into account. "order": the choice of examples does not depend on
+            scores. "failures": no failed evaluation biases the estimates. "drift": the
+            evaluated LLM did not change during the run. "labels": the scores agree with
+            human judgments. If there are proxies, the sentence shows instead how well
+            each proxy agrees with the scores of the goal's metrics, and the premise is
+            that no proxy changed during the run. "examples": there are enough examples.
         ok: True if the premise holds, False if it does not. None if this is unknown, or
-            if the statements are only approximate without the premise.
+            if intervals are only approximate without the premise.
         sentence: what was found, in words.
     """
 

@@ -19,14 +19,14 @@ class Evaluation(NamedTuple):
     Attributes:
         trial: the id of the trial.
         prompt: the id of the prompt.
-        example: the position of the example, from 0. None if evaluations have no
-            examples.
-        scores: metric -> score. None if the evaluation failed, unless
-            `Selector(..., on_failure={...})` counts failures as scores.
+        example: the position of the example, from 0. None if the evaluator draws its
+            own.
+        scores: metric -> score. None if the evaluation failed, unless the selection's
+            `on_failure` counts failures as scores.
         cost: the recorded cost. None if none was recorded.
         error: the reason of the failure. None if the evaluation did not fail.
-        details: further data that was recorded with the scores, by name. None without
-            such data.
+        details: further data that was recorded with the evaluation, by name. None
+            without such data.
         example_id: the id of the example. None if the examples have no ids.
     """
 
