@@ -9,12 +9,12 @@ from collections.abc import Sequence
 class AsktellError(Exception):
     """Base class of every error that asktell raises on purpose.
 
-    Three rules hold everywhere, so docstrings leave them out:
+    Three rules hold everywhere, even if a docstring does not list these errors:
 
-    - An argument that cannot be used is an `InvalidArgumentError`, and nothing has
-      changed.
-    - A missing optional package is a `MissingExtraError`.
-    - The methods of a study raise a `StorageError` if its storage cannot be used.
+    - If an argument cannot be used, an `InvalidArgumentError` is raised. Nothing was
+      changed then.
+    - If an optional package is missing, a `MissingExtraError` is raised.
+    - If the storage of a study cannot be used, its methods raise a `StorageError`.
     """
 
 
@@ -23,7 +23,7 @@ class InvalidArgumentError(AsktellError, ValueError):
 
 
 class InvalidScoresError(InvalidArgumentError):
-    """Scores are NaN, infinite, missing, or of the wrong length. The trial stays pending."""
+    """A score is missing, NaN, infinite or not a number, or the number of scores is wrong. The trial stays pending."""
 
 
 class BudgetTooSmallError(InvalidArgumentError):
@@ -31,25 +31,25 @@ class BudgetTooSmallError(InvalidArgumentError):
 
 
 class IncompatibleMethodError(InvalidArgumentError):
-    """The parts of a method do not go together, or do not fit the goal or the data."""
+    """The method, or a part of it, does not support the goal, the budget, the data, or a change such as `add`."""
 
 
 class UnknownTrialError(AsktellError, KeyError):
-    """A trial, prompt or example is unknown, or is no longer pending."""
+    """A trial is unknown, has failed or belongs to another selection, or the prompt has no pending trial."""
 
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
 class ConflictingTellError(AsktellError):
-    """Other scores were recorded for the same trial before."""
+    """Other scores were recorded for the same trial before. The recorded scores stay."""
 
 
 class TellManyError(AsktellError):
-    """Some scores of a batch were refused. All other scores of the batch are recorded.
+    """`tell_many` refused the scores of some trials. The scores of all others are recorded.
 
     Attributes:
-        outcomes: one per trial, in the order given. It is the value that `tell` would
-            have returned, or the error that it would have raised.
+        outcomes: for each trial, in the order given: the value that `tell` would have
+            returned, or the error that it would have raised.
     """
 
     def __init__(self, message: str, outcomes: Sequence[bool | Exception] = ()) -> None:
@@ -61,45 +61,51 @@ class TellManyError(AsktellError):
 
 
 class InvalidStateError(AsktellError, ValueError):
-    """A saved state is malformed, truncated, foreign, or of an unknown version. Nothing was loaded."""
+    """A selector or study cannot be loaded or saved.
+
+    When it is loaded, the stored data is malformed, cut off, not from asktell or of an
+    unknown version, or the method is another one. Nothing was loaded then. When it is
+    saved, a parameter of your own method is not a plain value, such as a number or a
+    text. Nothing was saved then.
+    """
 
 
 class MissingMethodError(InvalidStateError):
-    """A study or a saved selector has a method of your own. Pass it again as `method=...`."""
+    """The method of a study or of a saved selector is your own code, which is not stored. Pass it as `method=...`."""
 
 
 class NotPicklableError(AsktellError, TypeError):
-    """A selector cannot be pickled. Save it as JSON text instead."""
+    """A selector cannot be pickled. Save it with `to_json` instead."""
 
 
 class ConfigError(InvalidArgumentError):
-    """A configuration file cannot be used. The message has the file and the line or table."""
+    """A configuration file cannot be used. The message has the file, and the line or the table."""
 
 
 class FolderBusyError(AsktellError):
-    """Another process is running in the same output folder."""
+    """Another `asktell run` is running in the same output folder."""
 
 
 class StorageError(AsktellError):
-    """The storage of a study is damaged, full, read-only, or out of reach."""
+    """The storage of a study is damaged, full, read-only or unreachable."""
 
 
 class StorageBusyError(StorageError):
-    """Another process has held the storage for too long. Nothing was changed. Try again."""
+    """Another process has locked the storage for too long. Nothing was changed. Try again."""
 
 
 class StudyExistsError(InvalidArgumentError):
-    """The storage already has a study with this name."""
+    """The storage already has a study with this name. With `exist_ok=True`, this study has other settings."""
 
 
 class StudyNotFoundError(AsktellError, KeyError):
-    """The storage has no study with this name, or the place has no storage."""
+    """The storage has no study with this name, the storage does not exist, or the study was deleted."""
 
     __str__ = Exception.__str__
 
 
 class EvaluatorError(AsktellError):
-    """An evaluator cannot be used, or returned something other than scores."""
+    """An evaluator cannot be used or returned no scores, or a run was stopped because its evaluations failed."""
 
 
 class MissingExtraError(AsktellError, ImportError):
@@ -111,4 +117,4 @@ class ServiceError(StorageError):
 
 
 class AccessDeniedError(AsktellError):
-    """The service of a study requires a token, or the token is wrong or has too few rights."""
+    """The service of a study requires a token, and the token is missing, wrong or has too few rights."""

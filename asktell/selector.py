@@ -147,8 +147,9 @@ class Selection(ABC):
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
         """The next trial. With `n`, a list of up to n trials, grouped by prompt.
 
-        Returns None, or with `n` an empty list, if the selection is `done`, or if the
-        next decision needs the scores of `pending` trials. Never blocks.
+        Returns None, or with `n` an empty list, if the selection is `done`, if the next
+        decision needs the scores of `pending` trials, or if a study is paused. Never
+        blocks.
         """
         if n is not None:
             return self._ask(whole("n", n, 0))

@@ -1,4 +1,4 @@
-"""Allocators: a round's pulls to pulls per arm."""
+"""Allocators divide the pulls (evaluations) of a round among the active arms (prompts)."""
 
 from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.allocators.g_optimal_design import GOptimalDesign

@@ -11,14 +11,16 @@ from asktell.numerics.arrays import Floats, Ints
 
 @dataclass(frozen=True)
 class PullsToShare:
-    """The input of an allocator: the evaluations to share among the active arms.
+    """The input of an allocator: the evaluations to divide among the active arms.
 
-    - `n_pulls`: the number of evaluations to share.
-    - `pulled`: the evaluations that each arm has had.
-    - `capacity`: the evaluations that each arm can still take before it has seen every
-      example.
-    - `priority`: a random order of the arms, to break ties.
-    - `features`: the features of the arms, None if the problem has none.
+    Attributes:
+        n_pulls: the number of evaluations to divide.
+        pulled: the number of evaluations that each arm has had.
+        capacity: the number of evaluations that each arm can still take, before it has
+            had every example as often as allowed.
+        priority: a random number for each arm. Among equal arms, those with the lowest
+            numbers come first.
+        features: the features of the arms. None if the problem has no features.
     """
 
     n_pulls: int
@@ -29,12 +31,21 @@ class PullsToShare:
 
 
 class AbstractAllocator(ABC):
-    """Divide the evaluations of a round among the active arms."""
+    """Divides the evaluations of a round among the active arms.
+
+    An allocator of your own derives from this class and implements `allocate`.
+    """
 
     needs_features: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
-    """Packages of the extra `structured` that the allocator imports once it is used."""
+    """Packages that the allocator imports when it is used. They are in the optional extra `structured`."""
 
     @abstractmethod
     def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
-        """Return the evaluations of each active arm. They sum to `n_pulls`, or to the total capacity if it is less."""
+        """Return the number of evaluations of each active arm in this round.
+
+        The numbers sum to `n_pulls`, or to the sum of `capacity` if this is less.
+
+        Args:
+            pulls: the number of evaluations to divide, and data about each active arm.
+        """

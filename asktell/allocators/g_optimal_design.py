@@ -75,12 +75,21 @@ def _drop_smallest(
 @final
 @dataclass(frozen=True)
 class GOptimalDesign(AbstractAllocator):
-    """Pulls in proportion to a G-optimal design over the arms that can still be pulled.
+    """Evaluate the arms from whose scores a linear model of the features can best predict all arms.
 
-    `tolerance`: how far the worst leverage may be above the optimum, relatively.
-    `intercept`: the model has a constant, as `LeastSquares` has by default. With fewer
-    pulls than dimensions no linear model can be fitted, and the pulls are shared
-    evenly.
+    The numbers of evaluations follow a G-optimal design. Such a design makes the
+    largest standard error of the model's predictions as small as possible. It is
+    computed for the arms that can still be evaluated. Many arms get no evaluation. With
+    fewer evaluations than coefficients, a linear model cannot be fitted. The
+    evaluations are then divided evenly, as by `Uniform`.
+
+    Attributes:
+        tolerance: how far the largest variance of a prediction may be above the
+            smallest possible value, as a fraction of this value. 0.01 allows 1%.
+        intercept: True if the linear model has a constant, as `LeastSquares` has by
+            default.
+        max_iterations: the largest number of steps of the search. After so many steps,
+            the design is used even if it misses `tolerance`.
     """
 
     tolerance: float = 0.01
@@ -96,7 +105,6 @@ class GOptimalDesign(AbstractAllocator):
     packages: ClassVar[tuple[str, ...]] = ("jax",)
 
     def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
-        """Share the pulls by the design. Evenly if there are fewer pulls than dimensions."""
         assert pulls.features is not None, "the method has checked it"
         n = min(pulls.n_pulls, int(pulls.capacity.sum()))
         # In random order, so that equal arms are not chosen by their position.

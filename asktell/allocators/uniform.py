@@ -13,10 +13,15 @@ from asktell.numerics.arrays import Ints
 @final
 @dataclass(frozen=True)
 class Uniform(AbstractAllocator):
-    """floor(n / A) pulls for each of A arms, and one more for the least pulled arms. Ties are in random order."""
+    """Evaluate all active arms equally often.
+
+    With n evaluations and A arms, each arm gets floor(n / A). The remaining evaluations
+    go, one each, to the arms with the fewest evaluations so far. Ties are broken at
+    random. If an arm cannot take its share, because it has had every example, the rest
+    of its share is divided evenly among the other arms.
+    """
 
     def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
-        """Share the pulls evenly. What full arms cannot take is shared again among the others."""
         counts = np.zeros(len(pulls.pulled), dtype=np.int64)
         left = min(pulls.n_pulls, int(pulls.capacity.sum()))
         while left > 0:

@@ -1,4 +1,4 @@
-"""Elimination rules: the order in which arms are eliminated, and the selected arms."""
+"""Elimination rules decide in which order arms (prompts) are eliminated, and which arms are selected."""
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.elimination.constrained_pareto_gap import ConstrainedParetoGap

@@ -9,12 +9,15 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 
 
 class Judgement(NamedTuple):
-    """A rule's verdict on the active arms. Positions are among the active arms.
+    """A rule's decision about the active arms. A position is the place of an arm among the active arms.
 
-    - `order`: positions, the first arm to eliminate first.
-    - `accepted`: True for arms that belong to the selected set if they are eliminated
-      now.
-    - `measure`: the quantity that decides the order, in units of the values.
+    Attributes:
+        order: the positions of all active arms, in the order of elimination.
+        accepted: for each active arm, what it becomes if it gets no more evaluations
+            from now on. True: accepted, so that it is selected at the end. False:
+            rejected.
+        measure: for each active arm, a number for `reason` to show, such as its gap. It
+            is in units of the values.
     """
 
     order: Int[Ints, " active"]
@@ -23,21 +26,40 @@ class Judgement(NamedTuple):
 
 
 class AbstractEliminationRule(ABC):
-    """A rule for the `values` of the active arms, which the goal computes from the means. Larger is better.
+    """Decides by the `values` of the active arms, which the goal computes from their means.
 
-    The arms come in the seeded order of chance
-    (`asktell.numerics.counters.chance_order`). A rule keeps equals in that order, and
-    needs no randomness of its own.
+    `values` has one row per arm. Its columns are the objectives, followed by the slack
+    of each constraint. Larger is better in every column. A slack is negative if the
+    constraint is violated, and 0 or more if it is satisfied.
+
+    A rule receives the arms in a random order, which depends only on the seed. It must
+    keep equal arms in this order, as a stable sort does. So ties are broken at random,
+    and a rule needs no random numbers of its own.
+
+    A rule of your own derives from this class and implements the methods below.
     """
 
     @abstractmethod
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Order the arms for elimination, and accept or reject each."""
+        """Return the order of elimination, and which arms are accepted.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
 
     @abstractmethod
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """Positions of the arms to select if nothing more is evaluated, best first. Never empty."""
+        """Return the positions of the arms to select if nothing more is evaluated, best first: at least one.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
 
     @abstractmethod
     def reason(self, judgement: Judgement, position: int) -> str:
-        """State in words why the arm at a position is eliminated."""
+        """Return the reason, in words, why an arm is accepted or eliminated now.
+
+        Args:
+            judgement: the decision that `judge` returned.
+            position: the position of the arm among the active arms.
+        """

@@ -37,11 +37,21 @@ from asktell.numerics.pareto import pareto_gaps, pareto_mask
 @final
 @dataclass(frozen=True)
 class ConstrainedParetoGap(AbstractEliminationRule):
-    """Infeasible arms first, by violation, then feasible arms, by their Pareto gap among the feasible arms.
+    """The rule for a Pareto set under constraints: infeasible arms are eliminated before feasible arms.
 
-    The first `n_objectives` columns of the values are the objectives. The others are
-    the slacks of the constraints, negative where a constraint is violated. An arm that
-    meets a bound exactly is feasible.
+    Among infeasible arms, the arm with the largest violation is eliminated first. Among
+    feasible arms, the arm with the largest gap is eliminated first. The gap is as in
+    `ParetoGap`, but only feasible arms count. A feasible arm that no feasible arm
+    dominates is accepted. An arm whose mean equals the bound of a constraint satisfies
+    this constraint. If no arm is feasible, the arm with the smallest violation is
+    selected.
+
+    `Judgement.measure` is the gap of a feasible arm. For an infeasible arm, it is the
+    largest violation with a minus sign.
+
+    Attributes:
+        n_objectives: the number of objectives. The other columns of the values are the
+            slacks of the constraints.
     """
 
     n_objectives: int
@@ -49,12 +59,15 @@ class ConstrainedParetoGap(AbstractEliminationRule):
     def violation(
         self, values: Float[Floats, "active columns"]
     ) -> Float[Floats, " active"]:
-        """The largest violation of a constraint, 0 where all constraints are satisfied."""
+        """Return the largest violation of each arm: 0 if it satisfies every constraint, otherwise above 0.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         least: Floats = values[:, self.n_objectives :].min(axis=1, initial=0.0)
         return np.abs(least)
 
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Order the arms. The measure of a feasible arm is its gap, and of an infeasible arm minus its violation."""
         violation, objectives = self.violation(values), values[:, : self.n_objectives]
         keeps = violation == 0
         measure, accepted = -violation, np.zeros(len(values), dtype=bool)
@@ -72,7 +85,6 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         return Judgement(order, accepted, measure)
 
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """The Pareto set of the feasible arms, by the first objective, or else the least violating arm."""
         keeps = np.flatnonzero(self.violation(values) == 0)
         if not len(keeps):
             return self.judge(values).order[-1:]
@@ -80,7 +92,6 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """State the violation of an infeasible arm, or the gap of a feasible arm."""
         measure = float(judgement.measure[position])
         n_feasible = int((judgement.measure >= 0).sum())
         if measure < 0:

@@ -17,28 +17,44 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 @final
 @dataclass(frozen=True)
 class ConstrainedRanking(AbstractEliminationRule):
-    """Sort by (infeasible, violation, -objective), then by chance. The last arms are eliminated first.
+    """The rule for the best feasible prompt: infeasible arms are eliminated before feasible arms.
 
-    No arm is accepted early. The slack of a feasible arm does not count, not even among
-    equals. Metrics often conflict, so more slack tends to come with a worse objective.
+    Among infeasible arms, the arm with the largest violation is eliminated first. Among
+    feasible arms, the arm with the worst objective is eliminated first. How far a
+    feasible arm is from the bounds does not matter. Ties are broken at random. No arm
+    is accepted before the end, and one arm is selected.
 
-    Column 0 of the values is the objective. The others are the slacks of the
-    constraints, negative where a constraint is violated. With `strict`, an arm that
-    meets a bound exactly counts as infeasible, as in the paper's algorithms. In the
-    paper's definition of feasibility, which is the default here, it counts as feasible.
+    `Judgement.measure` is the smallest slack of each arm. The texts of `reason` show it
+    only for infeasible arms.
+
+    Attributes:
+        strict: whether an arm whose mean equals the bound of a constraint violates the
+            constraint. False (default): it satisfies the constraint, as the paper on
+            which asktell is based defines it (see `data` of `Elimination`). True: it
+            violates the constraint, as in the algorithms of the same paper.
     """
 
     strict: bool = False
 
     def ranking(self, values: Float[Floats, "active columns"]) -> Int[Ints, " active"]:
-        """Positions of the arms, the best first."""
+        """Return the positions of all active arms, best first.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         violation = np.maximum(0.0, -self.least_slack(values))
         return np.lexsort((-values[:, 0], violation, ~self.feasible(values)))
 
     def least_slack(
         self, values: Float[Floats, "active columns"]
     ) -> Float[Floats, " active"]:
-        """The smallest slack, infinite without constraints. A negative slack is a violation of its size."""
+        """Return the smallest slack of each arm. Infinite if there are no constraints.
+
+        A slack of -0.2 means that a constraint is violated by 0.2.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         if values.shape[1] == 1:
             return np.full(len(values), np.inf)
         return np.asarray(values[:, 1:].min(axis=1))
@@ -46,21 +62,22 @@ class ConstrainedRanking(AbstractEliminationRule):
     def feasible(
         self, values: Float[Floats, "active columns"]
     ) -> Bool[Bools, " active"]:
-        """True for the arms that satisfy every constraint."""
+        """Return True for each arm that satisfies every constraint.
+
+        Args:
+            values: the values of the active arms, one row per arm.
+        """
         slack = self.least_slack(values)
         return np.asarray(slack > 0 if self.strict else slack >= 0)
 
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Order the arms, the worst first. The measure is the smallest slack, and no arm is accepted."""
         none = np.zeros(len(values), dtype=bool)
         return Judgement(self.ranking(values)[::-1], none, self.least_slack(values))
 
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """The best arm."""
         return self.ranking(values)[:1]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """State the rank of an arm, and its violation if it is infeasible."""
         # The order begins with the worst arm, and ranks begin with the best.
         place = int(np.flatnonzero(judgement.order == position)[0])
         rank = len(judgement.order) - place

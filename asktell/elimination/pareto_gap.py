@@ -14,27 +14,29 @@ from asktell.numerics.pareto import pareto_gaps, pareto_mask
 @final
 @dataclass(frozen=True)
 class ParetoGap(AbstractEliminationRule):
-    """Eliminate the arm of the largest gap first. On ties sub-optimal arms come before optimal arms, then chance.
+    """The rule for a Pareto set without constraints: the arm with the largest gap is decided first.
 
-    An arm that is eliminated while it is non-dominated is accepted, otherwise it is
-    rejected. The gap of an optimal arm never exceeds the gap of an arm that it
-    dominates, but may equal it. The dominated arm must be eliminated first, so
-    sub-optimal arms come first.
+    The gap of an arm is roughly how much its values would have to change before it
+    enters or leaves the Pareto set (Kone, Kaufmann & Richert 2024). So the arm with the
+    largest gap is the clearest case. If no other arm dominates it, it is accepted: it
+    gets no more evaluations, and is selected at the end. Otherwise it is rejected.
+
+    Among arms with equal gaps, dominated arms come first, because an arm must not be
+    decided before the arms that it dominates. Other ties are broken at random.
+
+    `Judgement.measure` is the gap.
     """
 
     def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
-        """Order the arms by their gap, and accept the arms that no other arm dominates."""
         gaps, optimal = pareto_gaps(values)
         # The last key of `lexsort` counts first: the gap, then optimality.
         return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 
     def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
-        """The Pareto set, the best in the first objective first."""
         front = np.flatnonzero(pareto_mask(values))
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        """State whether the arm is in the Pareto set, and its gap."""
         place = "in the Pareto set" if judgement.accepted[position] else "dominated"
         return (
             f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

@@ -1,4 +1,4 @@
-"""Estimators turn recorded scores into means and their uncertainty."""
+"""Estimators compute the means of the arms (prompts) and their standard errors from the recorded scores."""
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.estimators.least_squares import LeastSquares

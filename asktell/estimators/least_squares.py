@@ -78,11 +78,15 @@ def least_squares(
 @final
 @dataclass(frozen=True)
 class LeastSquares(AbstractEstimator):
-    """A linear model of the features.
+    """A linear model: the mean of an arm is a linear function of its features.
+
+    The model is fitted to the sample means by least squares. Each mean is weighted by
+    its number of scores.
 
     Attributes:
-        ridge: the weight of the penalty on coefficients, for columns of unit variance.
-        intercept: whether a constant is appended to the features.
+        ridge: the weight of a penalty on the sum of the squared coefficients, for
+            features that are scaled to variance 1. 0: no penalty.
+        intercept: True if the linear function has a constant.
     """
 
     ridge: float = 0.0
@@ -96,7 +100,14 @@ class LeastSquares(AbstractEstimator):
     needs_every_arm: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Fitted means of the active arms. The standard errors hold if the scores are linear in the features."""
+        """Return the fitted means of the active arms.
+
+        The standard errors are right only if the true means are a linear function of
+        the features.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
+        """
         assert sample.features is not None, "the method has checked it"
         tally, chosen = sample.tally, sample.active
         active = np.isin(np.arange(len(tally.counts)), chosen)
@@ -114,7 +125,16 @@ class LeastSquares(AbstractEstimator):
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
     ) -> Iterator[str]:
-        """Notes on directions in which prompts differ too little to compute with, or that have no scores yet."""
+        """Yield notes for `Result.notes` if the estimates cannot use some combinations of the features.
+
+        One note is about combinations in which the prompts hardly differ. They are left
+        out. Another note is about combinations in which the prompts with scores do not
+        differ, although other prompts do.
+
+        Args:
+            features: the features of all arms, one row per arm.
+            pulled: True for each arm that has a score.
+        """
         if lost := lost_directions(features, self.intercept):
             were = (
                 "1 direction of the features was"

@@ -21,19 +21,20 @@ _LEAST_FREEDOM = 0.1
 @final
 @dataclass(frozen=True)
 class MLP(AbstractEstimator):
-    """Networks with one hidden ReLU layer, fitted from scratch at every decision.
+    """The average of several small neural networks on the features. They are trained again at every decision.
 
-    The targets are the sample means of all evaluated arms, weighted by their numbers of
-    scores. Arms without scores are predicted, too.
+    The networks learn to predict the sample means of all arms that have scores. Each
+    mean is weighted by its number of scores. They also predict arms without scores.
+    Each network has one hidden layer of ReLU units, and is trained by Adam.
 
     Attributes:
-        hidden: number of hidden units, at most 512.
-        members: number of networks with different random starts, at most 100. Their
-            predictions are averaged.
-        regularization: the weight of the sum of squared parameters, which is added to
-            the mean squared error.
-        learning_rate: of Adam.
-        steps: number of steps of Adam, at most 100,000.
+        hidden: number of hidden units of each network, at most 512.
+        members: number of networks, at most 100. They start with different random
+            weights.
+        regularization: the weight of the sum of the squared parameters, which the
+            training adds to the mean squared error.
+        learning_rate: the learning rate of Adam.
+        steps: the number of steps of Adam, at most 100,000.
     """
 
     hidden: int = 30
@@ -60,11 +61,16 @@ class MLP(AbstractEstimator):
 
         The squared standard error is the sum of three variances:
 
-        1. the variance between the networks;
-        2. the variance that noise in the sample means causes in a network, which is
-           linear in its parameters near its optimum (MacKay 1992);
-        3. the spread of the sample means about the predictions that noise does not
-           explain. The features have no information on it.
+        1. The variance of the predictions of the different networks.
+        2. The variance of a network's prediction that comes from the noise in the
+           sample means. It is computed as if the network were a linear function of its
+           parameters near the optimum (MacKay 1992).
+        3. The variance of the differences between sample means and predictions, as far
+           as it is larger than noise alone would make it. This part of the means does
+           not follow from the features.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
         """
         assert sample.features is not None, "the method has checked it"
         tally, active = sample.tally, sample.active

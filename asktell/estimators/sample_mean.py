@@ -9,12 +9,22 @@ from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 @final
 @dataclass(frozen=True)
 class SampleMean(AbstractEstimator):
-    """The mean of an arm's own scores. An arm without scores gets the average of the other active arms."""
+    """The mean of an arm's own scores. An arm without scores is estimated by the average of the other active arms."""
 
     is_model: ClassVar[bool] = False
 
     def estimate(self, sample: Sample) -> Estimates:
-        """Sample means, with the finite population correction if every example can be evaluated once."""
+        """Return the sample means of the active arms.
+
+        The standard errors are about the mean over the given examples. So they become
+        smaller as more of the examples are evaluated. If scores are not noisy, the
+        error of an arm that has had every example is 0 (finite population correction).
+        With `sampling="iid"`, the errors are about new examples, and have no such
+        correction.
+
+        Args:
+            sample: the scores, and the positions of the active arms.
+        """
         tally, active = sample.tally, sample.active
         means = tally.means[active]
         unseen = tally.counts[active] == 0

@@ -145,34 +145,47 @@ class _Look(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Adaptive(AbstractMethod):
-    """Evaluate the prompts that may be best, and select by the posterior of a two-way model.
+    """Evaluate the prompts that may be the best. The method "auto" is `Adaptive()`.
 
-    The method estimates all scores with one statistical model (prompt effects plus
-    example effects), evaluates where the selection is in doubt, and selects the prompt
-    or the set of the highest expected quality.
+    One statistical model describes all scores. In this model, a score depends on how
+    good the prompt is and on how hard the example is. From the scores so far, the model
+    gives the probability that each prompt is the best, or belongs to the Pareto set.
+    The method evaluates the prompts for which this is in doubt. At the end, it selects
+    the prompt or the set of the highest expected quality.
 
     Args:
-        share: A new example comes into use once in `share` evaluations, or when a
-            prompt was evaluated on all others. None: once in K evaluations, where K is
-            the number of prompts, or once in six if the goal has constraints.
-        batch: The largest share of the prompts that one decision plans. The first
-            decision plans all prompts.
-        draws: Joint posterior draws per decision, at most 10,000. Fewer than 64 count
-            as 64, and large pools use fewer.
-        confidence: Stop before the budget is spent, once every prompt was evaluated and
-            the selection is right with this probability. None: spend the whole budget.
-        confidence_kind: "proof" requires both the posterior and confidence sequences.
-            These hold at every look, without the model (for metrics without a range, in
-            the limit of many examples). "posterior" requires the posterior only. It
-            needs fewer evaluations, but its confidence holds only on average over
-            problems like those that the model expects.
-        tolerance: How much worse than the best still counts as right, in units of the
-            metric. For a Pareto set, and for constraints, a metric with a range is
-            measured in units of its range. Without a tolerance, equally good prompts
-            delay the stop.
+        share: The average number of evaluations per example in use. A new example comes
+            into use after every `share` evaluations, and also when a prompt was
+            evaluated on every example in use. None: 8 for the first evaluation of each
+            prompt. For later evaluations: 4 if candidates with factors differ mostly by
+            their factors, otherwise 6 if the goal has constraints, and otherwise the
+            number of prompts. With `confidence`, `share` is ignored, because all
+            prompts then take the examples in the same order.
+        batch: One decision plans evaluations of at most this fraction of the prompts,
+            but of at least one prompt. The first decision plans an evaluation of every
+            prompt.
+        draws: The number of random samples from the model's posterior in each decision,
+            at most 10,000. Each sample is one possible set of true means of all
+            prompts. With thousands of prompts, fewer samples are drawn. There are always
+            at least 64.
+        confidence: Stop before the budget is spent, as soon as every prompt has a score
+            and the selection is right with this probability, such as 0.95. None: spend
+            the whole budget.
+        confidence_kind: When the selection counts as right. "proof": both the
+            statistical model and confidence sequences show that it is right. Confidence
+            sequences do not depend on the model, and stay valid however often they are
+            checked. For a metric without a range, they are an approximation that
+            becomes better with more examples. "posterior": the model alone shows it.
+            This needs fewer evaluations. But the confidence is right only if scores
+            behave as the model assumes, and only on average over many selections.
+        tolerance: How much worse than the best the selection may be, and still count as
+            right. It is in units of the metric. There are two exceptions for a metric
+            with a range: in a Pareto set and in a constraint, the tolerance is a
+            fraction of the width of the range. With the default 0, equally good prompts
+            delay the stop, because no scores show which of them is better.
 
-    Scores of trials that are in progress at the end are still recorded, and no longer
-    change the selection.
+    Some trials may be in progress when the selection ends. Their scores are still
+    recorded, but do not change the selection.
     """
 
     share: float | None = None
@@ -212,12 +225,26 @@ class Adaptive(AbstractMethod):
                 )
 
     def check(self, problem: Problem) -> None:
-        """Check the problem. Any goal and budget are supported without `confidence`."""
+        """Check that the method supports the problem.
+
+        Without `confidence`, it supports every goal and budget.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
+        Raises:
+            IncompatibleMethodError: `confidence` is given, and the goal uses segments
+                (`in_every_segment` or `worst_segment`).
+        """
         if self.confidence is not None:
             check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
 
     def due(self, state: State) -> bool:
-        """True if the plan is empty and there is more to plan, or if no more scores can come."""
+        """Return True if the plan is used up and more can be planned, or if no more scores can come.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         if not state.plan_is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
@@ -230,7 +257,11 @@ class Adaptive(AbstractMethod):
         )
 
     def decide(self, state: State) -> Decided:
-        """Plan the next evaluations, or end the selection."""
+        """Return the next decision. It plans the next evaluations, or ends the selection.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         # Step 1: the field.
         first = self._first(state)
         field = self._field(state, first)
@@ -260,7 +291,11 @@ class Adaptive(AbstractMethod):
         return Decided(len(state.decisions), plan=plan)
 
     def answer(self, state: State) -> list[int]:
-        """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
+        """Return the positions of the prompts to select if nothing more is evaluated. Each of them has a score.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         return _answer(state, stated(state))
 
     # Step 7: the early stop
@@ -303,7 +338,11 @@ class Adaptive(AbstractMethod):
     # Step 6: the selection
 
     def finish(self, state: State) -> Decided:
-        """The last decision: the selection according to the scores so far, whatever is left of the budget."""
+        """Return the decision that ends the selection now, by the scores so far. Some of the budget may be left.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         statement = stated(state)
         chosen = _answer(state, statement)
         # Arms that have no score and will never have one.

@@ -29,25 +29,44 @@ class AbstractMethod(ABC):
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
             IncompatibleMethodError: the method does not support the problem.
         """
 
     def check_growth(self, event: Growth) -> None:  # noqa: B027 - by default everything may grow
-        """Check that the event, which adds prompts, budget or examples or retires a prompt, is supported.
+        """Check that the method supports a change of the selection. By default, it supports every change.
+
+        Args:
+            event: prompts, budget or examples that are added, or a prompt that is
+                retired.
 
         Raises:
-            IncompatibleMethodError: the method does not support the event.
+            IncompatibleMethodError: the method does not support the change.
         """
 
     @abstractmethod
     def due(self, state: State) -> bool:
-        """True if a decision is due. The plan is then empty, or the budget of cost does not allow the rest of it."""
+        """Return True if a decision is due: the plan is used up, or the budget does not allow the rest of the plan.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
 
     @abstractmethod
     def decide(self, state: State) -> Decided:
-        """The next decision: a plan of evaluations, or the end with the selected arms."""
+        """Return the next decision. It plans more evaluations, or ends the selection with the selected prompts.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
 
     @abstractmethod
     def answer(self, state: State) -> list[int]:
-        """The arms that are selected if nothing more is evaluated, best first."""
+        """Return the positions of the prompts to select if nothing more is evaluated, best first.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """

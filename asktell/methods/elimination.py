@@ -78,13 +78,15 @@ class Elimination(AbstractMethod):
     """Evaluate in rounds, and eliminate the least promising prompts after each round.
 
     Args:
-        scheduler: Sets the number of rounds, their evaluations, and the prompts that
-            each round keeps.
-        allocator: Divides the evaluations of a round among the prompts.
+        scheduler: Plans the rounds: how many there are, how many evaluations each has,
+            and how many prompts each keeps.
+        allocator: Divides the evaluations of a round among the remaining prompts.
         estimator: Estimates the means of the prompts from their scores.
-        rule: Orders the prompts for elimination.
-        data: "pooled" estimates from the scores of all rounds. "round" estimates from
-            the current round only, as the theorem in the paper assumes.
+        rule: Decides the order in which prompts are eliminated.
+        data: "pooled" estimates the means from the scores of all rounds. "round" uses
+            the scores of the current round only. The theorem in the paper on which
+            asktell is based assumes this (Li, Shi, Ou, Shen & Yang: Efficient
+            Multi-objective Prompt Optimization via Pure-exploration Bandits).
     """
 
     scheduler: AbstractScheduler
@@ -114,13 +116,17 @@ class Elimination(AbstractMethod):
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem.
 
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
         Raises:
-            IncompatibleMethodError: the rule does not fit the goal, a part needs
-                features and the problem has none, or the budget is a cost.
+            IncompatibleMethodError: the rule does not fit the goal, the goal has
+                `sure`, a part needs features and the problem has none, or the budget is
+                a cost.
             BudgetTooSmallError: the estimator needs a score of every prompt, and the
                 budget is too small for that.
-            InvalidArgumentError: a round has more than 10,000,000 evaluations, all of
-                which are planned beforehand.
+            InvalidArgumentError: a round has more than 10,000,000 evaluations. This is
+                the most that can be planned at once.
         """
         check_not_sure(problem.goal, "Elimination")
         if problem.max_cost is not None:
@@ -173,10 +179,14 @@ class Elimination(AbstractMethod):
             )
 
     def check_growth(self, event: Growth) -> None:
-        """Check that the event retires a prompt. Nothing can be added, because the rounds are planned.
+        """Check that the change retires a prompt. Nothing can be added, because all rounds are planned at the start.
+
+        Args:
+            event: prompts, budget or examples that are added, or a prompt that is
+                retired.
 
         Raises:
-            IncompatibleMethodError: the event adds prompts, budget or examples.
+            IncompatibleMethodError: prompts, budget or examples are added.
         """
         if isinstance(event, Retired):
             return
@@ -188,23 +198,37 @@ class Elimination(AbstractMethod):
         )
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
-        """The schedule, cached in the problem."""
+        """Return the rounds that the scheduler plans for a selection.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+        """
         n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
         return problem.memo.get(
             self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank)
         )
 
     def due(self, state: State) -> bool:
-        """True at the end of a round, when no evaluation is left or in progress."""
+        """Return True at the end of a round: none of its evaluations is left or in progress.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         return state.plan_is_empty and not state.pending
 
     @needs_extra("structured")
     def estimates(
         self, state: State, active: Int[Ints, " active"], pooled: Tally | None = None
     ) -> Estimates:
-        """Estimate the active arms from the scores so far. Without any score: zeros with unknown errors.
+        """Estimate the means of the active prompts from the scores so far.
 
-        `pooled` is `state.current_tally()`, if the caller has it.
+        If there is no score at all, every mean is 0, and every standard error is NaN.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+            active: the positions of the prompts to estimate.
+            pooled: the result of `state.current_tally()`, if the caller has computed it
+                already.
         """
         of_round = self.data == "round"
         tally = state.round_tally() if of_round else pooled or state.current_tally()
@@ -252,11 +276,16 @@ class Elimination(AbstractMethod):
         return means
 
     def answer(self, state: State) -> list[int]:
-        """The arms that are selected if nothing more is evaluated: the accepted arms, then the rule's choice.
+        """Return the positions of the prompts to select if nothing more is evaluated.
 
-        An arm without a score cannot be selected, unless the estimator can estimate it
-        from other arms. If all other arms failed or were retired, the rule chooses
-        among the rejected arms.
+        These are the prompts that were accepted in earlier rounds, followed by the
+        rule's choice among the active prompts. A prompt without a score cannot be
+        selected, unless the estimator can estimate it from other prompts. If this
+        leaves no prompt, because prompts failed or were retired, the rule chooses among
+        the rejected prompts.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
         """
         active, tally = state.active, state.current_tally()
         if self.estimator.needs_every_arm:
@@ -270,7 +299,13 @@ class Elimination(AbstractMethod):
         return answer or [departure.arm for departure in self._runners_up(state, tally)]
 
     def decide(self, state: State) -> Decided:
-        """End the current round and plan the next one. The 0th decision only plans."""
+        """Return the next decision. It ends the current round, and plans the next round.
+
+        The first decision only plans a round. The last decision ends the selection.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         number, baseline = len(state.decisions), state.problem.baseline
         rounds, tally = self.rounds(state.problem), state.current_tally()
         active = state.active

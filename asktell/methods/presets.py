@@ -58,7 +58,14 @@ _PRESETS = {
 _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
 METHODS = (*_WHOLE, *_PRESETS)
-"""The names that `preset` and `Selector(..., method=...)` accept."""
+"""The names that `preset` and `Selector(..., method=...)` accept.
+
+- "auto": `Adaptive` with its default arguments.
+- "race": `Race` with its default arguments.
+- "uniform": evaluates every prompt equally often, for any goal.
+- "csr", "csr-sh", "lcsh" and "mlp-csr": methods with rounds for `BestFeasible`.
+- "ege-sr", "ege-sh", "gege" and "mlp-ege": methods with rounds for `ParetoSet`.
+"""
 
 
 # The methods and their parts that a saved selector may contain, by class name.
@@ -77,14 +84,18 @@ PARTS: dict[str, type] = {
 def preset(
     name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled"
 ) -> AbstractMethod:
-    """Return the method with a name, for a goal.
+    """Return the method that a name stands for, made for a goal.
 
     Args:
         name: one of `METHODS`.
-        goal: the goal, which decides the elimination rule.
-        schedule: "default" for the tuned schedules, "published" for the schedules of
-            the papers. Ignored by "auto" and "race".
-        data: "pooled" or "round", see `Elimination`. Ignored by "auto" and "race".
+        goal: the goal of the selection. It decides the elimination rule.
+        schedule: for a method with rounds, how the rounds divide the budget.
+            "published" follows the papers that `SuccessiveRejects` and
+            `SequentialHalving` name. "default" is asktell's variant of it, which makes
+            better use of a small budget. "uniform" and "gege" have only one schedule.
+            "auto" and "race" ignore this argument.
+        data: for a method with rounds, the scores that count: "pooled" or "round" (see
+            `Elimination`). "auto" and "race" ignore this argument.
 
     Raises:
         InvalidArgumentError: the name, the schedule or the kind of data is unknown.

@@ -50,20 +50,26 @@ _RUNNER_UP = "the best rejected prompt, because all others have failed or were r
 @final
 @dataclass(frozen=True)
 class Race(AbstractMethod):
-    """Evaluate all prompts on the same examples, eliminate worse prompts, and stop once the selection is established.
+    """Evaluate all remaining prompts on the same examples, and eliminate a prompt once it is established to be worse.
+
+    The selection ends as soon as the selected prompt or set is established, or when the
+    budget is spent. The method "race" is `Race()`.
 
     Args:
-        confidence: The probability that the selection is right if it ends before the
+        confidence: The probability that the selection is right, if it ends before the
             budget is spent.
-        tolerance: How much worse than the best still counts as right, in units of the
-            metric. For a Pareto set, a metric with a range is measured in units of its
-            range. Without a tolerance, equally good prompts are evaluated on every
-            example.
-        block: The number of examples between two looks at the scores.
+        tolerance: How much worse than the best the selection may be, and still count as
+            right. It is in units of the metric. For a Pareto set, the tolerance of a
+            metric with a range is a fraction of the width of the range. Constraints
+            have no tolerance. With the default 0, equally good prompts are evaluated on
+            every example, because no scores show which of them is better.
+        block: The number of examples on which each remaining prompt is evaluated
+            between two looks at the scores.
 
-    The confidence is guaranteed if the goal has a range for every metric
-    (`asktell.maximize("accuracy", range=(0, 1))`) and no evaluation fails, however
-    noisy the scores are. `Result.checks` lists the violated conditions.
+    The confidence is guaranteed, however noisy the scores are, if the goal has a range
+    for every metric (`asktell.maximize("accuracy", range=(0, 1))`), no evaluation fails
+    and the evaluated model does not change during the run. `Result.checks` lists these
+    conditions, and whether each of them holds.
     """
 
     confidence: float = 0.95
@@ -81,12 +87,24 @@ class Race(AbstractMethod):
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
-        """Check the problem. Any goal and budget are supported, except `sure` and segments."""
+        """Check that the method supports the problem. It supports every budget, and most goals.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+
+        Raises:
+            IncompatibleMethodError: the goal is a `BestFeasible(..., sure=...)`, or it
+                uses segments (`in_every_segment` or `worst_segment`).
+        """
         check_not_sure(problem.goal, "Race")
         check_over_all_examples(problem.goal, "Race")
 
     def due(self, state: State) -> bool:
-        """True if the plan is empty and there is more to plan, or if no more scores can come."""
+        """Return True if the plan is used up and more can be planned, or if no more scores can come.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         if not state.plan_is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
@@ -95,7 +113,14 @@ class Race(AbstractMethod):
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
     def decide(self, state: State) -> Decided:
-        """End if the selection is established. Otherwise eliminate worse prompts and plan the next examples."""
+        """Return the next decision. It ends the selection if this is established.
+
+        Otherwise it eliminates the prompts that are established to be worse, and plans
+        the next evaluations.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         number = len(state.decisions)
         if not len(state.active):
             # All other prompts failed or were retired, so the best of the rejected
@@ -123,7 +148,11 @@ class Race(AbstractMethod):
         return Decided(number, leaving, plan=cells)
 
     def answer(self, state: State) -> list[int]:
-        """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
+        """Return the positions of the prompts to select if nothing more is evaluated. Each of them has a score.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
         bounds, errors = self._bounds(state)
         verdicts = claims.excluded(state, bounds, *errors)
         return self._best(state, _without(state.active, verdicts))

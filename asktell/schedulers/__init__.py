@@ -1,4 +1,7 @@
-"""Schedulers: the number of rounds, of evaluations in each, and of arms that stay."""
+"""Schedulers plan the rounds: how many there are, how many evaluations each has, and how many arms each keeps.
+
+An arm is a prompt, and a pull is an evaluation.
+"""
 
 from asktell.schedulers.base import AbstractScheduler, Round
 from asktell.schedulers.gege import GEGEHalving

@@ -5,14 +5,22 @@ from typing import ClassVar, NamedTuple
 
 
 class Round(NamedTuple):
-    """One round: `pulls` evaluations are shared among the active arms, then the best `keep` arms stay."""
+    """One round. At its end, only the best arms stay.
+
+    Attributes:
+        pulls: number of evaluations, which are divided among the active arms.
+        keep: number of arms that stay.
+    """
 
     pulls: int
     keep: int
 
 
 class AbstractScheduler(ABC):
-    """Rounds of an elimination method."""
+    """Plans the rounds of an elimination method.
+
+    A scheduler of your own derives from this class and implements `rounds`.
+    """
 
     needs_features: ClassVar[bool] = False
 
@@ -20,8 +28,12 @@ class AbstractScheduler(ABC):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds for K = `n_arms` arms and `budget` evaluations, which the rounds never exceed.
+        """Return the rounds, in order. Together, they have at most `budget` evaluations.
 
-        `rank` is the rank of the arms' features, for schedulers that count directions
-        instead of arms.
+        Args:
+            n_arms: K, the number of arms.
+            budget: B, the number of evaluations.
+            rank: the rank of the matrix of all arms' features: how many features are
+                not combinations of other features. None without features. `GEGEHalving`
+                uses it instead of the number of arms.
         """

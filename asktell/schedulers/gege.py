@@ -9,11 +9,14 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class GEGEHalving(AbstractScheduler):
-    """R = ceil(log2 h) rounds of floor(B / R) pulls that keep ceil(h / 2^r) arms. The remainder goes to round 1.
+    """The rounds of GEGE (Kone, Kaufmann & Richert 2025). They depend on the features, not on the number of arms.
 
-    h is the rank of the features of all arms. Round 1 goes from K arms straight to
-    ceil(h / 2). With h = 1 there is one round, which keeps one arm. A round that begins
-    with no more arms than it keeps eliminates none.
+    Let h be the rank of the features of all arms (see `AbstractScheduler.rounds`), and
+    B the budget. There are R = ceil(log2 h) rounds, but at least one. Each round has
+    floor(B / R) evaluations, and round 1 also has the remainder. Round r keeps
+    ceil(h / 2^r) arms. So round 1 goes from all arms straight to ceil(h / 2). A round
+    that begins with no more arms than it keeps eliminates none. A single arm has no
+    rounds.
     """
 
     needs_features: ClassVar[bool] = True
@@ -21,7 +24,6 @@ class GEGEHalving(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds, each with the same budget. None for a single arm."""
         assert rank is not None, "the method has checked that there are features"
         if n_arms == 1:
             return ()

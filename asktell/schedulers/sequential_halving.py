@@ -10,12 +10,20 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class SequentialHalving(AbstractScheduler):
-    """R = ceil(log2 K) rounds of floor(B / R) pulls that keep ceil(K / 2^r) arms. The remainder goes to round 1.
+    """About half of the arms stay after each round (Karnin, Koren & Somekh 2013).
 
-    With `adaptive` (default) and floor(B / R) < K, some arms would not be evaluated in
-    round 1. There are then R = max(1, floor(B / K)) rounds that keep ceil(K^(1 - r/R))
-    arms. `adaptive=False` is the published schedule, where sample means are undefined
-    for the arms that round 1 does not reach.
+    With K arms and a budget of B evaluations, there are R = ceil(log2 K) rounds. Each
+    round has floor(B / R) evaluations, and round 1 also has the remainder. Round r
+    keeps ceil(K / 2^r) arms. A single arm has no rounds.
+
+    If floor(B / R) < K, round 1 of this schedule would leave some arms without an
+    evaluation. With `adaptive`, there are then only R = max(1, floor(B / K)) rounds,
+    and round r keeps ceil(K^(1 - r/R)) arms. So round 1 evaluates every arm if B is at
+    least K.
+
+    Attributes:
+        adaptive: True (default) has fewer rounds if the budget is small, as described
+            above. False is the published schedule, whatever the budget.
     """
 
     adaptive: bool = True
@@ -23,7 +31,6 @@ class SequentialHalving(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds, each with the same budget. None for a single arm."""
         n_rounds = (n_arms - 1).bit_length()  # ceil(log2 K)
         if n_rounds == 0:
             return ()

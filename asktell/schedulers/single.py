@@ -9,10 +9,9 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class Single(AbstractScheduler):
-    """The whole budget in one round that eliminates no arm. The selected arms follow from the estimates."""
+    """One round with the whole budget. It eliminates no arm. The arms are selected by the estimates at its end."""
 
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """One round that keeps all arms."""
         return (Round(pulls=budget, keep=n_arms),)

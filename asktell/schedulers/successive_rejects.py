@@ -10,12 +10,18 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class SuccessiveRejects(AbstractScheduler):
-    """Each round eliminates one arm. In phase k every active arm reaches n_k evaluations.
+    """Each round eliminates one arm (Audibert, Bubeck & Munos 2010).
 
-    `tight` (default): n_k = ceil(c / (K + 1 - k)) with the largest c that fits the
-    budget. It spends all but a few evaluations, works from a budget of K, and no n_k is
-    below the published one. `tight=False` is the published n_k = ceil((B - K) /
-    (logbar(K) (K + 1 - k))), which leaves up to a fifth of a small budget unspent.
+    K arms take K - 1 rounds. At the end of round k, every active arm has had n_k
+    evaluations in total. B is the budget.
+
+    Attributes:
+        tight: True (default): n_k = ceil(c / (K + 1 - k)), with the largest c for which
+            the rounds fit into the budget. This needs a budget of at least K, and
+            leaves only a few evaluations unspent. No n_k is below the published n_k.
+            False: the published n_k = ceil((B - K) / (logbar(K) (K + 1 - k))), where
+            logbar(K) = 1/2 + 1/2 + 1/3 + ... + 1/K. This leaves up to a fifth of a
+            small budget unspent.
     """
 
     tight: bool = True
@@ -23,7 +29,6 @@ class SuccessiveRejects(AbstractScheduler):
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Round, ...]:
-        """The rounds, one for each arm that is eliminated."""
         totals = self.pulls_per_arm(n_arms, budget)
         # In phase k = 1, 2, ..., the K + 1 - k active arms go from n_(k-1) to n_k.
         return tuple(
@@ -32,7 +37,12 @@ class SuccessiveRejects(AbstractScheduler):
         )
 
     def pulls_per_arm(self, n_arms: int, budget: int) -> list[int]:
-        """n_1, ..., n_{K-1}: the evaluations of every arm that is still active at the end of each phase."""
+        """Return n_1, ..., n_{K-1}: how many evaluations each active arm has had at the end of each round.
+
+        Args:
+            n_arms: K, the number of arms.
+            budget: B, the number of evaluations.
+        """
         sizes = range(n_arms, 1, -1)  # K + 1 - k
         if not self.tight:
             logbar = 0.5 + sum(1.0 / i for i in range(2, n_arms + 1))

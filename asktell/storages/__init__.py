@@ -1,6 +1,6 @@
-"""Storages of studies: an append-only log for each study, behind one small interface.
+"""Storages of studies: SQLite files, PostgreSQL databases and memory, behind one small interface.
 
-A backend is imported when a URL of its kind is opened.
+A storage holds a log for each study. Lines are only added to a log, and never changed.
 """
 
 from collections.abc import Iterator
@@ -22,22 +22,25 @@ __all__ = [
 ]
 
 Location: TypeAlias = str | Path | AbstractStorage
-"""A URL, the path of a SQLite file, or a storage."""
+"""The place of a storage: a URL, the path of a SQLite file, or a storage object. See `open_storage`."""
 
 
 def open_storage(location: Location) -> AbstractStorage:
-    """Return the storage at a location.
+    """Return the storage at a location. A storage object is returned as it is.
 
     | location                           | storage                                                      |
     |------------------------------------|--------------------------------------------------------------|
     | `path/to/file.db`, a `Path`        | a SQLite file                                                |
     | `sqlite:///path`, `sqlite:////abs` | the same, written as a URL                                   |
-    | `postgresql://user@host/database`  | a PostgreSQL database, by psycopg (`asktell[postgresql]`)    |
-    | `memory://name`                    | this process's memory, until the process ends                |
+    | `postgresql://user@host/database`  | a PostgreSQL database. It needs `asktell[postgresql]`        |
+    | `memory://name`                    | the memory of this process, until the process ends           |
+
+    Args:
+        location: one of the locations in the table, or a storage object.
 
     Raises:
         InvalidArgumentError: the location is not one of these.
-        MissingExtraError: psycopg is missing.
+        MissingExtraError: the package psycopg is not installed.
     """
     if isinstance(location, AbstractStorage):
         return location

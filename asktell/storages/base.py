@@ -8,18 +8,32 @@ from typing import NamedTuple, Protocol
 from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
 
 MOST = 2**62
-"""A number of lines that stands for "all"."""
+"""The default of `most` in `AbstractStorage.read`. No log has so many lines, so it means all lines."""
 
 
 class Line(NamedTuple):
-    """A line of a study's log. Positions count from 1, without gaps."""
+    """A line of a study's log.
+
+    Attributes:
+        position: the number of the line, from 1 and without gaps.
+        text: the line, as ASCII text without a line break.
+    """
 
     position: int
     text: str
 
 
 class Snapshot(NamedTuple):
-    """A head and parts, from which a study is restored without reading its log up to `position`."""
+    """The state of a study after a line of its log, so that opening the study need not read the lines before.
+
+    A storage keeps the latest snapshot of each study. It does not interpret the bytes.
+
+    Attributes:
+        position: the position of the last line that the snapshot includes.
+        head: the part of the state that each save replaces.
+        parts: the parts that saves have added, oldest first. Each has the rows that were
+            new at its save.
+    """
 
     position: int
     head: bytes
@@ -27,54 +41,84 @@ class Snapshot(NamedTuple):
 
 
 class Transaction(Protocol):
-    """A transaction, which is committed as a whole or not at all. Transactions of the same study exclude each other."""
+    """A transaction: its changes are committed together, or not at all.
+
+    A study has at most one transaction at a time. Another transaction waits for its
+    end.
+    """
 
     def read(self, after: int) -> Sequence[Line]:
         """Return the lines after a position, in order.
 
-        They include all lines that other processes have committed: no other
-        transaction of the study can append a line until this one ends.
+        They include every line that other processes have committed. No other
+        transaction of the study can append a line until this transaction ends.
+
+        Args:
+            after: the position. 0 returns all lines.
         """
 
     def append(self, line: Line) -> None:
-        """Append the next line, in ASCII.
+        """Append the next line to the log.
+
+        Args:
+            line: the line. Its position is one more than that of the last line.
 
         Raises:
-            StorageError: the position is taken.
+            StorageError: the log has a line at this position already.
         """
 
     def attach(self, trial: int, details: str) -> None:
-        """Store details of a trial, in ASCII.
+        """Store the details of a trial.
+
+        Args:
+            trial: the id of the trial.
+            details: the details, as ASCII text.
 
         Raises:
             StorageError: the trial has details already.
         """
 
     def now(self) -> float:
-        """Return the time by the storage's clock, in seconds since 1970, at the transaction's start or later."""
+        """Return the time by the storage's clock, in seconds since 1970.
+
+        It may also be an earlier time, but not a time before the start of the
+        transaction.
+        """
 
     def head(self) -> Snapshot | None:
-        """Return the snapshot without its parts, None if there is none."""
+        """Return the study's snapshot without its parts. None if the study has no snapshot."""
 
     def save(
         self, position: int, head: bytes, part: bytes, replace: bool = False
     ) -> None:
-        """Save a snapshot: replace its position and its head, and add a part.
+        """Save a snapshot.
 
-        The parts before stay, so that a snapshot of a long study writes only its new
-        rows. With `replace`, they are removed.
+        The position and the head replace those of the last snapshot. The part is added
+        to the parts that were saved before. So each save of a long study writes only
+        the rows that are new.
+
+        Args:
+            position: see `Snapshot`.
+            head: see `Snapshot`.
+            part: the part to add.
+            replace: True removes all earlier parts first.
         """
 
 
 class AbstractStorage(ABC):
-    """Studies by name. Each has a document (its fixed settings), a log (its events), and details of some trials.
+    """The interface of storages. A storage holds studies by name, and may be used from several threads.
 
-    A storage may be used from several threads.
+    Each study has a document (its fixed settings), a log (its events, as lines), at
+    most one snapshot, and the details of some trials.
 
-    Every method raises StorageError if the storage is damaged, full, read-only or
-    unreachable, and StorageBusyError if another process locks it for too long. Then
-    nothing was changed. Methods raise StudyNotFoundError if the study does not exist or
-    was deleted, and `names` if the storage does not exist.
+    Every method raises a StorageError if the storage is damaged, full, read-only or
+    unreachable. It raises a StorageBusyError if another process locks the storage for
+    too long. After these errors, nothing was changed, unless the connection broke while
+    a transaction was committed.
+
+    `find`, `delete`, `document` and `transaction` raise a StudyNotFoundError if the
+    study does not exist or was deleted. `names` raises it if the storage does not
+    exist.
     """
 
     @abstractmethod
@@ -85,13 +129,18 @@ class AbstractStorage(ABC):
         lines: Iterable[str] = (),
         details: Iterable[tuple[int, str]] = (),
     ) -> int:
-        """Create a study durably, and return its key. Keys of deleted studies are not used again.
+        """Create a study. Before `create` returns, the study is on the disk.
 
         Args:
             name: the study's name.
             document: the fixed settings of the study.
             lines: the first lines of its log.
-            details: (trial, text). They are read after the lines.
+            details: pairs of a trial's id and its details, as text. `create` iterates
+                over them after it has iterated over `lines`.
+
+        Returns:
+            The key of the study, a number. The other methods take it as `key`. The key
+            of a deleted study is not used again.
 
         Raises:
             StudyExistsError: a study with this name exists.
@@ -99,7 +148,11 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def find(self, name: str) -> int:
-        """Return the key of a study."""
+        """Return the key of a study.
+
+        Args:
+            name: the study's name.
+        """
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -107,53 +160,94 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Remove a study with its log."""
+        """Remove a study and all of its data.
+
+        Args:
+            name: the study's name.
+        """
 
     @abstractmethod
     def document(self, key: int) -> bytes:
-        """Return the document of a study."""
+        """Return the document of a study.
+
+        Args:
+            key: the key of the study.
+        """
 
     @abstractmethod
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
-        """Return up to `most` lines of a log after a position, in order.
+        """Return the lines of a log after a position, in order.
 
-        Does not wait for transactions: it returns the lines that are committed now.
+        This does not wait for an open transaction. It returns only lines that are
+        committed now.
+
+        Args:
+            key: the key of the study.
+            after: the position. 0 begins with the first line.
+            most: the largest number of lines to return.
         """
 
     @abstractmethod
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
-        """Return the details of these trials, without trials that have none. Does not wait for transactions."""
+        """Return the details by trial, for those of the given trials that have details.
+
+        This does not wait for an open transaction.
+
+        Args:
+            key: the key of the study.
+            trials: the ids of the trials.
+        """
 
     @abstractmethod
     def snapshot(self, key: int) -> Snapshot | None:
-        """Return the snapshot with the parts that belong to its head, None if there is none."""
+        """Return the latest snapshot of a study, with all parts that were saved up to its head.
+
+        A part that another process adds during the call does not belong to it. None if
+        the study has no snapshot.
+
+        Args:
+            key: the key of the study.
+        """
 
     @abstractmethod
     def transaction(
         self, key: int, durable: bool
     ) -> AbstractContextManager[Transaction]:
-        """Open a transaction. It is committed at the end of the `with` block or, after an exception, discarded.
+        """Open a transaction, to be used in a `with` block.
 
-        With `durable`, the end waits until everything is on the disk. Other changes
-        survive the death of every process. A crash of the machine may lose the last
-        ones, but never a change that came before one that it keeps.
+        The end of the block commits the changes. If the block raises an exception, they
+        are discarded.
+
+        Args:
+            key: the key of the study.
+            durable: with True, the end of the block waits until all changes are on the
+                disk. With False, the changes survive if all processes die, but a crash
+                of the machine may lose the latest changes. If a change survives, all
+                changes before it survive, too.
         """
 
     @abstractmethod
     def now(self) -> float:
-        """Return seconds since 1970, by the clock that all users of this storage share."""
+        """Return the time in seconds since 1970, by a clock that all users of this storage share."""
 
     @abstractmethod
     def check(self, patience: float = 1.0) -> None:
-        """Raise StorageError if no study could be written to now. Writes nothing. Used by health checks of a service.
+        """Check that studies can be written to at the moment. This itself writes nothing.
 
-        A storage that does not exist yet passes if it could be created. `patience` is
-        the number of seconds to wait for other threads and processes.
+        A service calls it in its health checks. A storage that does not exist yet
+        passes the check if it can be created.
+
+        Args:
+            patience: seconds to wait for other threads and processes that lock the
+                storage.
+
+        Raises:
+            StorageError: the storage cannot be written to.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Close files and connections. The next call opens them again."""
+        """Close all files and connections. The next call of another method opens them again."""
 
 
 def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:

@@ -26,15 +26,21 @@ _WAIT = 1.0  # seconds that a study without a worker's name waits by default
 class AbstractStudy(Selection):
     """A stored selection that several workers share: the interface of `Study` and `RemoteStudy`.
 
-    It has all methods of `Selector`. When `tell`, `tell_many`, `fail`, `observe`,
-    `add`, `retire`, `extend`, `remark`, `pause` or `resume` returns, its change is
-    stored durably.
+    It has the methods of `Selector`, except `to_json`, `state` and `prompts`. For
+    these, `study.selector` returns a copy of the selection as a Selector.
 
-    **Workers and leases.** `study.worker(name)` is the same study, bound to the name of
-    a worker. Give each worker a different name. A bound study gets a lease on each
-    trial that it asks for. When the lease expires, the trial is given to another
-    worker. A `with` block around a bound study keeps extending its leases. A trial that
-    was asked for without a name stays pending until it is told, failed or released.
+    When one of these methods returns, its change is on the disk: `tell`, `tell_many`,
+    `fail`, `observe`, `add`, `retire`, `extend`, `remark`, `pause` and `resume`.
+
+    **Workers and leases.** A worker is a process that evaluates trials.
+    `study.worker(name)` returns the same study, bound to the name of a worker. Each
+    worker needs a different name. A bound study gets a *lease* on each trial that its
+    `ask` returns. Until the lease expires, no other worker gets the trial. After that,
+    the next worker that asks gets it. A `with` block around a bound study keeps
+    extending its leases.
+
+    A study that is not bound has no leases. A trial that its `ask` returned stays
+    pending until its scores or its failure are recorded, or until it is released.
 
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
@@ -49,15 +55,22 @@ class AbstractStudy(Selection):
         >>> study.spent
         1
 
-    If several workers evaluate the same trial, the first scores are recorded. `tell`
-    returns False to the others, which can simply ask for the next trial.
+    If several workers evaluate the same trial, the scores that arrive first are
+    recorded. For the other workers, `tell` returns False, and they can simply ask for
+    the next trial.
 
     **Errors.** Every method may raise a StorageError if the storage cannot be used.
-    Usually nothing was changed then. Rarely, the outcome is unknown. Repeat the call in
-    either case. Scores that are told twice count once, and `add`, `retire` and `extend`
-    take a `key` that makes them safe to repeat. Inside the `with` block of a bound
-    study, calls are repeated for a minute. `release` and `heartbeat` are not. An
-    `observe` that is repeated may be recorded twice.
+    Usually nothing was changed then. In rare cases, it is unknown whether the change was
+    stored. Repeat the call in both cases:
+
+    - A `tell` or `fail` that is repeated counts once.
+    - An `add`, `retire` or `extend` that is repeated counts once if each call has the
+      same `key`.
+    - An `observe` that is repeated may count twice.
+
+    Inside the `with` block of a bound study, most calls repeat themselves for up to a
+    minute before they raise the error. `release`, `heartbeat`, `pause`, `resume` and
+    `workers` raise it at once.
     """
 
     _worker: Worker | None = None  # None: not bound to a worker's name
@@ -82,24 +95,31 @@ class AbstractStudy(Selection):
         *,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record the scores of a trial. Trials may be told in any order.
-
-        Returns True if the scores were recorded. Returns False if the same scores were
-        recorded before, or if another worker recorded its scores first.
+        """Record the scores of a trial. The order of the trials does not matter.
 
         Args:
-            trial: as for `Selector.tell`. If you pass a prompt, the scores go to a
-                pending trial of this prompt: to one that this worker holds, or
-                otherwise to the oldest.
+            trial: as for `Selector.tell`. If you pass the id or the text of a prompt,
+                the scores go to the oldest pending trial of this prompt that this
+                worker holds. If the worker holds none, they go to the oldest pending
+                trial of the prompt.
             scores: as for `Selector.tell`.
             cost: as for `Selector.tell`.
-            details: more data about the evaluation, such as the response, seconds or
-                other metrics, as a mapping of JSON types. It is stored with the scores,
-                and returned by `evaluations`.
+            details: more data about the evaluation, such as the response, its duration
+                or other metrics. Pass a mapping from text to JSON values. It is stored
+                with the scores, and `evaluations` returns it.
+
+        Returns:
+            True if the scores were recorded. False if the same scores of the trial were
+            recorded before. Also False if the trial was handed out again, because its
+            lease had expired or it was released, and the scores or the failure of
+            another worker were recorded first.
 
         Raises:
-            ConflictingTellError: other scores of this trial were recorded before, by
-                the same worker, or by any worker if the trial was handed out only once.
+            InvalidScoresError: as for `Selector.tell`.
+            UnknownTrialError: as for `Selector.tell`.
+            ConflictingTellError: other scores of this trial were recorded before. If
+                the trial was handed out several times, only the worker whose scores
+                were recorded gets this error.
         """
         worker = self._worker
         if worker is None:
@@ -110,19 +130,21 @@ class AbstractStudy(Selection):
         return taken
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
-        """Record the scores of several trials at once, in little more time than one `tell` takes.
+        """Record the scores of several trials at once. This takes little more time than one `tell`.
 
-        Returns, for each tell, what `tell` would return. An error in one of them does
-        not affect the others.
+        An error in one tuple does not affect the others.
 
         Args:
             tells: tuples `(trial, scores)`, `(trial, scores, cost)` or `(trial, scores,
-                cost, details)`.
+                cost, details)`, or `asktell.Tell` objects.
+
+        Returns:
+            The return value of `tell` for each tuple, in order.
 
         Raises:
-            TellManyError: some tells were refused, each for one of the reasons of
-                `tell`. All others are stored. The error's `outcomes` has the result or
-                the error of each.
+            TellManyError: `tell` would raise an error for some tuples. The scores of
+                all others are recorded. `outcomes` of the error has the return value or
+                the error of each tuple, in order.
         """
         batch, worker = list(tells), self._worker
         outcomes = self._patiently(self._tell, batch)
@@ -151,9 +173,20 @@ class AbstractStudy(Selection):
         *,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record a failed evaluation. See `Selector.fail`, and `tell` for `details`.
+        """Record a failed evaluation. `Selector.fail` describes the consequences for the prompt.
 
-        Also returns False if another worker holds the trial.
+        Args:
+            trial: as for `tell`.
+            reason: text or an exception.
+            cost: the cost of the evaluation, 0 by default.
+            details: as for `tell`.
+
+        Returns:
+            True if the failure was recorded. False if the trial is no longer pending. A
+            bound study also returns False if another worker holds the trial.
+
+        Raises:
+            UnknownTrialError: the trial was never asked.
         """
         worker, why, text = self._worker, check_reason(reason), encode(details)
         if worker is None:
@@ -170,7 +203,18 @@ class AbstractStudy(Selection):
         """Do what `fail` does. `reason` is valid, and `details` is JSON text."""
 
     def release(self, trial: AnyTrial) -> bool:
-        """Return a trial unevaluated. See `Selector.release`. Also returns False if another worker holds the trial."""
+        """Return a trial without evaluating it. It will be handed out again under the same id.
+
+        Args:
+            trial: as for `tell`.
+
+        Returns:
+            True if the trial was released. False if the trial is no longer pending. A
+            bound study also returns False if another worker holds the trial.
+
+        Raises:
+            UnknownTrialError: the trial was never asked.
+        """
         if self._worker is not None:
             trial = self._worker.own(trial)
             self._worker.ended(trial)
@@ -193,27 +237,33 @@ class AbstractStudy(Selection):
     ) -> Self:
         """Return this study, bound to the name of a worker.
 
-        `ask` of a bound study first returns the trials that the worker holds, oldest
-        first, and then new ones. So a worker that was restarted continues with its own
-        trials. It returns no trial twice, and `pending` has the trials that it returned.
+        The bound study has the same methods. Its `ask` first returns the trials on
+        which the worker holds a lease, oldest first, and then new trials. So a worker
+        that was restarted under its name continues with its own trials. The `ask` of
+        one bound study returns no trial twice. Its `pending` has the trials that its
+        `ask` returned.
 
-        Use it in a `with` block, which extends the leases in a thread, repeats calls
-        for a minute while the storage cannot be reached, and releases trials that
-        `ask` never returned. The block does not close the study. A forked process does
-        not inherit the thread: bind the study again there.
+        Use the bound study in a `with` block. During the block, a background thread
+        extends the leases, and calls that cannot reach the storage are repeated for up
+        to a minute. At the end of the block, trials that were requested in advance (see
+        `ahead`) and that `ask` has not returned are released. The block does not close
+        the study.
+
+        A forked process does not inherit the thread. Bind the study again there.
 
         Args:
-            name: name of the worker, different from all others. By default it is made
-                of the host, the process id and random letters. Give a name if the
-                worker should continue with its own trials after a restart.
-            lease: seconds after which the trials of a worker that died are given to
-                other workers. By default 60 in a `with` block, and 600 otherwise.
-            ahead: number of trials that the worker requests in advance. Larger numbers
-                need fewer transactions, so that many workers block each other less. But
-                these trials are chosen before the latest scores arrive, and at the end
-                of a study other workers wait for them.
-            besides: ids of trials that the worker is already evaluating, which `ask`
-                does not return.
+            name: name of the worker, different from all other workers. By default, the
+                name is made of the host, the process id and four random characters.
+                Pass a name if the worker should continue with its own trials after a
+                restart.
+            lease: seconds until a lease expires, unless it is extended. By default 60
+                in a `with` block, which extends it, and 600 otherwise.
+            ahead: number of trials that `ask` requests in addition, for its next calls.
+                A larger number needs fewer transactions, so that many workers block
+                each other less. But these trials are chosen without the latest scores.
+                At the end of a study, other workers may have to wait for them.
+            besides: ids of trials that the worker is already evaluating. `ask` does not
+                return these trials.
         """
         bound = copy(self)
         bound._worker = Worker(name, lease, ahead, besides)
@@ -221,18 +271,20 @@ class AbstractStudy(Selection):
 
     @property
     def worker_name(self) -> str | None:
-        """The name of the worker that this study is bound to. None for a study that is not bound. See `worker`."""
+        """The name of the worker that this study is bound to (see `worker`). None if it is not bound."""
         return None if self._worker is None else self._worker.name
 
     @abstractmethod
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
-        """Extend the leases of this worker, and return the trials that it still holds, oldest first.
-
-        A trial is missing from the returned list if it was told, or if its lease
-        expired and another worker took it.
+        """Extend the leases of this worker. A `with` block of a bound study does this by itself.
 
         Args:
             trial: extend only the lease of this trial.
+
+        Returns:
+            The trials whose leases were extended, oldest first. A trial is missing if
+            its scores or its failure were recorded, or if it was released. It is also
+            missing if its lease had expired when another worker asked.
 
         Raises:
             InvalidArgumentError: the study is not bound to a worker's name.
@@ -240,17 +292,26 @@ class AbstractStudy(Selection):
 
     @abstractmethod
     def workers(self) -> list[Holding]:
-        """Return the pending trials and their workers, oldest first."""
+        """Return the pending trials, oldest first, each with its worker and the rest of its lease.
+
+        `asktell.extend.Holding` describes the fields.
+        """
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for scores of other workers, or for the end of a pause, after an `ask` that returned no trial.
+        """After an `ask` that returned no trial, wait for a moment before you ask again.
+
+        There may be new trials when other workers have recorded scores, or when a pause
+        has ended. `wait` does not return earlier if this happens. A study that is bound
+        to a worker's name logs which workers, or which pause, it waits for.
 
         Args:
-            seconds: how long to wait, by default 1. A worker waits for up to 1 second
-                by default, briefly at first, and logs which workers it waits for.
+            seconds: how long to wait. By default, a study that is not bound waits for 1
+                second. A bound study waits for 0.02 seconds in its first call, and then
+                twice as long in each call, up to 1 second. It starts again at 0.02
+                seconds after it has recorded a trial.
 
         Returns:
-            False if the study is done. Then `wait` returns at once.
+            True after waiting. False, at once, if the study is done.
         """
         if seconds is not None:
             check_seconds("seconds", seconds)
@@ -265,16 +326,17 @@ class AbstractStudy(Selection):
 
     @abstractmethod
     def pause(self) -> None:
-        """Stop handing out trials until `resume`. Has no effect on a study that is paused already.
+        """Stop handing out trials until `resume` is called. A study that is paused already stays paused.
 
-        Workers keep their pending trials, and their scores are recorded. Workers wait
-        instead of ending. A worker that is restarted during the pause gets its trials
-        back afterwards, unless their lease has expired by then.
+        During the pause, `ask` returns no trials. Scores of pending trials are still
+        recorded. `asktell.run` waits for the end of the pause. If a worker is restarted
+        during the pause, it gets its trials back after the pause, unless their leases
+        have expired by then.
         """
 
     @abstractmethod
     def resume(self) -> None:
-        """Hand out trials again. Has no effect on a study that is not paused."""
+        """Hand out trials again. A study that is not paused stays as it is."""
 
     # Reading
 
@@ -286,19 +348,21 @@ class AbstractStudy(Selection):
     @property
     @abstractmethod
     def paused(self) -> bool:
-        """True from `pause` to `resume`, while no trials are handed out."""
+        """True between `pause` and `resume`. During this time, `ask` returns no trials."""
 
     @property
     @abstractmethod
     def selector(self) -> Selector:
-        """A copy of the selection as a Selector. Later changes of the study do not affect it."""
+        """A copy of the selection, as a Selector. It does not change when the study changes later."""
 
     @property
     def pending(self) -> list[Trial]:
-        """Trials whose scores or failure are not recorded yet, and that were not released, oldest first.
+        """Trials that `ask` returned and that are still open, oldest first.
 
-        For a study bound to a worker's name, the trials among them that its `ask`
-        returned.
+        A trial is open until its scores or its failure are recorded, or until it is
+        released. A study that is bound to a worker's name lists only the trials that
+        its own `ask` returned. A study that is not bound lists the trials of all
+        workers.
         """
         if self._worker is None:
             return self._all_pending()
@@ -312,7 +376,9 @@ class AbstractStudy(Selection):
     def unwanted(self) -> list[Trial]:
         """Pending trials to stop, because their prompts were eliminated or retired.
 
-        For a study bound to a worker's name, this is as of its last heartbeat.
+        A study that is bound to a worker's name lists only the trials that its own
+        `ask` returned. Each heartbeat of its `with` block renews the list. Without a
+        `with` block, the list is empty: use the field `wanted` of `workers` instead.
         """
         worker = self._worker
         if worker is None:
@@ -322,7 +388,11 @@ class AbstractStudy(Selection):
     # Closing
 
     def close(self) -> None:
-        """Close the files and connections. Pending trials stay pending. Has no effect on a bound study."""
+        """Close the connections to the storage or the service. Pending trials stay pending.
+
+        On a bound study, `close` has no effect. It does not close a storage object that
+        you passed to `create` or `open`.
+        """
         if self._worker is None:
             self._close()
 

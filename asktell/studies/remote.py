@@ -71,21 +71,25 @@ def _of_info(name: str, key: str = "") -> Any:
 
 
 class RemoteStudy(AbstractStudy):
-    """A study in a service (`asktell serve`), with the methods of `asktell.Study`.
+    """A study in a service (`asktell serve`), used like an `asktell.Study`.
 
-    Make one with `RemoteStudy.create` or `RemoteStudy.open`. Close it, or use it in a
-    `with` block.
+    It lacks these members of `Study`: `export`, `import_`, `report_data`, `attendance`
+    and `standing`.
+
+    Make a study with `RemoteStudy.create`, or open an existing study with
+    `RemoteStudy.open`. Do not call the class itself. Close the study at the end, or use
+    it in a `with` block.
 
         study = asktell.RemoteStudy.open("https://asktell.example.org", "my study")
         with study:
             result = asktell.run(study, evaluator)
 
-    Requests that fail for a while are sent again: see `retries` of `open`. May be used
-    from several threads, and also in a forked process.
+    If the service does not respond, requests are sent again: see `retries` of `open`. A
+    RemoteStudy may be used from several threads, and also in a forked process.
 
     Every method may raise a ServiceError if the service cannot be reached, or an
-    AccessDeniedError if the service refuses the token. Arguments are checked before
-    they are sent, with the errors of `Study`.
+    AccessDeniedError if the token is missing, wrong or has too few rights. Arguments
+    are checked before they are sent, with the same errors as in `Study`.
     """
 
     def __init__(
@@ -119,13 +123,20 @@ class RemoteStudy(AbstractStudy):
     ) -> Self:
         """Create a study in a service, from a selector and its evaluations.
 
-        See `Study.create` for `name`, `selector`, `max_attempts` and `exist_ok`, and
-        `open` for the other arguments.
+        Args:
+            url: as for `open`.
+            name: as for `Study.create`.
+            selector: as for `Study.create`.
+            max_attempts: as for `Study.create`.
+            exist_ok: as for `Study.create`.
+            token: as for `open`.
+            timeout: as for `open`.
+            retries: as for `open`.
 
         Raises:
-            StudyExistsError: a study with this name exists (with `exist_ok`: exists
-                with different settings).
-            InvalidArgumentError: the method has a part that is your own code, which
+            StudyExistsError: a study with this name exists. With `exist_ok`, only if it
+                was created with other settings.
+            InvalidArgumentError: the method, or a part of it, is your own code, which
                 cannot be sent to a service.
         """
         if not isinstance(selector, Selector):
@@ -163,23 +174,26 @@ class RemoteStudy(AbstractStudy):
         Args:
             url: address of the service, such as https://example.org:8000.
             name: name of the study.
-            examples: the number of examples, or their ids. If they differ from those of
-                the study, `open` raises an error.
-            token: the service's token, by default the environment variable
-                ASKTELL_TOKEN.
+            examples: the number of examples, or their ids, to check that they have not
+                changed since the study was created.
+            token: the token that the service requires. By default, the value of the
+                environment variable ASKTELL_TOKEN.
             timeout: seconds to wait for a response.
-            retries: how often a request is sent again if the service does not respond
-                or is overloaded. With 8, a service that has responded before may be
-                unreachable for about 20 seconds. At a wrong address the error comes
-                after about a second.
+            retries: how often a request is sent again if the service cannot be reached
+                or is overloaded. The pauses between the attempts become longer. With 8,
+                a request succeeds even if the service is unreachable for about 20
+                seconds. This requires that the service has responded to this object
+                before. Until its first response, a request that cannot connect is sent
+                again at most twice. So if no service runs at the address, the error
+                usually comes after a second or two.
 
-                The service does a repeated request only once, unless it was restarted
-                in between. Even then, scores that are told twice count once, and a
-                worker that asks with its name gets its trials back.
+                The service carries out a repeated request only once, unless it was
+                restarted in between. Even then, scores that are recorded twice count
+                once, and a study bound to a worker's name gets its trials back.
 
         Raises:
             StudyNotFoundError: the study does not exist.
-            InvalidArgumentError: the examples differ. The message lists the
+            InvalidArgumentError: the study has other examples. The message lists the
                 differences.
         """
         connection = Connection(url, token, timeout, retries)
@@ -201,7 +215,14 @@ class RemoteStudy(AbstractStudy):
     def names(
         url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8
     ) -> list[str]:
-        """Return the names of all studies in a service, oldest first."""
+        """Return the names of all studies in a service, oldest first.
+
+        Args:
+            url: as for `open`.
+            token: as for `open`.
+            timeout: as for `open`.
+            retries: as for `open`.
+        """
         with closing(Connection(url, token, timeout, retries)) as connection:
             return [
                 str(name) for name in connection.send("GET", "/v1/studies")["studies"]
@@ -217,6 +238,13 @@ class RemoteStudy(AbstractStudy):
         retries: int = 8,
     ) -> None:
         """Remove a study and all of its evaluations.
+
+        Args:
+            url: as for `open`.
+            name: name of the study.
+            token: as for `open`.
+            timeout: as for `open`.
+            retries: as for `open`.
 
         Raises:
             StudyNotFoundError: the study does not exist.
@@ -437,7 +465,7 @@ class RemoteStudy(AbstractStudy):
         return [holding.trial for holding in self.workers()]
 
     def repeat_of(self, trial: Trial) -> int:
-        # Known for trials that this object asked for
+        """As for `Selector.repeat_of`, if this object asked for the trial. For other trials, it returns 0."""
         return self._repeats.get(trial.id, 0)
 
     @property
@@ -456,7 +484,11 @@ class RemoteStudy(AbstractStudy):
         return Selector.from_json(self._get("selector"))
 
     def result(self) -> Result:
-        """Return the result so far. Its `compare` and `examples` send requests, about the study at that later time."""
+        """The selected prompts and the estimates of all prompts. Final if `done`, otherwise from the scores so far.
+
+        The result's methods `compare` and `examples` send a request when you call them.
+        So they may already include scores that were recorded after this call.
+        """
         data = self._get("result")
         prompts = {
             entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]

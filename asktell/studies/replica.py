@@ -257,7 +257,13 @@ class Replica:
             self._position, self._last = lines[-1]
 
     def _restore(self) -> None:
-        """Go back to the last snapshot or, without a usable one, to the beginning of the log."""
+        """Go back to the last snapshot or, without a usable one, to the beginning of the log.
+
+        Raises:
+            StudyNotFoundError: the study was deleted.
+        """
+        # The log also lacks its lines if the study was deleted. This raises the error then.
+        self.storage.document(self.key)
         self.logged.go_back(self._base)
         self._position, self._last, self._doubted = 0, None, None
         found = self.storage.snapshot(self.key)

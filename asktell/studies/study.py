@@ -39,14 +39,17 @@ _T = TypeVar("_T")
 
 
 class Attendance(NamedTuple):
-    """The pending trials at a moment, and the number of scores by worker.
+    """The pending trials at a moment, and the number of scores of each worker.
 
     Attributes:
-        now: seconds since 1970, by the storage's clock.
-        out: for each pending trial, oldest first: its id, (arm, example), its lease,
-            and the number of the attempt.
-        told: the number of scores that each worker told since this object began to
-            follow the log.
+        now: the moment, in seconds since 1970, by the storage's clock.
+        out: a tuple `(id, (arm, example), lease, attempt)` for each pending trial,
+            oldest first. The arm is the position of the prompt. The lease is None if
+            the trial has none. The attempt is 1 when the trial is handed out for the
+            first time.
+        told: for each worker, the number of scores that it recorded. Scores from before
+            the study was opened in this process may be missing. So use differences of
+            two values.
     """
 
     now: float
@@ -55,11 +58,19 @@ class Attendance(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The progress of a study, as it was logged. Decisions that are due are not computed.
+    """The progress of a study, as it is in the storage. The next decision of the method is not computed.
 
-    `spent` and `budget` are evaluations, `spent_cost` and `max_cost` are in the unit of
-    the costs. `active`, `pending`, `failures` and `workers` count prompts, trials,
-    evaluations and workers. `version` changes when the study does.
+    Attributes:
+        spent: number of recorded evaluations.
+        budget: maximum number of evaluations.
+        spent_cost: sum of all recorded costs.
+        max_cost: maximum cost. None if the budget is not a cost.
+        active: number of active prompts.
+        pending: number of pending trials.
+        failures: number of failed evaluations.
+        workers: number of workers that have a lease, even an expired one.
+        version: a text that changes when the study changes.
+        paused: True between `pause` and `resume`.
     """
 
     spent: int
@@ -84,10 +95,12 @@ def _committed(name: str) -> Any:
 
 
 class Study(AbstractStudy):
-    """A selector whose every step is stored: for long runs, crashes, and many workers.
+    """A selector that stores every step in a file or database, for long runs, crashes and many workers.
 
-    Make one with `Study.create` or `Study.open`, in any number of processes at once. A
-    study has the methods of `Selector`. Close it, or use it in a `with` block.
+    Make a study with `Study.create`, or open an existing study with `Study.open`. Do
+    not call the class itself. Any number of processes can have the same study open at
+    once. A study has the methods of `Selector`. Close it at the end, or use it in a
+    `with` block.
 
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
@@ -97,12 +110,12 @@ class Study(AbstractStudy):
         >>> result.best.id
         'short'
 
-    Use the path of a SQLite file, such as "studies.db", in the place of
-    "memory://docs". Then the study survives the process, and `Study.open("studies.db",
-    "my study")` continues it.
+    "memory://docs" is the memory of this process. If you write the path of a SQLite
+    file instead, such as "studies.db", the study survives the process. Then
+    `Study.open("studies.db", "my study")` continues it.
 
-    In a loop of your own, bind the study to the name of a worker. Each process needs a
-    different name.
+    `asktell.run` evaluates the trials for you. In a loop of your own, bind the study to
+    the name of a worker. Each process needs a different name.
 
         >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=10)
         >>> with asktell.Study.create("memory://docs", "by hand", selector) as study:
@@ -112,10 +125,11 @@ class Study(AbstractStudy):
         ...     study.result().best.id
         'short'
 
-    The name gives the worker a lease on its trials. When the worker dies, its leases
-    expire, and other workers get the trials. `AbstractStudy` has the rules.
-
-    A trial whose lease expires `max_attempts` times counts as a failed evaluation.
+    A worker with a name gets a *lease* on each trial: no other worker gets the trial
+    until the lease expires. The `with` block extends the leases. If the worker dies,
+    its leases expire, and other workers get its trials. A trial whose leases expire
+    `max_attempts` times counts as a failed evaluation. `asktell.extend.AbstractStudy`
+    describes leases and errors in detail.
 
     A study may be used from several threads, and also in a forked process.
     """
@@ -145,22 +159,25 @@ class Study(AbstractStudy):
 
         Args:
             location: the place of the study: the path of a SQLite file, a URL or a
-                storage. See `asktell.storages.open_storage`.
+                storage. `asktell.storages.open_storage` lists the possible values.
             name: name of the study, printable text of at most 200 characters.
-            selector: the selection to store. It is copied.
+            selector: the selection to store. The study copies it, so later changes of
+                `selector` do not change the study.
             max_attempts: a trial whose lease has expired this many times counts as a
                 failed evaluation.
-            exist_ok: open the study if it exists, so that every worker can run the same
-                program. The existing study must have been created with the same
-                prompts, goal, budget, method and so on.
-            details: (trial id, details) for trials whose scores the selector has
-                recorded.
+            exist_ok: True opens the study if it exists already, so that every worker
+                can run the same program. The existing study must have been created with
+                the same prompts, goal, budget, method, `max_attempts` and so on. It
+                keeps its own evaluations, and ignores those of `selector`.
+            details: pairs `(trial id, details)` for trials whose scores or failures the
+                selector has recorded. The details are as for `tell`.
 
         Raises:
-            StudyExistsError: a study with this name exists (with `exist_ok`: exists
-                with different settings).
-            InvalidStateError: the method has a part of your own with a parameter that
-                is not a plain value.
+            StudyExistsError: a study with this name exists. With `exist_ok`, only if it
+                was created with other settings.
+            InvalidStateError: the method, or a part of it, is your own class, and one
+                of its parameters cannot be stored. A parameter must be text, a finite
+                number, True, False, None, or a list of such values.
             StorageError: the storage cannot be used.
         """
         if not isinstance(selector, Selector):
@@ -203,18 +220,19 @@ class Study(AbstractStudy):
         Args:
             location: as for `create`.
             name: name of the study.
-            method: the study's method. Required if the method, or a part of it, is your
-                own code: a storage holds only its class name and its parameters, and
-                they must match.
-            examples: the number of examples, or their ids. If they differ from the
-                study's examples, `open` raises an error.
+            method: the study's method. Needed only if the method, or a part of it, is
+                your own code. The storage holds only its class name and its parameters,
+                and the method that you pass must have the same.
+            examples: the number of examples, or their ids, to check that they have not
+                changed since the study was created.
 
         Raises:
             StudyNotFoundError: the study or the whole storage does not exist.
-            InvalidArgumentError: the examples differ. The message lists the
+            InvalidArgumentError: the study has other examples. The message lists the
                 differences.
-            InvalidStateError: the stored data is not a study, or has an unknown
-                version, or the method is missing or differs.
+            MissingMethodError: the method is your own code, and `method` is None.
+            InvalidStateError: `method` is another method, or the stored data is
+                malformed or has an unknown version.
             StorageError: the storage cannot be used.
         """
         check_name("The name of a study", name)
@@ -255,18 +273,19 @@ class Study(AbstractStudy):
         *,
         method: AbstractMethod | None = None,
     ) -> Self:
-        """Create a study from a file that `export` wrote. After an error, nothing was created.
+        """Create a study from a file that `export` wrote. After an error, no study was created.
 
         Args:
             location: as for `create`.
-            path: the file.
-            name: name of the new study. By default it keeps the name in the file.
+            path: path of the file.
+            name: name of the new study. By default, the name of the exported study.
             method: as for `open`.
 
         Raises:
             StudyExistsError: a study with this name exists.
+            MissingMethodError: the method is your own code, and `method` is None.
             InvalidStateError: the file is malformed, cut off, or has an unknown
-                version.
+                version. Or `method` is another method.
         """
         with Path(path).open("rb") as file, opened(location, keep=True) as storage:
             content = documents.read(file, method)
@@ -282,6 +301,9 @@ class Study(AbstractStudy):
     def names(location: Location) -> list[str]:
         """Return the names of all studies in a storage, oldest first.
 
+        Args:
+            location: as for `create`.
+
         Raises:
             StudyNotFoundError: the storage does not exist.
         """
@@ -290,10 +312,17 @@ class Study(AbstractStudy):
 
     @staticmethod
     def delete(location: Location, name: str) -> None:
-        """Remove a study and all of its evaluations. Workers that have it open get a StudyNotFoundError.
+        """Remove a study and all of its evaluations.
+
+        A process that still has the study open gets a StudyNotFoundError when it uses
+        the study.
+
+        Args:
+            location: as for `create`.
+            name: name of the study.
 
         Raises:
-            StudyNotFoundError: the study does not exist.
+            StudyNotFoundError: the study or the whole storage does not exist.
         """
         with opened(location) as storage:
             storage.delete(check_name("The name of a study", name))
@@ -453,7 +482,11 @@ class Study(AbstractStudy):
         ]
 
     def attendance(self) -> Attendance:
-        """Return the data of `workers` and the number of scores by worker, without texts: for pages that poll."""
+        """Return the data of `workers` without the prompts' texts, and the number of scores of each worker.
+
+        It is small, for web pages that request it again and again.
+        `asktell.extend.Attendance` describes the fields.
+        """
         with self._replica.reading() as logged:
             leases = logged.leases
             out = [
@@ -562,7 +595,7 @@ class Study(AbstractStudy):
 
     @property
     def standing(self) -> Standing:
-        """The progress of the study. Cheap. `workers` counts the workers with leases, expired ones included."""
+        """The progress of the study in numbers, fast to compute. `asktell.extend.Standing` describes the fields."""
         with self._replica.reading() as logged:
             selector, state, paused = (
                 logged.selector,
@@ -616,7 +649,11 @@ class Study(AbstractStudy):
         reports.write(path, self._patiently(lambda: self.report_data(about)))
 
     def report_data(self, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the data of the page that `report` writes, ready for JSON."""
+        """Return the data of the page that `report` writes, as a mapping that `json.dumps` accepts.
+
+        Args:
+            about: as for `report`.
+        """
         view, told = self._view(), self.evaluations()
         return reports.document(
             view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
@@ -624,7 +661,12 @@ class Study(AbstractStudy):
         )  # fmt: skip
 
     def export(self, path: str | Path) -> None:
-        """Write the whole study to a file of JSON lines. `Study.import_` reads it into any storage."""
+        """Write the whole study to a file, from which `Study.import_` creates a study in any storage.
+
+        Args:
+            path: path of the file. It has one JSON value per line. An existing file is
+                replaced.
+        """
         replica = self._replica
         document = documents.from_bytes(replica.storage.document(replica.key))
         details = (

@@ -1,6 +1,8 @@
-"""The contract of every evaluator, as tests.
+"""Tests that every evaluator must pass.
 
-Derive a class, and give it an evaluator over a harness that follows a script:
+Derive a class from `EvaluatorContract`, and define the fixture `make`. It returns a
+function from a script to your evaluator. In this evaluator, replace the *harness* (the
+tool that computes scores) by an imitation that returns the scores of the script:
 
     class TestMyHarness(EvaluatorContract):
         @pytest.fixture
@@ -19,9 +21,15 @@ import pytest
 from asktell import BestFeasible, EvaluatorError, Selector, run
 
 Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
+"""How the harness must fail: raise an error, exceed its time limit, return no score, or return the score NaN."""
 Script: TypeAlias = Callable[[str, int], float | Fault]
-"""(prompt, example) -> the score that the harness must produce, or the fault that it must have."""
+"""A function of a prompt and the position of an example.
+
+It returns the score that the harness must return, or a `Fault`: how the harness must
+fail.
+"""
 Make: TypeAlias = Callable[[Script], Any]
+"""A function that takes a script and returns the evaluator to test."""
 
 PROMPTS = (
     "Answer.",
@@ -29,10 +37,16 @@ PROMPTS = (
     "Think, then answer.",
     "Answer {as you} like: 100%",
 )
+"""The prompts of the tests."""
 
 
 def good(prompt: str, example: int) -> float:
-    """A score that is different for every pair."""
+    """A script without faults. Each pair of a prompt and an example has a different score.
+
+    Args:
+        prompt: one of `PROMPTS`.
+        example: the position of the example.
+    """
     return (PROMPTS.index(prompt) * EvaluatorContract.n_examples + example) / 100
 
 
@@ -40,11 +54,11 @@ class EvaluatorContract:
     """Tests of an evaluator in `asktell.run`.
 
     Attributes:
-        metric: the name of the metric.
-        n_examples: number of examples in the data set of the harness. The script refers
-            to them by their positions.
-        faults: the faults that this harness can have. Leave one out only if it is
-            impossible, with a comment that gives the reason.
+        metric: the name of the metric that the evaluator returns.
+        n_examples: number of examples in the dataset of the harness. Scripts name the
+            examples by their positions, from 0.
+        faults: the faults that this harness can have. Leave out a fault only if it is
+            impossible, and give the reason in a comment.
         batches: the numbers of simultaneous evaluations that the tests use.
     """
 
@@ -55,11 +69,20 @@ class EvaluatorContract:
 
     @pytest.fixture
     def make(self) -> Make:
-        """An evaluator of the examples 0 to n_examples - 1, for any of the PROMPTS. Override it."""
+        """A function that takes a script and returns an evaluator. Override this fixture.
+
+        The evaluator must accept every prompt in `PROMPTS`, and the examples 0 to
+        `n_examples` - 1.
+        """
         raise NotImplementedError
 
     def selector(self, method: str = "uniform", seed: int = 0) -> Selector:
-        """A selector whose budget covers every prompt on every example."""
+        """Return a selector whose budget is enough for every prompt on every example. The tests use it.
+
+        Args:
+            method: as for `asktell.Selector`.
+            seed: as for `asktell.Selector`.
+        """
         goal = BestFeasible(self.metric)
         return Selector(
             PROMPTS,
@@ -71,7 +94,11 @@ class EvaluatorContract:
         )
 
     def told(self, selector: Selector) -> dict[tuple[str, int], float]:
-        """Scores by prompt and example."""
+        """Return the scores that a selector has recorded, by prompt and example.
+
+        Args:
+            selector: the selector.
+        """
         history = selector.state.history
         cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
         return {

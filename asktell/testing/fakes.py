@@ -1,4 +1,4 @@
-"""A scripted evaluator that replays recorded scores, without a model, a network or a clock."""
+"""An evaluator that returns recorded scores, so that tests need no model, no network and no clock."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,18 +10,27 @@ from asktell import EvaluatorError
 
 
 class Table:
-    """An evaluator `table(prompt, example)` that replays recorded scores.
+    """An evaluator `table(prompt, example)` that returns recorded scores.
+
+        >>> from asktell.testing.fakes import Table
+        >>> table = Table([[[1.0], [0.0]], [[0.0], [0.0]]])  # 2 prompts, 2 examples, 1 metric
+        >>> table("prompt 0", 0)
+        {'a': 1.0}
 
     Args:
-        scores: scores of shape (K, N, m), by prompt, example and metric.
-        metrics: names of the m metrics, by default "a", "b", ...
-        prompts: the K texts, by default "prompt 0", "prompt 1", ...
+        scores: the scores, by prompt, example and metric: an array of shape (K, N, m).
+        metrics: the names of the m metrics. By default "a", "b", ...
+        prompts: the texts of the K prompts. By default "prompt 0", "prompt 1", ...
 
     Attributes:
         calls: every (prompt, example) that was evaluated, in order.
 
-    An `example` of None replays a prompt's examples one after the other, from the first
-    again after the last.
+    If `example` is None, each call with a prompt returns the scores on its next
+    example. After the last example, it starts again with the first.
+
+    Raises:
+        EvaluatorError: `scores` does not have three dimensions, or the number of
+            metrics or prompts does not match it.
     """
 
     def __init__(
@@ -54,7 +63,7 @@ class Table:
         self._drawn: Counter[str] = Counter()
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
-        """The recorded scores, by metric."""
+        """Return the recorded scores, by metric."""
         self.calls.append((prompt, example))
         if example is None:
             example = self._drawn[prompt] % self.scores.shape[1]
@@ -64,5 +73,5 @@ class Table:
 
     @property
     def means(self) -> npt.NDArray[np.float64]:
-        """(K, m) means over all examples: what a selector estimates."""
+        """The means that a selector estimates: for each prompt and metric, the mean over all examples. Shape (K, m)."""
         return np.asarray(self.scores.mean(axis=1))

@@ -1,4 +1,4 @@
-"""The contract of every storage, as tests. Derive a class, and give it the two fixtures.
+"""Tests that every storage must pass. Derive a class from `StorageContract`, and define the fixture `connect`.
 
     class TestMyStorage(StorageContract):
         @pytest.fixture
@@ -18,6 +18,7 @@ from asktell import StorageError, StudyExistsError, StudyNotFoundError
 from asktell.storages import AbstractStorage, Line, Snapshot
 
 Connect: TypeAlias = Callable[[], AbstractStorage]
+"""A function that opens another connection to the storage to test."""
 
 
 class _InterruptedError(Exception):
@@ -25,16 +26,20 @@ class _InterruptedError(Exception):
 
 
 class StorageContract:
-    """Tests of a storage. `connect` gives another connection to the same, at first empty, place each time."""
+    """Tests of a storage."""
 
     @pytest.fixture
     def connect(self) -> Connect:
-        """A function that opens another connection to the same storage. Override it."""
+        """A function without arguments. Override this fixture.
+
+        Each call opens a new connection, and returns it as a storage. All connections
+        of a test lead to the same place. This place has no studies at first.
+        """
         raise NotImplementedError
 
     @pytest.fixture
     def storage(self, connect: Connect) -> AbstractStorage:
-        """The first connection."""
+        """The first connection of a test. It comes from the fixture `connect`."""
         return connect()
 
     # Studies

@@ -85,12 +85,14 @@ def _inherit_docstring(member: griffe.Object, owner: griffe.Object) -> None:
 
 def _signature(target: griffe.Object, name: str) -> str:
     if target.is_attribute:
-        # `part_at` makes a property
-        is_property = "property" in target.labels or str(target.value).startswith(
-            "part_at("
-        )
+        # A value that only the code explains: a call of `part_at`, or private names
+        is_private = re.search(r"^part_at\(|\b_[A-Za-z]", str(target.value))
+        is_property = "property" in target.labels or is_private
         return "" if target.value is None or is_property else f"{name} = {target.value}"
     if target.is_class:
+        opener = target.members.get("open")
+        if opener is not None and "classmethod" in opener.labels:
+            return ""  # a study: its class methods make it
         parameters = list(target.parameters)[1:]
         if not parameters and any(
             str(base).endswith("NamedTuple") for base in target.bases

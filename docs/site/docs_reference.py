@@ -30,6 +30,16 @@ DOCS = Path(__file__).parents[1]
 
 _ERRORS = "errors of asktell"
 _DEFAULT = re.compile(r"\s*\(default: ([^()]*)\)")
+# Options of mkdocstrings for a part. The values of these classes' properties are code
+# that only asktell needs.
+_PLAIN = "\n    options:\n      show_attribute_values: false\n      show_labels: false"
+_OPTIONS = {
+    "asktell": '\n    options:\n      filters: ["Error$"]',
+    "asktell.Selector": _PLAIN,
+    "asktell.Study": _PLAIN,
+    "asktell.RemoteStudy": _PLAIN,
+    "asktell.extend.AbstractStudy": _PLAIN,
+}
 _PART = re.compile(r"<!-- generated: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -70,10 +80,7 @@ def for_site(page: Path, text: str) -> str:
         text = text.replace(
             f"<!-- generated: {_ERRORS} -->", "<!-- generated: asktell -->"
         )
-        filtered = '::: asktell\n    options:\n      filters: ["Error$"]'
-        return _PART.sub(
-            lambda part: filtered if part[1] == "asktell" else f"::: {part[1]}", text
-        )
+        return _PART.sub(lambda part: f"::: {part[1]}{_OPTIONS.get(part[1], '')}", text)
     return re.sub(r"<!-- (generated: .+?|end) -->\n?", "", text)
 
 

@@ -137,6 +137,18 @@ def test_names_and_removal(storage: AbstractStorage) -> None:
         one.ask()
 
 
+def test_a_deleted_study_cannot_be_read(storage: AbstractStorage) -> None:
+    study = Study.create(storage, "x", small())
+    trial = study.ask()
+    assert trial is not None
+    Study.delete(storage, "x")
+    for _ in range(2):
+        with pytest.raises(asktell.StudyNotFoundError):
+            study.result()
+    with pytest.raises(asktell.StudyNotFoundError):
+        study.tell(trial, [0.5, 0.5])
+
+
 # Leases
 
 

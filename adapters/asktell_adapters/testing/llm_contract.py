@@ -1,4 +1,4 @@
-"""The contract of LLMs for `LLMEvaluator`, as tests. Derive a test class and define the fixture `llm` in it.
+"""Tests that every LLM for `LLMEvaluator` must pass. Derive a class from `LLMContract`, and define the fixture `llm`.
 
     class TestMyLLM(LLMContract):
         @pytest.fixture
@@ -21,10 +21,11 @@ class LLMContract:
     """Tests of a synchronous LLM, and of its async method `acomplete` if it has one.
 
     Attributes:
-        texts: short requests that the LLM can respond to. At least two.
-        refused: a request that the LLM must refuse, such as a text longer than its
-            context, or None if it accepts every request.
-        limit: largest number of tokens of a response.
+        texts: the texts of at least two requests. They are so short that the LLM can
+            respond to each.
+        refused: the text of a request that the LLM must refuse, such as a text that is
+            longer than its context. None if the LLM accepts every request.
+        limit: the largest number of tokens of a response, for all requests.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("w1", "w2 w3", "w4 w5 w6 w7", "w8")
@@ -33,20 +34,20 @@ class LLMContract:
 
     @pytest.fixture
     def llm(self) -> LLM:
-        """The LLM to test. Override this."""
+        """The LLM to test. Override this fixture."""
         raise NotImplementedError
 
     def chats(self) -> list[Request]:
-        """One request per text."""
+        """Return one request for each text in `texts`."""
         return [Request.chat(text, max_new_tokens=self.limit) for text in self.texts]
 
     def test_nothing_asked_nothing_answered(self, llm: LLM) -> None:
-        """No requests give no responses."""
+        """For an empty list of requests, the LLM returns an empty list."""
         assert isinstance(llm, LLM)
         assert llm.complete([]) == []
 
     def test_answers_come_in_the_order_of_the_requests(self, llm: LLM) -> None:
-        """Responses have the order of the requests, also if the LLM sorts requests by length."""
+        """The responses are in the order of the requests, even if the LLM sorts requests by length."""
         forward = completions(llm.complete(self.chats()))
         backward = completions(llm.complete(self.chats()[::-1]))
         assert [answer.text for answer in forward] == [
@@ -57,7 +58,7 @@ class LLMContract:
         ]
 
     def test_a_completion_says_what_it_took(self, llm: LLM) -> None:
-        """Tokens, time, cost and the finish reason are plausible."""
+        """The numbers of tokens, the time, the cost and the finish reason of a response are plausible."""
         for answer in completions(llm.complete(self.chats())):
             assert answer.prompt_tokens > 0
             assert 0 <= answer.completion_tokens <= self.limit
@@ -68,7 +69,7 @@ class LLMContract:
             assert answer.finish_reason in ("stop", "length")
 
     def test_a_failure_is_returned_in_its_place(self, llm: LLM) -> None:
-        """A refused request does not affect the others, and its exception has a message."""
+        """A refused request does not affect the others. In its place, the LLM returns an exception with a message."""
         if self.refused is None:
             pytest.skip("it takes everything")
         first, second, *_ = self.chats()
@@ -80,7 +81,7 @@ class LLMContract:
         assert len(completions([before, after])) == 2
 
     def test_threads_may_share_it(self, llm: LLM) -> None:
-        """Several threads get the same responses as one."""
+        """Several threads get the same responses as one thread."""
         ask: Callable[[Request], str] = lambda request: (  # noqa: E731
             completions(llm.complete([request]))[0].text
         )
@@ -89,12 +90,12 @@ class LLMContract:
             assert list(pool.map(ask, self.chats())) == expected
 
     def test_its_repr_is_short(self, llm: LLM) -> None:
-        """The repr has the name of the class, and is short enough for messages."""
+        """The repr has the name of the class, and fewer than 250 characters."""
         assert type(llm).__name__ in repr(llm)
         assert len(repr(llm)) < 250
 
     async def test_an_async_one_answers_the_same(self, llm: LLM) -> None:
-        """`acomplete` gives the same response as `complete`."""
+        """`acomplete` returns a response with the same text as `complete`."""
         if not isinstance(llm, AsyncLLM):
             pytest.skip("a synchronous LLM")
         (expected,) = completions(llm.complete(self.chats()[:1]))
@@ -102,6 +103,10 @@ class LLMContract:
 
 
 def completions(answers: list[Completion | Exception]) -> list[Completion]:
-    """Check that there is no failure among the responses, and return them."""
+    """Check that no response is an exception, and return the responses.
+
+    Args:
+        answers: the return value of `LLM.complete`.
+    """
     assert all(isinstance(answer, Completion) for answer in answers), answers
     return [answer for answer in answers if isinstance(answer, Completion)]

@@ -13,15 +13,18 @@ class Reply:
     """A scripted reply to one request.
 
     Attributes:
-        text: the content of the completion. None sends a null content.
-        status: HTTP status. From 400 on, the body is an OpenAI error object.
+        text: the content of the completion, or the message of the error object. None
+            sends a completion whose content is null.
+        status: the HTTP status. If it is 400 or more, the body is an error object as
+            OpenAI's API sends it. Otherwise the body is a completion.
         headers: further HTTP headers.
         delay: seconds before the reply.
-        drop: close the connection without a reply.
-        body: bytes to send instead of a well-formed completion.
-        endless: send the body again and again, until the client stops reading.
-        code: the error object's `code`.
-        usage: prompt, completion and cached tokens. None leaves the usage out.
+        drop: True closes the connection without a reply.
+        body: bytes to send instead of the completion or the error object.
+        endless: True sends the body again and again, until the client stops reading.
+        code: the `code` of the error object.
+        usage: the numbers of prompt tokens, completion tokens and cached tokens. None
+            leaves the usage out of the completion.
     """
 
     text: str | None = "ok"
@@ -36,47 +39,57 @@ class Reply:
 
     @classmethod
     def rate_limited(cls, retry_after: float | str | None = None) -> "Reply":
-        """Status 429.
+        """A reply with the status 429 (too many requests) and an error object.
 
         Args:
-            retry_after: value of the header Retry-After, in seconds or as a date (default: no
-                such header).
+            retry_after: the value of the header Retry-After, in seconds or as a date.
+                None sends no such header.
         """
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return cls(status=429, headers=headers, code="rate_limit_exceeded")
 
     @classmethod
     def server_error(cls, status: int = 500) -> "Reply":
-        """A status from 500 on, with an error object."""
+        """A reply with an error of the server, and an error object.
+
+        Args:
+            status: the HTTP status, 500 or more.
+        """
         return cls(status=status, code="server_error")
 
     @classmethod
     def malformed(cls, body: bytes = b'{"choices": [{"mess') -> "Reply":
-        """Status 200 with a body that is not a chat completion."""
+        """A reply with the status 200, and a body that is not a chat completion.
+
+        Args:
+            body: the bytes to send.
+        """
         return cls(body=body)
 
 
 class FaultyLLMServer:
-    """Serves `/v1/chat/completions` on a free local port: first the scripted replies in order, then good replies.
+    """A server of `/v1/chat/completions` on a free local port. It sends the scripted replies, and then good replies.
 
     ```python
     with FaultyLLMServer([Reply.rate_limited(retry_after=1), Reply(text="yes")]) as server:
         llm = OpenAIChat("any", base_url=server.base_url)
     ```
 
-    Use it as a context manager. It serves concurrent clients. Requests get the scripted
-    replies in the order of their arrival.
+    Use it in a `with` block. It can serve several clients at the same time. Requests
+    get the scripted replies in the order of their arrival.
 
     Args:
         script: a reply for each of the first requests. Later requests get `Reply()`.
-        api_key: if given, requests with another bearer token get status 401. The
-            message then contains the token, as that of a careless server does.
-        echo: after the script, reply with the content of the last message instead of
-            "ok".
+        api_key: the bearer token that requests must have. A request with another token
+            gets the status 401. The error message repeats its token, as some servers
+            do, so that you can test that your client hides it. None: no token is
+            needed.
+        echo: True: after the script, a reply repeats the content of the last message of
+            the request, instead of "ok".
 
     Attributes:
-        requests: the JSON bodies received, in order of arrival.
-        in_flight_peak: the largest number of simultaneous requests.
+        requests: the JSON bodies of all requests, in the order of their arrival.
+        in_flight_peak: the largest number of requests at the same time.
     """
 
     def __init__(
@@ -102,7 +115,7 @@ class FaultyLLMServer:
 
     @property
     def base_url(self) -> str:
-        """The base URL for clients."""
+        """The base URL for clients: the address of the server, with `/v1` at the end."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> "FaultyLLMServer":
@@ -190,7 +203,12 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
 
 
 def content(reply: Reply, model: str) -> dict[str, Any]:
-    """The JSON of a reply, which is a chat completion or an error object."""
+    """Return the body of a reply as JSON data: a chat completion, or an error object.
+
+    Args:
+        reply: the reply.
+        model: the name of the model in the chat completion.
+    """
     if reply.status >= 400:
         return {
             "error": {
