@@ -1,7 +1,9 @@
 """The documented names for authors of an adapter, a method or a storage.
 
-Errors and the names that users call are in `asktell` itself. Every other module may
-change. A name is imported when it is first used.
+Errors and the names that users call are in `asktell` itself. The base classes for parts
+of a method and for a storage are in the packages `asktell.schedulers`,
+`asktell.allocators`, `asktell.estimators`, `asktell.elimination` and
+`asktell.storages`. A name is imported when it is first used.
 
 Packages
     needs_extra(extra): a block in which a missing package is an error with the command that installs the extra
@@ -9,7 +11,7 @@ Packages
     check_extra(extra, *modules): the same error, without importing the modules
 Messages
     short(value): the repr of a value in at most 60 characters
-    some(values): the first values, and their number
+    some(values): the first values, and the number of all values
     nearest(name, known): "; did you mean ...?" if a known name is similar, else nothing
     in_words(error): the type and the message of an error
     whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
@@ -44,7 +46,7 @@ Evaluation
     attempt(call): the result of a call, or the exception that makes the evaluation a failure
     outside_of_loops(call): the result of a call, in a thread of its own if an event loop is running
     goal_scores(study, outcome), details_of(study, outcome): the arguments of `tell` for an outcome
-    n_repeats(spent): the number of evaluations that a run on given examples repeats to check for noise
+    n_repeats(spent): the number of evaluations that a run with inputs="given" repeats to check for noise
     open_board(...), Board: hands out trials and takes their outcomes, for a loop of your own
     OnTell, MaxFailures: the types of its options
 Studies

@@ -1092,7 +1092,10 @@ class Selector(Selection):
 
 
 def at_state(selector: Selector, state: State) -> Selector:
-    """A selector of the same prompts and method that continues from another state, independently of the first."""
+    """A new selector that continues from a state, with the prompts and the method of `selector`.
+
+    The two selectors are independent. Changes of one do not affect the other.
+    """
     # The two selectors have different locks, so they must not append to the same rows.
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))

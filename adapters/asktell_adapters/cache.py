@@ -1,9 +1,9 @@
 """A cache of LLM responses on disk, shared by processes, so that no request is paid twice.
 
-Responses are stored as JSON in a SQLite file. Keys are digests (see `answer_key`), so
-the file contains responses but no requests or addresses. Every operation opens and
-closes the file. Therefore nothing stays open across a fork, and a killed process leaves
-nothing half written.
+Responses are stored as JSON in a SQLite file. A request is stored only as a digest (see
+`answer_key`), so the file contains neither prompts nor addresses of servers. Every
+operation opens and closes the file. Therefore nothing stays open across a fork, and a
+killed process leaves nothing half written.
 """
 
 import asyncio
@@ -59,10 +59,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def answer_key(identity: Mapping[str, Any], request: Request) -> str:
-    """The key of a response: a SHA-256 digest of everything that determines it.
+    """The key under which a response is stored: a SHA-256 digest of everything that determines the response.
 
-    These are the LLM's identity, the messages in full, the settings, and the number of
-    the repeat. The seed is included only above temperature 0, where it has an effect.
+    The digest covers the LLM's identity, all messages, the settings of the request, and
+    the number of the repeat. It covers the seed only if the temperature is above 0. At
+    temperature 0, the seed has no effect.
 
     Args:
         identity: JSON data from the LLM's `identity()`.
@@ -92,10 +93,10 @@ class CacheInfo:
     Attributes:
         path: the file.
         answers: number of responses.
-        bytes: approximate size of all responses.
-        max_bytes: the largest size that they may take.
-        oldest: time of the oldest response, in seconds since 1970, or None if there are
-            no responses.
+        bytes: approximate size of all responses, in bytes.
+        max_bytes: the size, in bytes, above which responses are evicted.
+        oldest: the time when the oldest response was stored, in seconds since 1970.
+            None if there are no responses.
     """
 
     path: Path
@@ -109,8 +110,8 @@ class CacheInfo:
 class AnswerCache:
     """A file of LLM responses, for any number of threads and processes of one machine.
 
-    It can be pickled. Only the owner of the file can read it, since it contains the
-    responses.
+    The cache can be pickled. A new file can be read only by the user who created it,
+    because it contains the responses.
 
     ```python
     cache = AnswerCache()
@@ -122,15 +123,18 @@ class AnswerCache:
         path: the file, which must not be on a network file system (default: `answers.db` in
             the user's cache folder, or in the folder of the environment variable
             ASKTELL_CACHE).
-        max_bytes: once the responses take more, the least recently used are evicted.
+        max_bytes: once the responses take more bytes, those that were not used for the
+            longest time are evicted.
         max_age: seconds after which a response is no longer used, or None to use it
             forever.
-        patience: seconds to wait for other processes.
+        patience: how many seconds an operation waits while another process uses the
+            file.
         clock: returns the time in seconds since 1970.
 
     Raises:
         InvalidArgumentError: a number is out of range.
-        StorageError: raised by every method if the file cannot be used or is not a cache.
+        StorageError: raised by every method if the file cannot be used or is not a
+            cache. For a damaged file, see `clear`.
     """
 
     def __init__(
@@ -167,7 +171,8 @@ class AnswerCache:
             keys: the keys, from `answer_key`.
 
         Returns:
-            The response of each key in order, or None if it is missing, too old or damaged.
+            The response of each key, in the order of the keys. None if the response is
+            missing, too old or damaged.
         """
         # Looking up must not create the file.
         if not self.path.exists():
@@ -214,7 +219,7 @@ class AnswerCache:
         )
 
     def put(self, answers: Iterable[tuple[str, Completion]]) -> None:
-        """Store responses, and evict the least recently used beyond `max_bytes`.
+        """Store responses. If all responses then take more than `max_bytes`, evict the least recently used.
 
         Args:
             answers: (key, response) pairs. A later response replaces an earlier response of the same
@@ -242,7 +247,7 @@ class AnswerCache:
             self._shrink(connection)
 
     def info(self) -> CacheInfo:
-        """The number, size and age of the responses."""
+        """The number of responses, their size, and the time of the oldest response."""
         size, count, oldest = 0, 0, None
         if self.path.exists():
             with self._open() as connection:
@@ -255,7 +260,14 @@ class AnswerCache:
         return CacheInfo(self.path, count, size, self.max_bytes, oldest)
 
     def clear(self) -> int:
-        """Remove all responses and return their number. A damaged file is deleted, and the number is 0."""
+        """Remove all responses, and return their number.
+
+        If the file is so damaged that SQLite cannot read it, the file is deleted, and 0
+        is returned.
+
+        Raises:
+            StorageError: the file cannot be used, or is another SQLite database.
+        """
         if not self.path.exists():
             return 0
         try:
@@ -379,16 +391,17 @@ class _DamagedError(StorageError):
 
 @final
 class CachedLLM:
-    """An LLM that looks into a cache first.
+    """An LLM that looks into a cache first, and sends only requests without a cached response.
 
-    A sampled response (above temperature 0) is cached only if the request has a
-    `repeat`, the number of the sample. Failures are not cached. If the cache
-    cannot be used, a warning is logged once and the LLM is called.
+    Failures are not cached. A sampled response (above temperature 0) is cached only if
+    the request has a `repeat`. Otherwise several samples for the same request would all
+    be the same response. If the cache cannot be used, a warning is logged once, and the
+    LLM is called.
 
     Args:
-        llm: a synchronous or async LLM, or both. Its method `identity()` returns JSON
-            data: everything except the request that determines its responses, such as
-            model and version.
+        llm: a synchronous or async LLM, or both. Its method `identity()` returns, as
+            JSON data, everything apart from the request that determines a response,
+            such as the model and its version.
         cache: the cache.
 
     Attributes:
@@ -410,7 +423,7 @@ class CachedLLM:
         self._identities: dict[int, Mapping[str, Any]] = {}
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Return the cached responses, and send the other requests to the LLM in one call."""
+        """Return the response to each request. All requests without a cached response go to the LLM in one call."""
         keys = [self.key(request) for request in requests]
         answers: list[Any] = self.look_up(keys)
         missing = [
@@ -427,7 +440,7 @@ class CachedLLM:
         return answers
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """Return the cached response, or else the response of the LLM, which is then cached."""
+        """Return the cached response. If there is none, return the LLM's response, which is then cached."""
         key = self.key(request)
         (answer,) = self.look_up([key])
         if answer is None:
@@ -436,7 +449,7 @@ class CachedLLM:
         return answer
 
     def key(self, request: Request) -> str | None:
-        """The key of the response to a request, or None if the response must not be cached."""
+        """The key of the response to a request. None if the response must not be cached."""
         llm = llm_of(self.llm, request)
         sampled = getattr(llm, "sampled", lambda request: request.temperature > 0)
         # Without the number of the repeat, several samples of one request would all be
@@ -449,10 +462,11 @@ class CachedLLM:
         return answer_key(self._identities[id(llm)], request)
 
     def look_up(self, keys: Sequence[str | None]) -> list[Completion | None]:
-        """Return the cached response of each key, or None.
+        """Return the cached response of each key. None if there is none.
 
         Args:
-            keys: from `key`. None stands for a response that must not be cached.
+            keys: from `key`. A key of None stands for a response that must not be
+                cached, so nothing is found for it.
         """
         wanted = [key for key in keys if key is not None]
         known: dict[str | None, Completion | None] = {}
@@ -467,7 +481,12 @@ class CachedLLM:
     def keep(
         self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]
     ) -> None:
-        """Put the responses into the cache, but no failures and no responses without a key."""
+        """Put responses into the cache. Failures, and responses whose key is None, are left out.
+
+        Args:
+            keys: from `key`, one for each response.
+            answers: responses, or the exceptions of requests that failed.
+        """
         kept = []
         for key, answer in zip(keys, answers, strict=True):
             if key is not None and isinstance(answer, Completion):
@@ -535,16 +554,20 @@ class _Claim(NamedTuple):
 
 @final
 class AnsweredOnce:
-    """Keeps the responses to the requests with these keys in memory. Other requests pass through.
+    """Sends each of some requests to an LLM only once, and keeps the responses in memory.
+
+    `keys` says which requests these are. All other requests are sent every time.
 
     While a request is in progress, further callers with the same request wait for its
-    response. Every response after the first has `from_cache` set, because it was paid
-    for before. If the request fails, all waiting callers get the failure, and a later
-    caller sends the request again.
+    response. All callers but the first get it with `from_cache=True`, because it was
+    paid for already. If the request fails, all waiting callers get the failure, and a
+    later caller sends the request again.
 
     Args:
         llm: a synchronous or async LLM, or both.
-        keys: from `answer_key`, with the request's `client` as identity.
+        keys: the key of each request to send once: `answer_key(request.client,
+            request)`. Here, `request.client` (the parameters that choose one of several
+            LLMs) takes the place of the LLM's identity.
     """
 
     def __init__(self, llm: Any, keys: Collection[str]) -> None:
@@ -554,7 +577,7 @@ class AnsweredOnce:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Return the responses in order. Send only the requests that are not in progress and have no response yet."""
+        """Return the response, or the exception, of each request in order. Known requests are not sent again."""
         # Register all requests before the first is sent. Equal requests of one call are
         # then sent once, too.
         claims = [self._claim(request) for request in requests]
@@ -578,7 +601,7 @@ class AnsweredOnce:
         return answers
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """Return the response. If another caller has sent the request, wait for its response."""
+        """Return the response to a request. If another caller has sent the request already, wait for its response."""
         claim = self._claim(request)
         if not claim.is_mine:
             return replace(

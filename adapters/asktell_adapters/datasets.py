@@ -40,26 +40,31 @@ def load_examples(
     sheet: str | None = None,
     split: str | None = None,
 ) -> list[Example]:
-    """Read the examples of a table (.csv, .tsv, .json, .jsonl, .parquet, .xlsx), or of a folder of `datasets`.
+    """Read the examples of a file, or of a folder that Hugging Face's library `datasets` wrote.
 
-    The examples are in the order of the table. Columns other than the input, reference
-    and id become the example's `fields`. Empty rows are left out.
+    The file is a table: .csv, .tsv, .json, .jsonl, .parquet or .xlsx. Each row becomes
+    an example, in the order of the table. Empty rows are left out. Columns other than
+    the input, the reference and the id become the example's `fields`.
 
     Args:
-        path: the file, or a folder written by `Dataset.save_to_disk`.
+        path: the file, or a folder written by `Dataset.save_to_disk` or
+            `DatasetDict.save_to_disk`.
         input: the column (key) of the input text.
         reference: the column of the reference, or None if the dataset has no
             references. A reference is a text, or a list of texts where the file format
             allows lists. Numbers, such as labels, become texts.
         id: the column of the example's name (default: the number of the line or row).
-        sample: draw at most so many rows at random (default: all rows).
+        sample: read only this many rows, drawn at random (default: all rows). A table
+            with fewer rows is read as a whole.
         seed: seed of the draw. The same seed draws the same rows.
-        delimiter: delimiter of a CSV or TSV file (default: a tab in TSV. In CSV the one
-            of comma, semicolon, tab and bar that gives the header most of the columns).
+        delimiter: the character between the columns of a CSV or TSV file (default: a
+            tab in TSV. In CSV it is detected: comma, semicolon, tab or bar, whichever
+            splits the header into the columns that you name).
         encoding: encoding of a text file (default: the encoding of its byte order mark,
             else UTF-8).
         sheet: sheet of an Excel file (default: the first sheet).
-        split: split of a folder with several splits.
+        split: split of a folder, such as "test". Only needed if the folder has several
+            splits.
 
     Raises:
         InvalidArgumentError: the file does not exist, is of an unknown kind, or has an
@@ -87,17 +92,20 @@ def example_of(
     where: str,
     number: int,
 ) -> Example:
-    """Make an example of a row.
+    """Convert a row of a table to an example.
 
     Args:
         row: column -> value.
-        columns: the columns of the input, of the reference, and of the name. The last
-            two may be None.
-        where: the place of the row, which begins each error message.
-        number: the name of the example if it has no column for a name.
+        columns: the names of three columns: input, reference and name of the example.
+            The last two may be None.
+        where: the place of the row, such as "data.csv, line 3". Error messages begin
+            with it.
+        number: number of the row. It is the name of the example if there is no column
+            for names.
 
     Raises:
-        InvalidArgumentError: a value is missing or is not a text.
+        InvalidArgumentError: one of the columns is missing, or the input or the
+            reference is not a text.
     """
     for column in columns:
         if column is not None:
@@ -119,7 +127,16 @@ def example_of(
 
 
 def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
-    """Draw at most `sample` examples at random without replacement. They stay in their order."""
+    """Draw `sample` examples at random, or take all if there are fewer. The drawn examples keep their order.
+
+    Args:
+        examples: the examples to draw from. No example is drawn twice.
+        sample: the number of examples to draw, at least 1.
+        seed: seed of the draw. The same seed draws the same examples.
+
+    Raises:
+        InvalidArgumentError: `sample` is not a whole number of at least 1.
+    """
     whole("sample", sample, 1)
     rows = random.Random(seed).sample(range(len(examples)), min(sample, len(examples)))
     return [examples[row] for row in sorted(rows)]
@@ -128,10 +145,11 @@ def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
 def load_prompts(
     path: str | Path, *, encoding: str | None = None
 ) -> list[str] | dict[str, str]:
-    """Read prompts from a file, as a list or, if the file has ids, as a dictionary id -> prompt.
+    """Read prompts from a file.
 
-    `asktell.Selector` accepts both. A prompt is a text or a chat. A chat becomes the
-    text that `asktell_adapters.prompts.chat` makes of it.
+    The result is a list of prompts. If the file has ids, it is a dictionary id ->
+    prompt. `asktell.Selector` accepts both. In the file, a prompt is a text or a chat.
+    A chat is returned as a text: the JSON that `asktell_adapters.prompts.chat` makes.
 
     - `.txt`: one prompt per line. If the file has blank lines, they separate the
       prompts, which may then have several lines.
@@ -201,19 +219,22 @@ def load_aclsum(
     """Load ACLSum (Takeshita et al. 2024): papers of computational linguistics with expert summaries of three aspects.
 
     Args:
-        split: train (100 papers), validation (50), test (100) or all.
-        aspect: challenge, approach or outcome, or several of them (default: all). The
-            reference is the expert's sentences on these aspects, one per line.
-        section: the input, which is to be summarized: abstract, introduction or
-            conclusion.
-        max_words: keep only so many words of the section, in whole sentences and at
-            least one sentence.
-        detokenize: remove the spaces that the dataset has before punctuation and inside
-            brackets.
+        split: "train" (100 papers), "validation" (50), "test" (100) or "all".
+        aspect: "challenge", "approach" or "outcome", or several of them (default: all).
+            The reference has the expert's summary of each of these aspects, one per
+            line.
+        section: the section to be summarized, which becomes the input: "abstract",
+            "introduction" or "conclusion".
+        max_words: keep at most this many words of the section (default: all). Only
+            whole sentences are kept, and always the first sentence, even if it is
+            longer.
+        detokenize: remove the spaces that the dataset has before punctuation, and inside
+            brackets and quotes.
 
     Raises:
-        InvalidArgumentError: an argument is not one of these, or the dataset is not
-            installed.
+        InvalidArgumentError: `split`, `aspect` or `section` is none of the values above.
+        MissingExtraError: the dataset is not installed. The message has the command
+            that installs it.
     """
     aspects = (
         ASPECTS
@@ -284,11 +305,16 @@ def _detokenized(text: str) -> str:
 def prompts_of(
     found: list[Any] | dict[str, Any], where: str = ""
 ) -> list[str] | dict[str, str]:
-    """Convert the prompts of a file, which are texts and chats, to texts.
+    """Convert the prompts of a file to texts. Texts stay as they are, and a chat becomes JSON.
+
+    Args:
+        found: the prompts, as a list or by id. Each is a text, a list of messages, or an
+            object with `messages` and possibly `tools`.
+        where: the place of the prompts, such as "prompts.json: ". Error messages begin
+            with it.
 
     Raises:
-        InvalidArgumentError: a prompt is neither a text nor a chat. The message begins
-            with `where`.
+        InvalidArgumentError: a prompt is neither a text nor a chat, or is empty.
     """
     if isinstance(found, list):
         return [

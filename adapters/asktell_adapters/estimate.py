@@ -1,4 +1,4 @@
-"""Estimate how many calls, tokens, how much money and time a selection will take, from a few real calls or none."""
+"""Estimate the calls, tokens, money and time that a selection will take, from a few real calls or from none."""
 
 import math
 import random
@@ -44,20 +44,32 @@ _NOTHING_LEFT = "0: nothing is left to evaluate within the budget"
 
 
 class Sample(NamedTuple):
-    """An evaluation that may be part of the rest of the selection, and its response if it exists already."""
+    """One evaluation, drawn at random to stand for the evaluations still to come.
+
+    Attributes:
+        answer: the response to its request, from the cache or from a real call. None if
+            there is none yet.
+        is_real: True if the response comes from the real calls of this estimate.
+        example: the example.
+        repeat: number of earlier evaluations of the same prompt on the same example.
+    """
 
     answer: Completion | None
-    is_real: bool  # the response was asked for to make this estimate
+    is_real: bool
     example: Example
     repeat: int
 
 
 class Use(NamedTuple):
-    """Number of LLM calls, and the tokens and money that they take.
+    """A number of LLM calls, and the tokens and money that they take.
 
-    `read` and `written` are expected numbers of tokens, and `longest` is the largest
-    possible number written. `cost` is the expected and `most_cost` the largest possible
-    amount of money. None stands for an unknown number.
+    Attributes:
+        calls: number of calls.
+        read: expected number of tokens read.
+        written: expected number of tokens written. None if unknown.
+        longest: the largest possible number of tokens written.
+        cost: expected money, in the currency of the price. None if unknown.
+        most_cost: the largest possible amount of money. None if unknown.
     """
 
     calls: float
@@ -77,13 +89,14 @@ class Use(NamedTuple):
         most_read: float | None = None,
         highest: Price | None = None,
     ) -> "Use":
-        """A single call.
+        """The use of a single call.
 
         Args:
-            read: tokens read.
-            written: tokens written, or None if that is unknown.
+            read: expected number of tokens read.
+            written: expected number of tokens written, or None if that is unknown.
             longest: the largest possible number of tokens written.
-            price: the mean price of the LLMs in use.
+            price: the mean price of the LLMs in use. None if it is unknown. `cost` is
+                then None.
             most_read: the largest possible number of tokens read (default: `read`).
             highest: the highest price of the LLMs in use (default: `price`).
         """
@@ -97,7 +110,7 @@ class Use(NamedTuple):
 
     @classmethod
     def total(cls, uses: Iterable["Use"]) -> "Use":
-        """The sum, field by field. A field that is None in any of the uses is None in the sum."""
+        """The sum of several uses, field by field. A field that is None in one of them is None in the sum."""
         sums = (None if None in each else sum(each) for each in zip(*uses, strict=True))
         return cls(*sums)  # type: ignore[arg-type]
 
@@ -106,7 +119,7 @@ class Use(NamedTuple):
         return Use(*(None if each is None else n * each for each in self))  # type: ignore[arg-type]
 
     def rounded(self) -> tuple[int, int, int | None, int, float | None, float | None]:
-        """The fields, with whole numbers of calls and tokens."""
+        """The fields as a tuple, with calls and tokens rounded to whole numbers."""
         written = None if self.written is None else round(self.written)
         return (
             round(self.calls),
@@ -121,11 +134,26 @@ class Use(NamedTuple):
 @final
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """The calls, tokens and money of one judge, summed over its LLMs, opinions and orders. See `Estimate`.
+    """The calls, tokens and money that one judge will take for the rest of a selection.
 
-    `name` is the name of the judge's metric. While the length of responses is unknown,
-    `prompt_tokens` assumes that each response is as long as possible. `cost` and
-    `most_cost` are None unless the price of each of the judge's LLMs is known.
+    All numbers are sums. A judge may ask several LLMs, each of them several times. If it
+    compares two responses, it asks for both orders of the two.
+
+    Attributes:
+        name: the name of the judge's metric.
+        calls: calls of the judge's LLMs whose responses are not in the cache.
+        prompt_tokens: tokens that these calls read. As long as the length of the
+            responses to judge is unknown, each is assumed to be as long as possible.
+        completion_tokens: tokens that these calls write. None if the judge has not
+            scored a real response for this estimate.
+        most_completion_tokens: tokens that these calls write if each of the judge's
+            responses is as long as possible.
+        cost: expected money. None if the price of one of the judge's LLMs is unknown, or
+            `completion_tokens` is None.
+        most_cost: money if each response is as long as possible. None if the price of
+            one of the judge's LLMs is unknown.
+        real_calls: calls that the judge made for this estimate.
+        real_cost: money that these real calls cost.
     """
 
     name: str
@@ -142,8 +170,12 @@ class JudgeEstimate:
 class Opinion(NamedTuple):
     """The mean calls, tokens and money that a judge takes per evaluation.
 
-    `seconds` per evaluation is None unless it was measured. `real_calls` and their
-    `real_cost` were made to learn this.
+    Attributes:
+        name: the name of the judge's metric.
+        use: mean calls, tokens and money per evaluation.
+        seconds: mean seconds per evaluation. None if no real response was judged.
+        real_calls: calls that the judge made to measure this.
+        real_cost: money that these real calls cost.
     """
 
     name: str
@@ -161,18 +193,22 @@ def opinion(
     longest: int,
     prices: dict[int, Price],
 ) -> Opinion:
-    """Estimate the calls, tokens and money that a judge takes per evaluation. The judge scores the real samples.
+    """Estimate the calls, tokens and money that a judge takes per evaluation.
+
+    The judge scores the samples with a real response (`is_real`). These calls of the
+    judge may cost money.
 
     Args:
         name: the name of the metric.
         metric: the judge, or the preference that uses it.
         samples: evaluations that stand for all others, at least one.
-        mean_answer: mean tokens of a response, or None if that is unknown.
-        longest: the largest possible number of tokens of a response.
-        prices: `id()` of an LLM -> its price, for LLMs whose price the user has given.
+        mean_answer: mean number of tokens of a response to judge, or None if that is
+            unknown.
+        longest: the largest possible number of tokens of a response to judge.
+        prices: Python's `id()` of an LLM -> its price. Other LLMs have their own price.
 
     Raises:
-        EvaluatorError: the judge failed on all real samples, or a sample cannot be
+        EvaluatorError: the judge failed on all real responses, or a sample cannot be
             judged.
     """
     judge = metric if isinstance(metric, Judge) else metric.judge
@@ -275,8 +311,9 @@ def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
     """Count the prompt tokens of each request.
 
     Returns:
-        The tokens of each request, and True if the model's own tokenizer counted all of
-        them. Otherwise they were estimated from the number of characters.
+        The number of tokens of each request, and whether these numbers are exact. They
+        are exact if the model's own tokenizer counted them. Otherwise, four characters
+        count as a token.
     """
     if isinstance(llm, Models):
         each = [count(llm.of(request.client), [request]) for request in requests]
@@ -299,7 +336,12 @@ def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
 
 
 def in_cache(answers: Any, requests: Sequence[Request]) -> list[Completion | None]:
-    """The cached response to each request, or None. `answers` is an LLM or a `CachedLLM`."""
+    """The cached response to each request. None if there is none.
+
+    Args:
+        answers: a `CachedLLM`. For any other LLM, all responses are None.
+        requests: the requests.
+    """
     if not isinstance(answers, CachedLLM):
         return [None] * len(requests)
     # Another object, so that the user's counters stay as they are
@@ -308,7 +350,7 @@ def in_cache(answers: Any, requests: Sequence[Request]) -> list[Completion | Non
 
 
 MOST_COUNTED = 200
-"""At most so many requests are counted. Their mean stands for the tokens of all others."""
+"""The tokens of at most this many requests are counted. Their mean stands for all other requests."""
 
 
 Selection: TypeAlias = Selector | AbstractStudy
@@ -320,36 +362,35 @@ class Estimate:
     """The calls, tokens, money and time that the rest of a selection will take. `str()` gives a table.
 
     Attributes:
-        evaluations: the largest number that the budget allows. For a budget in money,
-            the number that it is expected to pay for.
-        calls: evaluations and repeats whose responses are not in the cache, so that the
-            LLM is asked. The calls of judges are in `judges`.
-        prompt_tokens: tokens that all calls read, from the mean of the counted
+        evaluations: the largest number of further evaluations that the budget allows.
+            For a budget in money, the number that it is expected to pay for.
+        calls: calls of the LLM: the `evaluations` and `repeats` whose responses are not
+            in the cache. The calls of judges are not in this number, but in `judges`.
+        prompt_tokens: tokens that all these calls read, estimated from the counted
             requests.
-        completion_tokens: tokens that all calls write, from the mean of the real calls.
-            None without real calls.
-        most_completion_tokens: tokens that all calls write if each response is as long
-            as possible.
-        cost: expected money, judges included, in the currency of the price. For a
-            selection that was started, it is based on the cost of its evaluations so
-            far. Otherwise it is None without a price or without real calls.
-        most_cost: money if each response is as long as possible, judges included, and
-            never above the budget. None without a price. A judge of unknown price is
-            left out of `most_cost`. It is in `cost` only as part of the cost of
-            evaluations so far.
-        seconds: expected time. None if the speed of the LLM is unknown.
-        counted: number of requests whose tokens were counted.
-        exact_tokens: True if the model's own tokenizer counted them. Otherwise 4
+        completion_tokens: tokens that all these calls write, estimated from the real
+            calls. None without real calls.
+        most_completion_tokens: tokens that all these calls write if each response is as
+            long as possible.
+        cost: expected money, with judges, in the currency of the price. It is based on
+            the selection's evaluations so far (see `paid_evaluations`), or else on
+            tokens and price. None if neither is known, for example without real calls.
+        most_cost: money if each response is as long as possible, with judges, but never
+            more than what is left of a budget in money. None without a price. A judge
+            whose price is unknown is left out.
+        seconds: expected time in seconds. None if the speed of the LLM is unknown.
+        counted: number of requests whose tokens were counted, at most `MOST_COUNTED`.
+        exact_tokens: True if the model's own tokenizer counted them. Otherwise, four
             characters count as a token.
-        real_calls: calls that were made to learn this. Responses from the cache do not
-            count.
-        real_cost: money that the real calls cost.
+        real_calls: calls of the LLM that were made for this estimate. Responses from the
+            cache do not count.
+        real_cost: money that these real calls cost.
         judges: an estimate for each judge.
-        repeats: further evaluations, which check whether a repeated evaluation gives
-            other scores. See `asktell.run`.
+        repeats: evaluations outside of the budget, which check whether a repeated
+            evaluation gives other scores. See `asktell.run`.
         currency: the currency of all amounts, or an empty string if it is unknown.
         paid_evaluations: number of the selection's own evaluations that `cost` is based
-            on. 0 if `cost` is based on price and tokens.
+            on. 0 if `cost` is based on tokens and price.
     """
 
     evaluations: int
@@ -370,7 +411,7 @@ class Estimate:
     paid_evaluations: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes, as JSON data."""
+        """The attributes by name, as JSON data."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -447,7 +488,7 @@ class Estimate:
 
 
 def amount(cost: float, currency: str) -> str:
-    """Money, with its currency where that is known."""
+    """Money as text, such as "0.0123 USD". Without the currency if `currency` is empty."""
     return f"{cost:.4g} {currency}".rstrip()
 
 
@@ -507,25 +548,28 @@ def estimate(
 ) -> Estimate:
     """Estimate the calls, tokens, money and time that the rest of a selection will take.
 
-    Random pairs of a prompt and an example stand for all others. Tokens are counted for
-    at most 200 of them, and `real_calls` of them are sent to the LLM. Real responses go
-    into the evaluator's cache, if it has one, so they are not paid twice. For a
-    selection that was started, only the rest is estimated, at the cost of its
-    evaluations so far.
+    Pairs of a prompt and an example are drawn at random, and stand for all others. The
+    tokens of at most 200 requests are counted, and `real_calls` of the requests are sent
+    to the LLM. If the evaluator has a cache, these real responses go into it, so they
+    are not paid twice.
+
+    If the selection has started, only the rest is estimated. The expected cost of each
+    further evaluation is then the mean cost of the evaluations so far. But if there are
+    more real calls than paid evaluations, it is computed from tokens and price.
 
     Args:
         evaluator: the evaluator of the selection.
         selection: a Selector or a Study, new or started.
-        real_calls: number of responses to ask for, to learn their length and the speed
-            of the LLM.
-        price: per million tokens (default: the LLM's own price).
-        seconds_per_call: seconds between two responses, if you know them (default: as
-            measured in the real calls).
+        real_calls: number of requests to send to the LLM, to measure the length of its
+            responses and its speed.
+        price: the LLM's price per million tokens (default: the LLM's own price).
+        seconds_per_call: mean seconds from one response to the next, with `concurrency`
+            calls at once, if you know it (default: as measured in the real calls).
         concurrency: number of simultaneous calls of an async LLM.
         seed: seed of the random draw.
 
     Raises:
-        InvalidArgumentError: a number is out of range, or the budget is in money while
+        InvalidArgumentError: a number is out of range. Or the budget is in money, but
             the LLM has no price and no evaluation was paid.
         EvaluatorError: all real calls failed, or a judge failed on all real responses.
     """
@@ -863,24 +907,26 @@ def _time(
 class HarnessEstimate:
     """The evaluations, money and time that the rest of a selection will take with a harness. `str()` gives a table.
 
-    A harness makes its own requests, so their tokens cannot be counted.
+    A harness is another tool that evaluates prompts, such as promptfoo or Inspect. It
+    makes its own requests, so their tokens cannot be counted.
 
     Attributes:
-        evaluations: the largest number that the budget allows. For a budget in money,
-            the number that it is expected to pay for.
-        repeats: further evaluations, which check whether a repeated evaluation gives
-            other scores. See `asktell.run`.
-        cost: expected money, based on the selection's evaluations so far, else on the
-            tried evaluations, else on the `cost` that was given. None without any of
-            them.
-        most_cost: the rest of a budget in money. None without such a budget.
-        seconds: expected time, based on the tried evaluations. None without any.
-        tried: number of evaluations that were made to learn this. The selection does
-            not record their scores.
+        evaluations: the largest number of further evaluations that the budget allows.
+            For a budget in money, the number that it is expected to pay for.
+        repeats: evaluations outside of the budget, which check whether a repeated
+            evaluation gives other scores. See `asktell.run`.
+        cost: expected money. It is based on the selection's evaluations so far, or else
+            on the tried evaluations, or else on the argument `cost`. None if the cost
+            is unknown in all three.
+        most_cost: what is left of a budget in money. None without such a budget.
+        seconds: expected time in seconds, based on the tried evaluations. None if none
+            were tried.
+        tried: number of evaluations that were made for this estimate. The selection
+            does not record their scores.
         failed: number of tried evaluations that failed.
         tried_cost: money that the tried evaluations cost.
         paid_evaluations: number of the selection's own evaluations that `cost` is based
-            on. 0 if it has another base.
+            on. 0 if `cost` is based on something else.
     """
 
     evaluations: int
@@ -894,7 +940,7 @@ class HarnessEstimate:
     paid_evaluations: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes, as JSON data."""
+        """The attributes by name, as JSON data."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -939,12 +985,16 @@ def estimate_harness(
 ) -> HarnessEstimate:
     """Estimate the evaluations, money and time that the rest of a selection will take with a harness.
 
+    Some evaluations may be tried first, to measure their cost and time.
+
     Args:
-        evaluate: as `evaluate_batch(trials)` of the harness's evaluator.
+        evaluate: a function that evaluates trials, and returns the scores or an
+            exception for each. Pass the method `evaluate_batch` of the harness's
+            evaluator, for example.
         selection: a Selector or a Study, new or started.
         n_examples: number of examples.
-        cost: approximate cost of an evaluation, used if neither the selection's nor the
-            tried evaluations have a cost.
+        cost: approximate cost of an evaluation. It is used only if neither the
+            selection's own nor the tried evaluations have a cost.
         real: number of evaluations to try, of prompts and examples drawn at random.
         concurrency: number of simultaneous evaluations.
         repeatable: True if a repeated evaluation always gives the same scores.
@@ -954,7 +1004,7 @@ def estimate_harness(
         InvalidArgumentError: a number is out of range.
         EvaluatorError: all tried evaluations failed.
     """
-    whole("real_calls", real, 0)
+    whole("real", real, 0)
     whole("concurrency", concurrency, 1)
     result, history = selection.result(), _History.of(selection)
     n_cells = len(result.prompts) * n_examples * result.repeats
@@ -1180,7 +1230,7 @@ def _slowest(llm: Any, tokens: float) -> float:
 
 
 def in_time(seconds: float) -> str:
-    """A duration, in words."""
+    """A duration as text, such as "45 s", "12 min" or "1.5 h"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

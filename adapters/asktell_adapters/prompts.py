@@ -1,12 +1,16 @@
 """Prompts as texts, templates with named fields, or chats, and how they become the messages of a request.
 
-A prompt is always a text, in a selector as well as in a file. A **chat** is a prompt in
-JSON: a list of messages, or an object with `messages` and `tools` (see `chat`).
+A selector takes every prompt as a text. A **chat** is a prompt whose text is JSON: a
+list of messages, or an object with `messages` and `tools`. `chat` makes this text from
+messages and tools.
 
-A **field** is a name in braces, such as `{question}`. It is replaced by the value of
-this column of the example. Chats always have fields. Other texts have them only with
-`fields=True`, because their braces are usually just braces. `{{question}}` stands for
-the text `{question}`. Any other brace stands for itself, as in `{"answer": 1}`.
+A **field** is a name in braces, such as `{question}`. When a request is made, it is
+replaced by the example's value in the column `question`. In chats, names in braces are
+fields unless you pass `fields=False`. In other texts, they are fields only if you pass
+`fields=True`, because braces in texts are usually just braces.
+
+Where there are fields, `{{question}}` stands for the text `{question}`. Any other brace
+stands for itself, as in `{"answer": 1}`.
 """
 
 import json
@@ -21,7 +25,10 @@ from asktell.extend import nearest, parts_of, short, some
 from asktell_adapters.llms.base import Example, Message, said
 
 TEMPLATE = "{prompt}\n\n{input}"
-"""The prompt comes first and the example last, so that prefix caches can reuse the prompt's part."""
+"""The default template of the user turn: the prompt first and the example's input last.
+
+In this order, the prefix cache of an LLM can reuse the prompt's part for every example.
+"""
 
 Template = str | Callable[[str, Example], str]
 Tool: TypeAlias = Mapping[str, Any]
@@ -36,7 +43,12 @@ _KEYS = ("role", "content", "name", "tool_calls", "tool_call_id")
 @final
 @dataclass(frozen=True)
 class Chat:
-    """The messages of a prompt, and the tools that the LLM may call."""
+    """The messages of a prompt, and the tools that the LLM may call.
+
+    Attributes:
+        messages: the turns of the chat, in the form that `chat` describes.
+        tools: the functions that the LLM may call, in the form that `chat` describes.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
@@ -46,14 +58,16 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
     """Convert a chat to the text that a selector takes as a prompt.
 
     Args:
-        messages: each with `role` (system, user, assistant or tool) and `content`,
-            which may have fields. An assistant's message may have `tool_calls` instead
-            of `content`. A tool's message needs a `tool_call_id`.
-        tools: functions that the LLM may call, as in OpenAI's API, `{"type":
-            "function", "function": {...}}`. Braces in them are just braces.
+        messages: the turns of the chat. Each has a `role` (system, user, assistant or
+            tool) and a `content`, which may have fields. An assistant's message may
+            have `tool_calls` instead of `content`. A tool's message needs a
+            `tool_call_id`.
+        tools: the functions that the LLM may call, each in the form of OpenAI's API:
+            `{"type": "function", "function": {...}}`. Braces in tools are never fields.
 
     Raises:
-        InvalidArgumentError: a message or tool is invalid, or is not JSON data.
+        InvalidArgumentError: there are no messages, or a message or tool is invalid or
+            is not JSON data.
     """
     turns, offered = (
         [dict(message) for message in _objects("messages", messages)],
@@ -70,7 +84,7 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
 
 
 def text_of(prompt: object) -> str:
-    """Convert a prompt of a file to a text.
+    """Convert a prompt of a file to a text. A text stays as it is, and a chat becomes JSON.
 
     Args:
         prompt: a text, a list of messages, or an object with `messages` and possibly
@@ -100,20 +114,23 @@ def chat_of(prompt: str) -> Chat | None:
     """Parse a prompt that is a chat. Return None for any other text.
 
     Raises:
-        InvalidArgumentError: the prompt is JSON of messages with roles, but an invalid
-            chat.
+        InvalidArgumentError: the prompt is JSON with messages that have roles, but it is
+            not a valid chat.
     """
     parts = parts_of(prompt)
     return None if parts is None else _checked(*parts)
 
 
 def fields_of(prompt: str, fields: bool | None = None) -> tuple[str, ...]:
-    """The columns whose values a prompt needs, each once.
+    """The names of a prompt's fields, each once. They are the columns whose values the prompt needs.
 
     Args:
         prompt: a text or a chat.
         fields: True if names in braces are fields, False if not, None if they are
             fields in chats only.
+
+    Raises:
+        InvalidArgumentError: the prompt is an invalid chat.
     """
     made = chat_of(prompt)
     if fields is False or (made is None and not fields):
@@ -127,7 +144,7 @@ def check_fields(
     examples: Sequence[Example],
     fields: bool | None = None,
 ) -> None:
-    """Check that every field of every prompt is a column of every example.
+    """Check that every example has a value for every field of every prompt.
 
     Args:
         prompts: texts, or id -> text, as a selector takes them.
@@ -136,8 +153,10 @@ def check_fields(
             fields in chats only.
 
     Raises:
-        InvalidArgumentError: a field is not a column, or a prompt is an invalid chat.
-            The message has the prompt, the field and the columns.
+        InvalidArgumentError: an example has no value for a field, or a prompt is an
+            invalid chat. The message has the prompt, the field and the columns. It is
+            also raised if a prompt has no field, but a column in double braces, such as
+            `{{question}}`, because other template languages write fields like this.
     """
     # The columns of the dataset are found only if a prompt has fields, because a
     # dataset can be large.
@@ -163,11 +182,18 @@ def check_fields(
 def unread_fields(
     prompts: Sequence[str], examples: Sequence[Example]
 ) -> dict[int, tuple[str, ...]]:
-    """Find texts that have columns of the data in braces. Unless `fields` is True, they are sent as they are.
+    """Find prompts with names in braces that look like fields, but are fields only with `fields=True`.
+
+    Such a prompt is a text, not a chat, and a name in its braces is a column of the
+    data. Without `fields=True`, an evaluator sends the prompt with its braces.
+
+    Args:
+        prompts: the prompts.
+        examples: the dataset. The columns are those of the first example.
 
     Returns:
-        Position of the prompt -> its columns in braces, without prompts that have none.
-        Chats are left out.
+        Position of the prompt, from 0 -> its columns in braces. Only prompts that have
+        some are included.
 
     Raises:
         InvalidArgumentError: a prompt is an invalid chat.
@@ -185,7 +211,11 @@ def unread_fields(
 
 
 def values_of(example: Example) -> dict[str, Any]:
-    """The values of fields: the example's columns, without the reference, which the LLM must not see."""
+    """The values of all possible fields for an example, as column -> value.
+
+    These are the example's columns without the reference, which the LLM must not see.
+    The input has two names: its own column, and `input`.
+    """
     return {
         **example.fields,
         example.input_column: example.input,
@@ -197,7 +227,11 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
     """Replace the fields of a text by their values.
 
     Texts are inserted as they are, lists and objects as JSON, and other values as
-    Python prints them. An inserted value is not searched for fields.
+    Python prints them. Braces in an inserted value are just braces.
+
+    Args:
+        text: the text with fields.
+        values: column -> value, for example from `values_of`.
 
     Raises:
         InvalidArgumentError: a field has no value.
@@ -227,16 +261,26 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 @final
 @dataclass(frozen=True)
 class Framing:
-    """Turns a prompt and an example into a chat.
+    """Turns a prompt and an example into the messages of a request.
 
-    - A chat is sent with its fields filled in. If it has no fields, the input is added:
-      to the last turn if that is a user turn, else as a new user turn. If the chat has
-      a system turn, it replaces `system`.
-    - A text with fields is the user turn.
-    - Any other text is inserted into `template` at `{prompt}`, and the result is the
-      user turn.
-    - If `system` has `{prompt}`, a text is inserted there instead, and the user turn is
-      by default the input alone.
+    If the prompt is a chat:
+
+    - Its messages are sent with their fields filled in.
+    - If it has no fields, the example's input is added to the last message if that is a
+      user turn. Otherwise the input becomes a new user turn.
+    - If it has a system turn of its own, `system` is not used.
+
+    If the prompt is a text, `system` is the system turn, and the user turn is one of
+    these:
+
+    - A text with fields is filled in, and is itself the user turn.
+    - Any other text is inserted into `template` at `{prompt}`. The result is the user
+      turn.
+
+    If `system` contains `{prompt}`, every text, with or without fields, is inserted
+    there instead. The user turn is then the filled-in `template`. If `template` is the
+    default, the user turn is just the example's input. For a chat, such a `system` is
+    not used.
 
     Attributes:
         system: the system turn, or None for no system turn.
@@ -251,7 +295,11 @@ class Framing:
     fields: bool | None = None
 
     def chat(self, prompt: str, example: Example) -> Chat:
-        """The messages to send, and the tools.
+        """The messages to send, and the tools that the LLM may call.
+
+        Args:
+            prompt: a text or a chat.
+            example: the example.
 
         Raises:
             InvalidArgumentError: the prompt is an invalid chat, or a field has no
@@ -300,9 +348,17 @@ class Framing:
 
 
 def render(template: Template, prompt: str, example: Example) -> str:
-    """Fill in `{prompt}`, `{input}` and `{column}` (of `example.fields`) in a template. The result is the user turn.
+    """Insert the prompt and the example into a template. The result is the user turn.
 
+    In the template, `{prompt}` is replaced by the prompt, `{input}` by the example's
+    input, and the name of a column in braces, such as `{question}`, by its value.
     Braces inside the prompt or the example stay as they are.
+
+    Args:
+        template: the template, or a function of (prompt, example) that returns the user
+            turn.
+        prompt: the prompt.
+        example: the example.
 
     Raises:
         InvalidArgumentError: the template has another name in braces.

@@ -14,7 +14,11 @@ Parts = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 def parts_of(text: str) -> Parts | None:
-    """The messages and the tools of a chat. None for any other text."""
+    """The messages and the tools of a prompt that is a chat, as two lists. None for any other text.
+
+    A chat is a text with JSON: a list of messages, or an object with `messages` and
+    possibly `tools`. Each message is an object with a `role`.
+    """
     if text[:1] not in ("[", "{"):
         return None
     try:

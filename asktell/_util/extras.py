@@ -17,7 +17,14 @@ def how_to_install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Turn an ImportError in the block into a MissingExtraError with the command that installs the extra."""
+    """Turn an ImportError in a `with` block into a MissingExtraError, which has the command that installs the extra.
+
+    Args:
+        extra: the name of an extra of asktell, as in `pip install asktell[EXTRA]`.
+
+    Raises:
+        MissingExtraError: an import in the block failed.
+    """
     try:
         yield
     except ImportError as error:
@@ -29,10 +36,17 @@ def needs_extra(extra: str) -> Iterator[None]:
 
 
 def check_extra(extra: str, *modules: str) -> None:
-    """Check that optional modules are installed, without importing them, so that constructors fail early.
+    """Check that optional modules are installed, without importing them.
+
+    Call it in a constructor, so that a missing module is noticed early.
+
+    Args:
+        extra: the name of the extra of asktell that installs the modules.
+        modules: the names of the modules.
 
     Raises:
-        MissingExtraError: a module is not installed.
+        MissingExtraError: a module is not installed. The message has the command that
+            installs the extra.
     """
     for module in modules:
         if sys.modules.get(module) is None and importlib.util.find_spec(module) is None:
@@ -44,11 +58,16 @@ def check_extra(extra: str, *modules: str) -> None:
 def import_extra(module: str, extra: str) -> Any:
     """Import and return an optional module.
 
-    The result is typed Any, so that type checking does not depend on the installed
+    The result has the type Any. So type checking does not depend on the installed
     extras.
 
+    Args:
+        module: the name of the module.
+        extra: the name of the extra of asktell that installs the module.
+
     Raises:
-        MissingExtraError: the module is not installed.
+        MissingExtraError: the module is not installed. The message has the command that
+            installs the extra.
     """
     with needs_extra(extra):
         return importlib.import_module(module)

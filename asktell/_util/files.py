@@ -46,7 +46,15 @@ def replacing(path: Path) -> Iterator[TextIO]:
 
 
 def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Replace the content of a file with a text, or with the parts of a text."""
+    """Replace the content of a file at once: other processes read the old or the new content, never a part of it.
+
+    This also holds after a crash. If writing fails, the old content stays.
+
+    Args:
+        path: the file. If it does not exist, it is created, and only its owner may read
+            it.
+        text: the new content, as a text or as several texts that are joined.
+    """
     with replacing(path) as file:
         file.writelines([text] if isinstance(text, str) else text)
 

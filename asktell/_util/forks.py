@@ -18,10 +18,16 @@ _renewals: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def fresh_after_fork(obj: _T, renew: Callable[[_T], None]) -> None:
-    """Call `renew(obj)` at the start of every forked process, to make new locks and drop unfinished changes.
+    """Call `renew(obj)` at the start of every forked process.
 
-    This does not keep `obj` alive. `renew` is a function or a method of the class. It
-    must neither wait nor raise.
+    A forked process has a copy of each object, but only one of the threads. So a lock
+    may stay closed forever, and a change may be half done. `renew` makes new locks and
+    drops unfinished changes. This function does not keep `obj` alive.
+
+    Args:
+        obj: the object.
+        renew: a function of the object. It must not be a bound method of `obj`, which
+            would keep `obj` alive. It must neither wait nor raise an exception.
     """
     _renewals[obj] = renew
 

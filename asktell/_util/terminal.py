@@ -17,7 +17,7 @@ _SMALLEST_PLAIN = 1e-9
 
 
 def safe(text: str) -> str:
-    """The text with escapes for all characters that are not printable, including line breaks."""
+    r"""The text with an escape, such as `\n`, for each character that is not printable, so that it is a single line."""
     return "".join(
         c
         if c.isprintable()
@@ -27,7 +27,12 @@ def safe(text: str) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Safe text in one line, cut to a width. A chat is shown as its turns."""
+    """The text in one line of at most `width` characters. A longer text is cut, and ends in "...".
+
+    Line breaks and other white space become single spaces. Other characters that are
+    not printable are escaped. If the text is a chat, its turns are shown instead of its
+    JSON.
+    """
     flat = safe(" ".join(readable(text)[: 4 * width].split()))
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
@@ -38,7 +43,11 @@ _NEGLIGIBLE = 1e-3
 
 
 def with_error(mean: float | None, error: float | None) -> str:
-    """An estimate and its standard error, as far as these are known."""
+    """An estimate and its standard error as text, such as "0.865 ± 0.16".
+
+    Without a standard error, the text is just the estimate. Without an estimate, it is
+    "-".
+    """
     if mean is None:
         return "-"
     if error is None:
@@ -73,14 +82,24 @@ def with_doubt(probability: float | None) -> str:
 
 
 def in_percent(probability: float) -> str:
-    """A probability for a sentence, such as "93%", with the precision of a few hundred draws."""
+    """A probability from 0 to 1 as text for a sentence, such as "93%".
+
+    asktell computes probabilities from a few hundred random draws. So the most extreme
+    texts are "under 1%" and "over 99%".
+    """
     if probability >= 0.995:
         return "over 99%"
     return "under 1%" if probability <= 0.005 else f"{100 * probability:.0f}%"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A safe line per row, all of the same width, with aligned columns."""
+    """A line of text for each row of a table, with aligned columns.
+
+    All lines have the same width. Characters that are not printable are escaped.
+
+    Args:
+        rows: the cells of each row. All rows have the same number of cells.
+    """
     cells = [[safe(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [

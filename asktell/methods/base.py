@@ -12,16 +12,52 @@ from asktell.state import Decided, Growth, Problem, State
 class AbstractMethod(ABC):
     """Decide which evaluations come next, which prompts are eliminated, and which prompts are selected.
 
-    A method is an immutable value. Every decision must be a function of the state alone
-    (no clock, file or random state), so that each process of a study makes the same
+    Derive your own method from this class, and define `due`, `decide` and `answer`.
+    Prompts are called *arms* there, and are numbered from 0 (see `State`).
+
+    asktell calls `due` if `state.may_decide` is True, and `decide` if `due` has returned
+    True. To wait for the scores of pending trials, `due` returns False.
+
+    A method is an immutable value. Every decision must follow from the state alone, not
+    from a clock, a file or random state. So each process of a study makes the same
     decision.
 
-    A study or a saved selector stores the class name and the parameters. These are the
-    fields of a dataclass, or else the attributes whose names do not begin with an
-    underscore.
+    A study or a saved selector stores the class name and the parameters. If the class
+    is a dataclass, the parameters are its fields. Otherwise, they are the attributes
+    whose names do not begin with an underscore.
 
-    `tolerance` is how much worse than the best still counts as right, in units of the
-    metric.
+    This method gives every prompt the same number of evaluations, but no more than
+    there are examples. Then it selects the prompt with the highest mean:
+
+        >>> import asktell
+        >>> import numpy as np
+        >>> from asktell.extend import AbstractMethod, events
+        >>> class Equal(AbstractMethod):
+        ...     def due(self, state):
+        ...         return state.plan_is_empty and not state.pending
+        ...     def decide(self, state):
+        ...         number = len(state.decisions)
+        ...         evaluations = min(state.room // len(state.active), int(state.capacity().min()))
+        ...         if number == 0 and evaluations > 0:
+        ...             return events.Decided(number, pulls=evaluations)
+        ...         (best,) = self.answer(state)
+        ...         departures = [
+        ...             events.Departure.of(arm, arm == best, "the budget is spent", None)
+        ...             for arm in state.active.tolist()
+        ...         ]
+        ...         return events.Decided(number, tuple(departures), finished=True, answer=(best,))
+        ...     def answer(self, state):
+        ...         means = state.current_tally().means[:, 0]
+        ...         return [int(np.nan_to_num(means, nan=-np.inf).argmax())]
+        >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 12, Equal(), examples=10)
+        >>> result = asktell.run(selector, lambda prompt, example: float("Think" in prompt), progress=False)
+        >>> result.best.id
+        'long'
+
+    Attributes:
+        tolerance: a prompt that is at most this much worse than the best prompt also
+            counts as the best, in units of the metric. 0 by default.
     """
 
     tolerance: float = 0.0

@@ -17,9 +17,10 @@ from asktell.state import Failures, State
 from asktell.state.history import History
 
 UNSEEN_FAILURES = 0.05
-"""The allowed difference of failure rates while a candidate has failed no more often than the baseline.
+"""How much higher than the baseline's the failure rate of a candidate may be, while it has failed no more often.
 
-Without it, a margin of 0 would require all examples, even for two prompts that never fail. A judgement.
+This is a difference between two shares of the examples, from 0 to 1. If no difference were allowed, `not_worse` would
+need all examples, even for two prompts that never fail. The value 0.05 was chosen. No theory gives it.
 """
 
 
@@ -31,30 +32,54 @@ def not_worse(
     confidence: float,
     is_last: bool = True,
 ) -> dict[str, bool | None]:
-    """True if a candidate is established to be not worse than a baseline, False if worse, None if undecided.
+    """Check whether a candidate is established to be not worse than a baseline.
 
-    The mapping has a key for each objective (not worse by more than `margin`, in units
-    of the metric), for each constraint (satisfied), and "failure_rate" for failed
-    evaluations (`fails_no_more`).
+    The selection must evaluate both prompts on the same examples, as the method
+    "uniform" does. You can call `not_worse` after any number of evaluations, as often
+    as you like. It returns a mapping with these keys:
 
-    Call `not_worse` after any number of evaluations of a selection that evaluates both
-    arms on the same examples, such as the method "uniform". Under (i) and (ii) of
-    `asktell.methods.claims`:
+    - the metric of each objective: the candidate is worse by at most `margin`
+    - each constraint as text, such as "latency <= 2": the candidate satisfies it
+    - "failure_rate": the candidate fails on at most as many examples as the baseline,
+      apart from a tolerated difference
 
-    - P("all True" is ever wrong) <= 1 - `confidence`. It requires that one particular
-      false claim looks certain, so each claim has the whole error.
-    - P("any False" is ever wrong) <= 1 - `confidence`. It can come from any claim, so
-      the claims share the error.
+    A value is True if the statement is established, False if its opposite is
+    established, and None if it is undecided. Every value is None if a remark calls the
+    scores doubtful, or if the scores seem to change over time (a drift).
 
-    A failed evaluation has no score, and may have failed because of the score that it
-    would have had. So a True holds for all possible scores of the failed evaluations,
-    even the worst scores for the candidate and the best for the baseline. For a False
-    it is the other way round. Possible scores are those in the range of the metric. If
-    the range is unknown, they lie between the lowest and the highest recorded score.
+    The tolerated difference of the failure rates is `margin` divided by the width of
+    the metric's range, or 0 without a range. While the candidate has failed no more
+    often than the baseline, it is at least `UNSEEN_FAILURES`.
 
-    Every value is None if scores are doubtful or seem to have drifted. The check for a
-    drift takes long. Pass `is_last=False` if more evaluations follow: then the check runs
-    only if a verdict would follow from the values (one False, or all True).
+    Two guarantees hold for all calls together:
+
+    - At some call, all values are True, although one of the statements is false: this
+      has a probability of at most 1 - `confidence`.
+    - At some call, a value is False, although its statement is true: this has a
+      probability of at most 1 - `confidence`, too.
+
+    They require that the order of the examples does not depend on the scores, that the
+    distribution of scores does not change over time, and that the range of each metric
+    is declared. Without a range, they hold approximately if there are many examples.
+
+    A failed evaluation has no score. Perhaps it failed because its score would have
+    been bad. So for a True, the failed evaluations of the candidate count as the worst
+    possible scores, and those of the baseline as the best. For a False, it is the other
+    way round. A score is possible if it is in the range of the metric. Without a range,
+    it is possible if it is between the lowest and the highest recorded score.
+
+    Args:
+        state: the state of the selection.
+        candidate: the position of the candidate among the prompts, from 0.
+        baseline: the position of the baseline among the prompts, from 0.
+        margin: how much worse than the baseline the candidate may be in an objective,
+            in units of the metric. At least 0.
+        confidence: the probability in the two guarantees, such as 0.95.
+        is_last: False if more evaluations follow. Then the check for a drift, which
+            takes long, is made only if it matters: a value is False, or all are True.
+
+    Raises:
+        IncompatibleMethodError: the worst segment counts for a metric of the goal.
     """
     goal, error = state.problem.goal, 1 - confidence
     check_over_all_examples(goal, "a gate")

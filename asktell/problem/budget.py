@@ -136,7 +136,14 @@ class Costs(NamedTuple):
 
 
 def describe_spending(selection: Any) -> str:
-    """A phrase such as "12 of 500 evaluations" for a selection or its result, with the cost if it is limited."""
+    """The spent part of the budget as text, such as "12 of 500 evaluations".
+
+    If the cost is limited, it follows, as in "12 of 500 evaluations and a cost of 0.31
+    of 5".
+
+    Args:
+        selection: a Selector, a Study or a Result.
+    """
     spent, budget, max_cost = selection.spent, selection.budget, selection.max_cost
     if max_cost is None:
         return f"{spent} of {budget} evaluations"

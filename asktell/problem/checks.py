@@ -14,6 +14,7 @@ from asktell.numerics.arrays import Floats
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
+"""The largest budget of evaluations. A selection without a limit on evaluations has this budget."""
 MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
 # Bounds of the sizes of numbers. Within them, squares and sums of scores in units of
@@ -34,7 +35,7 @@ def exact(number: float) -> str:
 
 
 def short(item: object) -> str:
-    """A value's repr, cut to 60 characters, for a message. Never fails, however deep or long the value is."""
+    """A value as text for a message: its repr, cut to 60 characters. It never fails, even for very long values."""
     try:
         text = repr(item)
     except (RecursionError, ValueError):
@@ -88,13 +89,20 @@ def check_format(
 
 
 def some(items: Sequence[object]) -> str:
-    """Return the first values and their number, for a message."""
+    """Several values as text for a message: the first 20, and the number of all values if there are more."""
     shown = ", ".join(short(item) for item in items[:_SHOWN])
     return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
 
 
 def nearest(name: object, known: Collection[object]) -> str:
-    """Return the known name that is nearest to an unknown name, as a question in brackets. Empty if none is near."""
+    """A suggestion for a message about an unknown name, such as " (did you mean 'accuracy'?)".
+
+    Empty if no known name is similar.
+
+    Args:
+        name: the unknown name.
+        known: the names that would be right.
+    """
     import difflib
 
     names = {
@@ -247,7 +255,7 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error's class and message, for the reason of a failure."""
+    """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure."""
     error = cause_of(error)
     return f"{type(error).__name__}: {error}"
 
@@ -264,7 +272,17 @@ def check_reason(reason: object) -> str:
 
 
 def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
-    """Return the number as an int from low to high. Bools are refused."""
+    """Check that an argument is a whole number from `low` to `high`, and return it as an int.
+
+    Args:
+        name: the name of the argument, for the message.
+        number: the argument. True and False are refused.
+        low: the lowest allowed number.
+        high: the highest allowed number (default: the largest 64-bit integer).
+
+    Raises:
+        InvalidArgumentError: it is no such number.
+    """
     if (
         isinstance(number, bool)
         or not isinstance(number, (int, np.integer))

@@ -101,7 +101,15 @@ def check_examples(
 
 
 class Changes(NamedTuple):
-    """The ids of the examples that changed."""
+    """The ids of the examples that differ between two lists.
+
+    Attributes:
+        edited: examples with the same id and another content. `changes` compares only
+            ids, so it leaves this empty.
+        moved: examples in another order.
+        added: examples that only the later list has.
+        missing: examples that only the earlier list has.
+    """
 
     edited: Sequence[str] = ()
     moved: Sequence[str] = ()
@@ -124,7 +132,19 @@ class Changes(NamedTuple):
 
 
 def changes(before: Sequence[str], after: Sequence[str]) -> Changes:
-    """Compare two lists of distinct ids. As few ids as possible count as moved."""
+    """Compare two lists of distinct ids.
+
+    The result has the ids that were `moved`, `added` or are `missing`. As few ids as
+    possible count as moved. The result is false, as a bool, if nothing differs.
+    `str(result)` describes it.
+
+        >>> from asktell.extend import changes
+        >>> found = changes(["a", "b", "c"], ["c", "a", "d"])
+        >>> found.moved, found.added, found.missing
+        (['c'], ['d'], ['b'])
+        >>> print(found)
+        1 moved ('c'); 1 added ('d'); 1 missing ('b')
+    """
     was = {id_: position for position, id_ in enumerate(before)}
     common = [id_ for id_ in after if id_ in was]
     stay = _longest_rising([was[id_] for id_ in common])

@@ -51,7 +51,10 @@ LESS_IS_BETTER = frozenset(_COSTLY.split())
 
 
 def less_may_be_better(metric: str) -> bool:
-    """True if a metric's name contains a word of `LESS_IS_BETTER`."""
+    """True if a metric's name suggests that less is better, because it contains a word such as "cost" or "latency".
+
+    `asktell.problem.goals.LESS_IS_BETTER` lists the words.
+    """
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
     return not LESS_IS_BETTER.isdisjoint(word.lower() for word in words)
 
@@ -1153,18 +1156,20 @@ def parse_goal(
 
     Args:
         kind: "best-feasible" or "pareto-set".
-        maximize: the objectives to maximize, a name or names.
-        minimize: the objectives to minimize.
-        at_least: metric to bound. A bound is a number, a mapping such as {"bound": 2.0,
-            "quantile": 0.95, "in_every_segment": True}, or a text such as "within 0.02
-            of best" or "within 0.02 of baseline".
-        at_most: the same, for metrics where less is better.
-        ranges: metric to [low, high].
+        maximize: the name of the metric to maximize, or a list of names.
+        minimize: the name of the metric to minimize, or a list of names.
+        at_least: a mapping from metric to its lower bound. A bound is a number, a
+            mapping such as {"bound": 2.0, "quantile": 0.95, "in_every_segment": True},
+            or a text such as "within 0.02 of best" or "within 0.02 of baseline".
+        at_most: a mapping from metric to its upper bound, in the same forms.
+        ranges: a mapping from metric to [lowest possible score, highest possible
+            score].
         sure: as in `BestFeasible`.
-        worst_segment: the objectives whose worst segment counts.
+        worst_segment: the names of the objectives of which the worst segment counts.
 
     Raises:
-        InvalidArgumentError: the parts do not fit together.
+        InvalidArgumentError: the arguments do not fit together, such as "best-feasible"
+            with two objectives, or a range of a metric that the goal does not have.
     """
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
     worst = {worst_segment} if isinstance(worst_segment, str) else set(worst_segment)

@@ -201,7 +201,16 @@ def unit_of(metric: str, means: Iterable[float | None]) -> tuple[str, int]:
 def shown_estimates(
     entries: Sequence[PromptResult], metric: str
 ) -> tuple[str, list[str]]:
-    """A metric's name for readers, and the prompts' estimates with their standard errors as text."""
+    """The estimates of a metric as text: first the metric's name, then a list with a text for each prompt.
+
+    A text has the estimate and its standard error, such as "0.865 ± 0.16". If a cost is
+    below 0.01, costs are shown per 1,000 evaluations. The name then says so: "cost per
+    1,000".
+
+    Args:
+        entries: the prompts' entries of a result.
+        metric: the metric.
+    """
     name, per = unit_of(metric, [entry.estimate[metric] for entry in entries])
     known = [
         (entry.estimate[metric], entry.standard_error[metric]) for entry in entries

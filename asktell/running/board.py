@@ -21,9 +21,17 @@ from asktell.selector import Selection, Selector
 from asktell.state.repeats import to_repeat
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
+"""The type of the argument `on_tell` of `asktell.run`: a function of the selector or study, and a trial.
+
+It is called after the scores or the failure of the trial were recorded.
+"""
 Until: TypeAlias = Callable[[Any], bool]
 MaxFailures: TypeAlias = int | Literal["first"] | None
-"""See `run`."""
+"""The type of the argument `max_failures_in_a_row` of `asktell.run`.
+
+A number: the run stops after this many failures in a row. "first": it stops only if its first evaluations all fail in
+the same way. None: failures never stop it.
+"""
 
 _log = logging.getLogger("asktell")
 _FIRST_LOOK = 8  # scores recorded between two searches for evaluations to repeat
@@ -42,12 +50,27 @@ def open_board(
     until: Until | None = None,
     waits: bool = True,
 ) -> "Iterator[Board]":
-    """Open a board for a run. The arguments are those of `run`.
+    """Open a board in a `with` block, for a loop of your own that evaluates.
 
-    Trials that are pending at the beginning are released, so that this run evaluates
-    them. Trials that are pending at the end of the `with` block are released as well.
-    With `waits=False`, `Board.ask` does not wait for other workers of a study, but
-    returns no trials.
+    Trials that are pending at the beginning are released, so that the board hands them
+    out again. Trials that are pending at the end of the block are released, too. A
+    study without a worker's name is bound to a new name for the block.
+
+    Args:
+        selector: a Selector or a Study.
+        progress: as for `asktell.run`.
+        on_tell: as for `asktell.run`.
+        max_failures_in_a_row: as for `asktell.run`.
+        repeatable: True if an evaluation that is repeated gives the same scores. With
+            False, and `inputs="given"`, the board also hands out some evaluations a
+            second time (see `n_repeats`).
+        until: as for `asktell.run`.
+        waits: False if `Board.ask` should return no trials, instead of waiting, when
+            only other workers of a study can continue.
+
+    Raises:
+        InvalidArgumentError: `selector` is neither a Selector nor a Study, or
+            `max_failures_in_a_row` is invalid.
     """
     failures = _Streak(max_failures_in_a_row)
     if not isinstance(selector, Selection):
@@ -138,11 +161,17 @@ class _Streak:
 
 
 class Board:
-    """The trials that a run is evaluating, and their outcomes. The trials themselves are pending in the selection.
+    """Hands out the trials of a run, and records their outcomes. `open_board` makes one.
 
-    A failure is recorded at once. After too many in a row, no new trial is asked for
-    until the running evaluations have ended, because one of them may succeed. If none
-    does, the run stops. Trials that fail in this time are released.
+    A trial that was handed out is pending in the selection until its outcome is taken.
+
+    A failure is recorded at once. After too many failures in a row, `ask` hands out no
+    new trial until the running evaluations have ended, because one of them may succeed.
+    If none succeeds, the run stops. Trials that fail in this time are released.
+
+    Attributes:
+        selector: the Selector or Study.
+        repeatable: as for `open_board`.
     """
 
     def __init__(
@@ -170,7 +199,7 @@ class Board:
         self._is_together = False
         self._until, self._is_enough = until, False
         self.stopped: set[int] = set()
-        """Ids of running trials whose prompt has been eliminated or retired. See `unwanted`."""
+        """The ids of the trials that `unwanted` has returned."""
         self.repeatable = repeatable
         # Repeated evaluations are not trials of the selection. Their ids are -1, -2,
         # ...
@@ -181,11 +210,15 @@ class Board:
         self._look_at = _FIRST_LOOK
 
     def ask(self, n: int) -> list[Trial]:
-        """Return up to n trials: none if the run is over, or must wait for its running evaluations.
+        """Return up to n trials to evaluate.
+
+        There are none if the run is over, or if it must first wait for the outcomes of
+        its running evaluations. If only other workers of a study can continue, `ask`
+        waits for them, unless the board was opened with `waits=False`.
 
         Raises:
-            EvaluatorError: too many evaluations failed in a row, and no running one may
-                still succeed.
+            EvaluatorError: too many evaluations failed in a row, and no evaluation is
+                running that could still succeed.
         """
         if self._failures.end_the_run:
             if self._is_busy:
@@ -229,15 +262,15 @@ class Board:
         return trials
 
     def repeat_of(self, trial: Trial) -> int:
-        """Return how often the trial's prompt was asked on its example before. See `Selector.repeat_of`."""
+        """The number of earlier trials of the same prompt on the same example. See `Selector.repeat_of`."""
         return self.selector.repeat_of(trial) if trial.id >= 0 else 1
 
     def unwanted(self) -> list[Trial]:
-        """Return the running trials whose prompt has been eliminated or retired since the last call.
+        """Return the running trials whose prompt was eliminated or retired since the last call.
 
-        From now on their failures do not count. Their scores do, because they were paid
-        for. A worker of a study notices at its heartbeats, because other workers
-        eliminate prompts too.
+        You can stop their evaluations. From now on, their failures do not count, but
+        their scores do, because they were paid for. In a study, other workers may
+        eliminate prompts, too. A worker learns of this at its next heartbeat.
         """
         new = [
             trial for trial in self.selector.unwanted if trial.id not in self.stopped
@@ -248,8 +281,13 @@ class Board:
     def take(self, trial: Trial, outcome: Outcome) -> None:
         """Record the scores of a trial, or its failure.
 
+        Args:
+            trial: a trial from `ask`.
+            outcome: what the evaluator returned, or the exception that it raised.
+
         Raises:
-            MissingExtraError: the evaluator needs a package that is not installed.
+            MissingExtraError: the outcome is this error, because the evaluator needs a
+                package that is not installed.
         """
         if missing := missing_extra(outcome):
             raise missing
@@ -276,7 +314,16 @@ class Board:
         return Finding.of(self.selector, outcome, with_details=self._study is not None)
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
-        """Record the outcomes of a batch. If the whole batch failed, or has the wrong length, each trial fails."""
+        """Record the outcomes of a batch.
+
+        Args:
+            trials: trials from `ask`.
+            outcomes: a list with one outcome for each trial. If it is an exception, or
+                its length is wrong, every trial fails.
+
+        Raises:
+            MissingExtraError: an outcome is this error.
+        """
         try:
             each = (
                 [outcomes] * len(trials)
@@ -296,7 +343,10 @@ class Board:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Record the scores of a `with` block together, at its end, so that a study waits for its disk once."""
+        """Record the scores that are taken in a `with` block together, at its end.
+
+        So a study waits for its disk only once.
+        """
         if self._study is None or self._is_together:
             yield
             return
@@ -309,14 +359,19 @@ class Board:
         self._announce()
 
     def release(self, trial: Trial) -> None:
-        """Return a trial to the selection, unevaluated."""
+        """Return a trial to the selection without evaluating it. It will be handed out again."""
         self._repeats_out -= trial.id < 0
         if trial.id >= 0:
             with contextlib.suppress(AsktellError):
                 self.selector.release(trial)
 
     def rescue(self, trials: Sequence[Trial], outcomes: object) -> None:
-        """Record scores that arrived while the run was ending, and the cost of failures."""
+        """Record scores that arrived while the run was ending, and the cost of failures.
+
+        Args:
+            trials: trials from `ask`.
+            outcomes: a list with one outcome for each trial. Anything else is ignored.
+        """
         self._on_tell = None  # it may have raised the error that ends the run
         for trial, outcome in zip(
             trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False

@@ -18,11 +18,17 @@ from asktell.problem.checks import cause_of, needed_cost, some
 from asktell.selector import Selection, checked_scores
 
 Evaluator: TypeAlias = Any
-"""A callable `(prompt, example) -> scores`, plain or async, or an object with `evaluate(prompt, example)` or with
-`evaluate_batch(trials)`, which returns a list of scores or exceptions, one for each trial. See `run` for other
-arguments and for optional methods."""
+"""What evaluates prompts, in one of these forms, plain or async:
+
+- a callable `(prompt, example) -> scores`
+- an object with a method `evaluate(prompt, example)` that returns scores
+- an object with a method `evaluate_batch(trials)` that returns a list with scores or an exception for each trial
+
+`asktell.run` describes other arguments and optional methods.
+"""
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
+"""The outcome of one evaluation: scores as a mapping from metric, scores in the goal's order, or an exception."""
 
 
 class Calling(NamedTuple):
@@ -30,13 +36,15 @@ class Calling(NamedTuple):
 
     Attributes:
         call: the function to call.
-        in_batches: True if it takes a list of trials.
-        is_async: True if its result must be awaited.
-        with_repeats: True if it also takes the numbers of the repeats.
-        first: name of its first argument.
-        cancel: the function that stops an evaluation, None if there is none.
+        in_batches: True if the function takes a list of trials.
+        is_async: True if the function's result must be awaited.
+        with_repeats: True if the function also takes the number of each repeat (see
+            `Selector.repeat_of`).
+        first: what the function's first argument is: "trials", "trial", "candidate" or
+            "prompt".
+        cancel: a function of a trial that stops its evaluation. None if there is none.
         can_stop: True if running evaluations can be stopped, by `cancel` or by
-            cancelling their task.
+            canceling their asyncio task.
     """
 
     call: Callable[..., Any]
@@ -49,10 +57,11 @@ class Calling(NamedTuple):
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> "Calling":
-        """Inspect an evaluator.
+        """Find out how to call an evaluator.
 
         Raises:
-            InvalidArgumentError: it is not an evaluator, or takes other arguments.
+            InvalidArgumentError: the object is not an evaluator, or its function takes
+                other arguments.
         """
         in_batches = callable(getattr(evaluator, "evaluate_batch", None))
         call = _function_of(evaluator, in_batches)
@@ -96,11 +105,17 @@ class Calling(NamedTuple):
     def arguments(
         self, group: list[Trial], repeat_of: Callable[[Trial], int]
     ) -> tuple[Any, ...]:
-        """Return the arguments of the call for these trials: a single trial, unless the evaluator takes batches.
+        """The arguments for one call of the function.
+
+        Args:
+            group: the trials to evaluate in this call. If `in_batches` is False, there
+                must be exactly one.
+            repeat_of: a function that returns the number of the repeat of a trial, such
+                as `Board.repeat_of`.
 
         Raises:
             InvalidArgumentError: the trial's candidate has several factors, but the
-                evaluator takes a prompt.
+                evaluator takes only a prompt.
         """
         repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
         if self.in_batches:
@@ -204,7 +219,10 @@ def _check_signature(
 
 
 def attempt(call: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of the call, or its exception if that is a failure of the trial."""
+    """Call a function, and return its result, or its exception if that makes the evaluation a failure.
+
+    An exit or a cancellation is such a failure, too. Ctrl-C is not, and is raised.
+    """
     try:
         return call(*args)
     except BaseException as error:
@@ -291,9 +309,16 @@ class Finding(NamedTuple):
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
-    """Return the scores of the goal's metrics and of the proxies, and the cost.
+    """Split the scores that an evaluator returned into the arguments `scores` and `cost` of `tell`.
 
-    The cost is the attribute `paid` of the scores, or their "cost".
+    The result is a pair. Its first item has the scores of the goal's metrics and of the
+    proxies. Other metrics are left out. Its second item is the cost: the attribute
+    `paid` of the scores, or else their "cost". The cost is None if there is neither, or
+    if the scores are not a mapping.
+
+    Args:
+        selector: a Selector or a Study.
+        scores: the scores.
     """
     if not isinstance(scores, Mapping):
         return scores, None
@@ -315,11 +340,16 @@ def _as_cost(value: Any) -> float | None:
 
 
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
-    """Return the details that a study stores with the scores, None if there are none.
+    """The details to store with an outcome in a study, for the argument `details` of `tell`. None if there are none.
 
-    They are the outcome's `details` and, under "scores", all metrics if the goal does
-    not have all of them. Scores that are not finite numbers become None. Values that
-    JSON cannot represent are left out.
+    The details are the attribute `details` of the outcome, a mapping. Values that JSON
+    cannot represent are left out. If the outcome has metrics that are neither in the
+    goal nor proxies, the details have all its metrics under "scores". A score that is
+    not a finite number is None there.
+
+    Args:
+        selector: a Selector or a Study.
+        outcome: scores, or the exception of an evaluation that failed.
     """
     found = getattr(outcome, "details", None)
     details = (

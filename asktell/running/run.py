@@ -483,7 +483,11 @@ def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
 
 
 def outside_of_loops(call: Callable[[], _T]) -> _T:
-    """Return the call's result. Where an event loop is running, as in a notebook, the call gets its own thread."""
+    """Return the result of `call()`, which may start an event loop of its own.
+
+    If an event loop is running already, as in a notebook, `call` runs in another
+    thread, and this function waits for it.
+    """
     import asyncio
 
     loop = None

@@ -115,17 +115,19 @@ def analyze(
 @final
 @dataclass(frozen=True)
 class FinishedTable:
-    """Existing evaluations, as columns.
+    """n existing evaluations of some prompts on N examples, as columns. Positions count from 0.
 
     Attributes:
         prompts: as for `Selector`.
-        examples: their number, or their ids.
-        arms: (n,) position of each evaluation's prompt.
-        places: (n,) position of its example.
-        scores: (n, m) in the goal's order. A row with a NaN counts as not evaluated.
+        examples: the number of examples, or their ids.
+        arms: for each evaluation the position of its prompt, shape (n,).
+        places: for each evaluation the position of its example, shape (n,).
+        scores: for each evaluation its scores in the goal's m metrics, in the order of
+            `goal.metrics`, shape (n, m). An evaluation with a NaN counts as missing.
         failed: for each evaluation that failed, the position of its prompt, the
             position of its example, and the reason.
-        segments: (N,) labels, or None.
+        segments: for each example the label of its segment, N labels. None without
+            segments.
     """
 
     prompts: Sequence[str] | Mapping[str, str] | Candidates
@@ -146,6 +148,15 @@ def finished_selector(
     max_failure_rate: float = 0.5,
 ) -> Selector:
     """Return a selector that has recorded all evaluations of a table, and is done.
+
+    Args:
+        table: the evaluations.
+        goal: `BestFeasible(...)` or `ParetoSet(...)`.
+        baseline: id or text of the prompt in use today. None without a baseline.
+        inputs: "new" if estimates are about unseen inputs like the examples, "given" if
+            they are about exactly these examples.
+        max_failure_rate: a prompt is not selected if the share of its evaluations that
+            fail is above this value, with a probability of 99%.
 
     Raises:
         InvalidArgumentError: no prompt has a score, or a name is unknown.

@@ -1,12 +1,13 @@
-"""Events: one definition of each for memory, for a study's log and for a saved selector.
+"""The events of a selection. `apply` computes the state from them.
 
-A decision is an event too: it is recorded when it is made, and never recomputed.
+The same events are used in memory, in a study's log and in a saved selector. A decision
+is an event, too: it is recorded when it is made, and never computed again. An *arm* is
+the position of a prompt, from 0. The *example* of an event is the position of an
+example, from 0.
 
-In JSON an event is a list: its tag (the letter in the definition), then its fields in
-order. Fields with a default may be missing at the end, so a file stays readable when a
-later version adds a field. The annotations bound each field by itself.
-`asktell.state.fold.check` checks bounds that depend on the problem, such as the number
-of arms, before an event is applied.
+In JSON, an event is a list: its tag (a letter), then its fields in order. Fields with a
+default may be missing at the end. So a file stays readable when a later version adds a
+field.
 """
 
 import sys
@@ -21,14 +22,17 @@ from asktell.numerics.arrays import Floats
 from asktell.problem.candidates import Candidates
 from asktell.problem.checks import LARGEST
 
+# The annotations bound each field by itself. `asktell.state.fold.check` checks bounds
+# that depend on the problem, such as the number of arms, before an event is applied.
+
+# The index of a trial, an arm, an example or a round, or a number of them
 Index: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
-"""The index of a trial, an arm, an example or a round, or a number of them."""
 Score: TypeAlias = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Cost: TypeAlias = Annotated[float, Meta(ge=0.0, le=LARGEST)]
+# Any finite number
 Estimate: TypeAlias = Annotated[
     float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)
 ]
-"""Any finite number."""
 
 # The status of a prompt:
 ACTIVE: Final = "active"  # it may still be selected
@@ -40,11 +44,17 @@ RETIRED: Final = "retired"  # the user retired it, and it no longer competes
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The base of all events of a selection, and of the lease entries in the log of a study."""
+    """The base class of all events of a selection, and of the entries about leases in the log of a study."""
 
 
 class Asked(Event, frozen=True, tag="a"):
-    """An evaluation was assigned to a worker. `example` is None without examples."""
+    """An evaluation was assigned to a worker.
+
+    Attributes:
+        trial: the id of the trial.
+        arm: the position of the prompt.
+        example: the position of the example. None without examples.
+    """
 
     trial: Index
     arm: Index
@@ -52,10 +62,14 @@ class Asked(Event, frozen=True, tag="a"):
 
 
 class Told(Event, frozen=True, tag="t"):
-    """The scores of a trial, in the order of the goal's metrics and in metric units.
+    """The scores of a trial were recorded.
 
-    `proxies` are the scores of the problem's proxies on the same response, None for a
-    missing score. Empty if there are none.
+    Attributes:
+        trial: the id of the trial.
+        scores: the scores in the order of `goal.columns`, in the units of the metrics.
+        cost: the cost. None if none was recorded.
+        proxies: the scores of the proxies on the same response, in their order. None
+            stands for a missing score. Empty without proxies.
     """
 
     trial: Index
@@ -65,13 +79,26 @@ class Told(Event, frozen=True, tag="t"):
 
 
 class Released(Event, frozen=True, tag="r"):
-    """A trial was returned without evaluation. It will be assigned again with the same id."""
+    """A trial was released without an evaluation. It will be assigned again with the same id.
+
+    Attributes:
+        trial: the id of the trial.
+    """
 
     trial: Index
 
 
 class Failed(Event, frozen=True, tag="f"):
-    """An evaluation failed. Unless failures count as scores, the next example of the arm replaces it in a round."""
+    """An evaluation failed.
+
+    If the last decision asked for a number of evaluations (`Decided.pulls`), an
+    evaluation on the arm's next example replaces it, unless failures count as scores.
+
+    Attributes:
+        trial: the id of the trial.
+        reason: the reason of the failure.
+        cost: the cost. None if none was recorded.
+    """
 
     trial: Index
     reason: str
@@ -79,10 +106,14 @@ class Failed(Event, frozen=True, tag="f"):
 
 
 class Observed(Event, frozen=True, tag="o"):
-    """Scores from elsewhere, outside the budget of evaluations.
+    """Scores that the selection had not asked for were recorded. They do not count as evaluations of the budget.
 
-    `scores` is None if only a cost or scores of proxies are recorded. `cost` is the
-    amount paid, None if it is not recorded. `proxies` is as for `Told`.
+    Attributes:
+        arm: the position of the prompt.
+        example: the position of the example. None if the scores belong to no example.
+        scores: as for `Told`. None if only a cost or scores of proxies are recorded.
+        cost: the cost. None if none was recorded.
+        proxies: as for `Told`.
     """
 
     arm: Index
@@ -93,7 +124,14 @@ class Observed(Event, frozen=True, tag="o"):
 
 
 class Pull(NamedTuple):
-    """A planned or pending evaluation. `trial` is None until the evaluation is assigned for the first time."""
+    """A planned or pending evaluation.
+
+    Attributes:
+        trial: the id of the trial. None until the evaluation is assigned for the first
+            time.
+        arm: the position of the prompt.
+        example: the position of the example. None without examples.
+    """
 
     trial: Index | None
     arm: Index
@@ -101,7 +139,18 @@ class Pull(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """An arm is accepted or eliminated, with its estimate at that moment (empty if there is none)."""
+    """An arm is accepted or eliminated. It is a part of a decision.
+
+    Attributes:
+        arm: the position of the prompt.
+        status: "accepted" (selected), "rejected" (eliminated, or not selected at the
+            end), "failed" (too many evaluations failed, or it has no score) or
+            "retired" (by the user).
+        reason: the reason, as text for the result.
+        means: the arm's estimates at that moment, in the order of `goal.columns`. Empty
+            if there are none.
+        standard_errors: the standard error of each estimate. None if it is unknown.
+    """
 
     arm: Index
     status: Literal["accepted", "rejected", "failed", "retired"]
@@ -117,7 +166,15 @@ class Departure(NamedTuple):
         reason: str,
         estimate: tuple[Float[Floats, " columns"], Float[Floats, " columns"]] | None,
     ) -> "Departure":
-        """An accepted or rejected arm. `estimate` is the (m,) means and the (m,) standard errors, NaN if unknown."""
+        """Make the record of an accepted or rejected arm.
+
+        Args:
+            arm: the position of the prompt.
+            is_accepted: True for the status "accepted", False for "rejected".
+            reason: the reason, as text for the result.
+            estimate: the arm's means and their standard errors (NaN if unknown), two
+                arrays in the order of `goal.columns`. None without an estimate.
+        """
         status: Literal["accepted", "rejected"] = ACCEPTED if is_accepted else REJECTED
         if estimate is None:
             return cls(arm, status, reason)
@@ -126,19 +183,23 @@ class Departure(NamedTuple):
 
 
 class Decided(Event, frozen=True, tag="d"):
-    """A decision: the arms that depart, and the evaluations that come next.
+    """A decision of a method: the arms that it accepts or eliminates, and the evaluations that come next.
 
-    - `round`: the number of earlier decisions.
-    - `departures`: the arms that are accepted or eliminated, with reasons.
-    - `pulls`: the number of evaluations of each arm that stays, in ascending order of
-      arms. One number if all arms have the same.
-    - `plan`: instead of `pulls`, the evaluations themselves as pairs of arm and example
-      (-1 for none), in the order of asking.
-    - `finished`: True for the last decision. It has no evaluations, but an answer, and
-      a departure for each remaining arm.
-    - `answer`: the selected arms, best first.
-    - `settled`: True if the selection ended before the budget, because it reached the
-      required confidence.
+    A decision has either `pulls` or a `plan`. The last decision has neither. It has the
+    selected arms as its `answer`, and a departure for each arm that was still active.
+    Only a baseline that is not selected has no departure.
+
+    Attributes:
+        round: the number of earlier decisions.
+        departures: the arms that are accepted or eliminated, with reasons.
+        pulls: the number of evaluations of each arm that stays active, in ascending
+            order of arms. A single number if it is the same for all arms.
+        finished: True for the last decision.
+        answer: the selected arms, best first. Empty before the last decision.
+        plan: the evaluations themselves, in the order in which to assign them. Each is
+            a pair of arm and example, or of arm and -1 without examples.
+        settled: True if the selection ended before its budget was spent, because it had
+            reached the required confidence.
     """
 
     round: Index
@@ -153,10 +214,12 @@ class Decided(Event, frozen=True, tag="d"):
 class Added(Event, frozen=True, tag="n"):
     """Prompts were added after the existing prompts.
 
-    - `ids`: None if prompts are identified by their positions.
-    - `key`: the idempotency key of the request, here and in the events that follow. A
-      repeated request has this key.
-    - `candidates`: the added candidates, if candidates have factors.
+    Attributes:
+        ids: the ids of the prompts. None if prompts are identified by their positions.
+        texts: the texts of the prompts.
+        key: the idempotency key of the request. A request with the same key changes
+            nothing.
+        candidates: the added candidates, if candidates have factors. None otherwise.
     """
 
     ids: tuple[str, ...] | None
@@ -166,7 +229,13 @@ class Added(Event, frozen=True, tag="n"):
 
 
 class Retired(Event, frozen=True, tag="q"):
-    """The user retired an arm."""
+    """The user retired a prompt.
+
+    Attributes:
+        arm: the position of the prompt.
+        reason: the reason that the user gave.
+        key: as for `Added`.
+    """
 
     arm: Index
     reason: str
@@ -174,7 +243,15 @@ class Retired(Event, frozen=True, tag="q"):
 
 
 class Extended(Event, frozen=True, tag="e"):
-    """The budget or the examples were extended by these amounts. `ids` are the ids of the new examples."""
+    """The budget or the examples were extended.
+
+    Attributes:
+        evaluations: the number of additional evaluations.
+        cost: the additional cost.
+        examples: the number of additional examples.
+        key: as for `Added`.
+        ids: the ids of the additional examples. None if the examples have no ids.
+    """
 
     evaluations: Index = 0
     cost: Cost = 0.0
@@ -184,9 +261,12 @@ class Extended(Event, frozen=True, tag="e"):
 
 
 class Remarked(Event, frozen=True, tag="c"):
-    """A note about the scores for results. A later remark on the same topic replaces an earlier one.
+    """A note about the scores was attached, which results show.
 
-    If it is `doubtful`, no claim about the scores is certain.
+    Attributes:
+        topic: a later remark on the same topic replaces this remark.
+        text: the note.
+        doubtful: True if the scores are not reliable. Then nothing can be established.
     """
 
     topic: str

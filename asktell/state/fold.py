@@ -32,14 +32,19 @@ class Decider(Protocol):
 
 
 def decide(method: Decider, state: State) -> events.Decided | None:
-    """The decision that is due. None if no decision is due."""
+    """The decision of a method that is due in a state. None if no decision is due, or the selection has ended."""
     if state.finished or not method.due(state):
         return None
     return method.decide(state)
 
 
 def apply(state: State, event: events.Event) -> State:
-    """The state after an event. The caller has checked that the event can happen."""
+    """The state after an event. The given state does not change.
+
+    Args:
+        state: the state before the event.
+        event: an event that can happen in this state. This is not checked.
+    """
     return _APPLY[type(event)](state, event)
 
 

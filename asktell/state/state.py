@@ -66,50 +66,93 @@ class Grown(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that follows from the events so far."""
+    """Everything that follows from the events of a selection so far.
 
-    origin: Problem  # before the first evaluation
-    problem: Problem  # after growth
+    In a state, prompts and examples are numbered from 0:
+
+    - An *arm* is the position of a prompt.
+    - A *cell* is a pair of an arm and the position of an example.
+    - A *row* is one recorded evaluation, with a score for each metric.
+    - A *plan* is the evaluations that the last decision asked for.
+    - A *tally* has the number and the sums of the scores of each arm, from which means
+      and standard errors are computed.
+
+    A method usually reads the problem, the history and the tallies. The other
+    attributes keep track of the plan and the budget.
+
+    Attributes:
+        origin: the problem before the first evaluation.
+        problem: the problem now, with all prompts, examples and budget that were added.
+        history: the rows so far, in the order of recording: trial, arm, example and
+            scores. Observed scores have the trial -1.
+        failures: the failed evaluations so far, with their reasons.
+        proxies: the recorded scores of proxies.
+        plan_draws: for each arm the number of examples that it will have drawn when the
+            plan is complete.
+        tally: the tally of the rows before the last decision.
+        tallied: the number of these rows.
+        decisions: the decisions so far, each after the number of rows before it.
+        growth: the events that added or retired prompts, or extended budget or
+            examples. Each has the numbers of decisions and evaluations and the cost
+            before it.
+        reopened: True if the selection had ended, and such an event continued it.
+        pending: trial -> its evaluation, for each pending trial.
+        returned: the evaluations that were released. They are assigned again before
+            the rest of the plan.
+        plan_arms: the arm of each evaluation of the plan.
+        plan_examples: the example of each evaluation of the plan. -1 without examples.
+        position: the index of the next evaluation in the plan.
+        asked: the id of the next new trial.
+        spent: the number of recorded evaluations, without observed scores.
+        cost: the sum of all recorded costs.
+        costs: the recorded costs by arm.
+        reserve: the expected cost of the pending trials. None: not computed yet.
+        left: arm -> the number of the round in which it was accepted, eliminated or
+            retired, and its `Departure`. Active arms are missing.
+        redraws: arm -> the number of examples that it drew to replace failed
+            evaluations.
+        remarks: topic -> the latest remark about the scores.
+    """
+
+    origin: Problem
+    problem: Problem
     history: History
     failures: Failures
     proxies: ProxyScores
-    plan_draws: Int[Ints, " arms"]  # examples drawn by the end of the plan
-    tally: Tally  # of the rows up to the last decision
-    tallied: int = 0  # the number of these rows
-    # Each with the number of rows before it
+    plan_draws: Int[Ints, " arms"]
+    tally: Tally
+    tallied: int = 0
     decisions: tuple[tuple[int, Decided], ...] = ()
-    growth: tuple[Grown, ...] = ()  # between the origin and the problem
-    reopened: bool = False  # growth after the last decision reopened the selection
-    pending: IntMap[Pull] = IntMap()  # by trial
-    returned: Queue = Queue()  # to be assigned again before the rest of the plan
+    growth: tuple[Grown, ...] = ()
+    reopened: bool = False
+    pending: IntMap[Pull] = IntMap()
+    returned: Queue = Queue()
     plan_arms: tuple[int, ...] = ()
-    plan_examples: tuple[int, ...] = ()  # -1: no example
-    position: int = 0  # the next index in the plan
-    asked: int = 0  # the id of the next trial
+    plan_examples: tuple[int, ...] = ()
+    position: int = 0
+    asked: int = 0
     spent: int = 0
     cost: float = 0.0
     costs: Costs = Costs()
-    # Expected cost of the pending trials. None: not computed yet
     reserve: float | None = None
-    # By arm: the round of the departure, and the departure
     left: IntMap[tuple[int, Departure]] = IntMap()
-    redraws: Mapping[int, int] = {}  # by arm: draws that replaced failed evaluations
-    remarks: Mapping[str, Remarked] = {}  # by topic
+    redraws: Mapping[int, int] = {}
+    remarks: Mapping[str, Remarked] = {}
 
     def pending_of(self, arm: int) -> Iterator[int]:
-        """The pending trials of an arm, oldest first."""
+        """The ids of an arm's pending trials, oldest first."""
         return self.pending.of_group(arm, _ARM)
 
     @property
     def active(self) -> Int[Ints, " active"]:
-        """The arms that were not accepted, eliminated or retired, ascending."""
+        """The active arms, ascending. They were not accepted, eliminated or retired."""
         mask = np.ones(self.problem.n_arms, dtype=bool)
         mask[list(self.left)] = False
         return np.flatnonzero(mask)
 
     @property
     def finished(self) -> bool:
-        """True if the last decision has been made, unless prompts, budget or examples are added."""
+        """True if the selection has ended. It continues if prompts, budget or examples are added."""
         return (
             bool(self.decisions)
             and self.decisions[-1][1].finished
@@ -118,18 +161,23 @@ class State(NamedTuple):
 
     @property
     def doubts(self) -> list[str]:
-        """The texts of the doubtful remarks. With any of them, no claim is certain."""
+        """The texts of the remarks that call the scores doubtful. If there are any, nothing can be established."""
         return [remark.text for remark in self.remarks.values() if remark.doubtful]
 
     @property
     def was_widened(self) -> bool:
-        """True if prompts or examples were added, possibly because of earlier scores."""
+        """True if prompts or examples were added after the start. Earlier scores may have been the reason."""
         now, then = self.problem, self.origin
         return (now.n_arms, now.n_examples) != (then.n_arms, then.n_examples)
 
     @property
     def seen(self) -> Problem:
-        """The problem as the repeats so far show it: with noise if some differed, without if enough agreed."""
+        """The problem, with what repeated evaluations have shown about noise.
+
+        If repeated evaluations of a cell had different scores, the scores of this
+        problem are noisy. If at least 20 repeated evaluations all had the same scores,
+        they are free of noise. Otherwise, this is `problem`.
+        """
         problem = self.problem
         # Without observations, no cell was scored twice.
         if problem.repeats > 1 or problem.differs or len(self.history) == self.spent:
@@ -141,19 +189,27 @@ class State(NamedTuple):
 
     @property
     def is_explicit(self) -> bool:
-        """True if the last decision planned each evaluation by itself. Failed evaluations are then not replaced."""
+        """True if the last decision listed each evaluation (`Decided.plan`), instead of a number for each arm.
+
+        Failed evaluations of such a plan are not replaced.
+        """
         return self.reopened or (
             bool(self.decisions) and self.decisions[-1][1].plan is not None
         )
 
     @property
     def plan_is_empty(self) -> bool:
-        """True if no evaluation is left to assign before the next decision."""
+        """True if every evaluation of the plan was assigned, and none was released."""
         return self.position == len(self.plan_arms) and self.returned.is_empty
 
     @property
     def may_decide(self) -> bool:
-        """True if a decision can come next: no evaluation is left to assign, or the rest may cost too much."""
+        """True if a decision can come next.
+
+        This is the case if the plan is empty. It is also the case if there is a budget
+        of cost and no trial is pending, because the rest of the plan may then be too
+        expensive. After the end of the selection, it is False.
+        """
         # While a trial is pending, it may turn out cheaper than expected, so that the
         # budget of cost allows the rest of the plan after all.
         has_limit = self.problem.max_cost is not None
@@ -162,11 +218,14 @@ class State(NamedTuple):
         ) and not self.finished
 
     def is_eliminated(self, arm: int) -> bool:
-        """True if an arm was rejected, failed or was retired."""
+        """True if an arm was eliminated: its status is "rejected", "failed" or "retired"."""
         return arm in self.left and self.left[arm][1].status != ACCEPTED
 
     def fits(self, arm: int) -> bool:
-        """True if the budget of cost allows another evaluation of an arm, besides the pending evaluations."""
+        """True if the budget of cost allows one more evaluation of an arm, besides the pending trials.
+
+        Always True without a budget of cost. `asktell.Budget` describes the rule.
+        """
         problem, costs, out = self.problem, self.costs, self.pending
         if problem.max_cost is None:
             return True
@@ -187,12 +246,19 @@ class State(NamedTuple):
         return self.cost + sum([own, *of_pending]) <= problem.max_cost
 
     def part_spent(self) -> float:
-        """The part of the budget that is spent or in progress, the larger part of evaluations and cost."""
+        """The share of the budget that is used, from 0 to 1.
+
+        If evaluations and cost are both limited, this is the larger of the two shares.
+        Pending trials count as used evaluations, but their cost does not count.
+        """
         evaluations = (self.spent + len(self.pending)) / self.problem.budget
         return max(min(1.0, evaluations), self.problem.part_of_cost(self.cost))
 
     def ages(self) -> Float[Floats, " arms"]:
-        """The part of the budget spent since each arm was added, relative to the budget left at that time."""
+        """For each arm the share of the budget that was used since the arm was added, from 0 to 1.
+
+        The share is of the budget that was left when the arm was added.
+        """
         now, began = self.part_spent(), np.zeros(self.problem.n_arms)
         first = self.origin.n_arms
         for _, spent, cost, event in self.growth:
@@ -207,18 +273,18 @@ class State(NamedTuple):
 
     @property
     def room(self) -> int:
-        """The number of evaluations that the budget still allows."""
+        """The number of evaluations that the budget still allows, besides the pending and the released trials."""
         return max(
             0, self.problem.budget - self.spent - len(self.pending) - len(self.returned)
         )
 
     @property
     def told(self) -> Int[Ints, " arms"]:
-        """The number of recorded scores of each arm, observed scores included."""
+        """The number of rows of each arm, including observed scores."""
         return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
 
     def no_rivals(self) -> list[int]:
-        """The arms that have failed or were retired, ascending."""
+        """The arms that no longer compete, because they failed too often or were retired, ascending."""
         return sorted(
             arm
             for arm, (_, departure) in self.left.items()
@@ -227,11 +293,17 @@ class State(NamedTuple):
 
     @property
     def missing(self) -> Failures:
-        """The failures that count as missing scores: all failures, or none if failures count as scores."""
+        """The failures that leave a score missing. These are all failures, unless failures count as scores.
+
+        If failures count as scores (`on_failure` of the `Selector`), there are none.
+        """
         return self.failures if self.problem.failure_scores is None else _NONE
 
     def fails_too_often(self, arm: int) -> bool:
-        """True if the failure rate of an arm is above the allowed rate. Never True for the baseline."""
+        """True if an arm's failure rate is above `max_failure_rate` with a probability of 99%.
+
+        Never True for the baseline, or if failures count as scores.
+        """
         if self.problem.failure_scores is not None or arm == self.problem.baseline:
             return False
         n_failed = self.failures.count(arm)
@@ -242,24 +314,25 @@ class State(NamedTuple):
         )
 
     def is_exhausted(self, arm: int) -> bool:
-        """True if an arm has too many failures per score to be evaluated again.
+        """True if an arm has too many failures to be evaluated again.
 
-        This ends a selection whose baseline always fails, since the baseline is never
-        eliminated.
+        This is the case after 100 failures, and 100 more for each score that the arm
+        has. Usually, an arm is eliminated long before. But the baseline is never
+        eliminated. This rule ends a selection whose baseline always fails.
         """
         return self.missing.count(arm) >= _FAILURES_PER_SCORE * (
             1 + self.history.n_asked(arm)
         )
 
     def exhausted(self) -> Int[Ints, " exhausted"]:
-        """The arms with too many failures per score to be evaluated again, ascending."""
+        """The arms for which `is_exhausted` is True, ascending."""
         return np.array(
             [arm for arm in self.missing.arms() if self.is_exhausted(arm)],
             dtype=np.int64,
         )
 
     def given_up(self, arm: int) -> Departure:
-        """The departure of an arm that fails too often."""
+        """The departure of an arm that fails too often, with the reason. A method puts it into its decision."""
         n_failed = self.failures.count(arm)
         said = (
             f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
@@ -267,7 +340,7 @@ class State(NamedTuple):
         return Departure(arm, FAILED, f"{said}, last: {self.failures.last(arm)}")
 
     def unscored(self, arm: int) -> Departure:
-        """The departure of an arm without a score at the end."""
+        """The departure of an arm that has no score when the selection ends. It belongs in the last decision."""
         reason = (
             f"every evaluation failed, last: {self.failures.last(arm)}"
             if self.failures.count(arm)
@@ -276,10 +349,11 @@ class State(NamedTuple):
         return Departure(arm, FAILED, reason)
 
     def open_arms(self) -> Bool[Bools, " arms"]:
-        """True for active arms with an evaluation left.
+        """For each arm, True if it is active and can be evaluated again.
 
-        If no evaluation is in progress, also the budget of cost must allow the
-        evaluation.
+        While a trial is pending, the budget of cost is ignored, because the trial may
+        turn out cheaper than expected. If no trial is pending, the budget of cost must
+        allow one more evaluation of the arm.
         """
         mask = np.zeros(self.problem.n_arms, dtype=bool)
         mask[self.active] = True
@@ -289,7 +363,7 @@ class State(NamedTuple):
         return mask
 
     def have_pulls(self) -> Bool[Bools, " arms"]:
-        """True for arms with an evaluation left."""
+        """For each arm, active or not, True if some cell can still be evaluated and the arm is not exhausted."""
         most = self.problem.most_pulls
         mask = (
             np.ones(self.problem.n_arms, dtype=bool)
@@ -300,7 +374,12 @@ class State(NamedTuple):
         return mask
 
     def used_pulls(self) -> Int[Ints, " arms"]:
-        """The number of used evaluations of each arm: with scores, in progress, failed or observed."""
+        """For each arm the number of evaluations that are used up.
+
+        An evaluation is used up if it is recorded, pending or released, if it failed,
+        or if its scores were observed. Evaluations of a cell beyond `repeats`, and
+        evaluations without an example, do not count.
+        """
         arms, _, asks = self.used_cells()
         pulls = np.bincount(
             arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms
@@ -310,9 +389,14 @@ class State(NamedTuple):
     def used_cells(
         self, observed: bool = True
     ) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"], Int[Ints, " cells"]]:
-        """Arms and examples of the cells with a score, a failure or an evaluation in progress, and their uses.
+        """The cells that have a score, a failure, or a pending or released trial.
 
-        `observed`: True if observed scores count.
+        Args:
+            observed: True if observed scores count.
+
+        Returns:
+            Three arrays of the same length. For each cell, they have the arm, the
+            example and the number of evaluations.
         """
         rows = slice(None) if observed else self.history.trials() >= 0
         n, missing = self.problem.n_examples or 1, self.missing
@@ -335,7 +419,10 @@ class State(NamedTuple):
         return cells // n, cells % n, asks
 
     def asked_before(self, trial: int, arm: int, example: int) -> int:
-        """The number of trials of a cell that were assigned before this trial, including failed trials."""
+        """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
+
+        Failed trials count, unless failures count as scores and are rows anyway.
+        """
         others = [
             p.trial
             for p in (*self.pending.values(), *self.returned)
@@ -354,11 +441,11 @@ class State(NamedTuple):
         return before
 
     def open(self, trial: int) -> Pull | None:
-        """The evaluation of a trial that has neither scores nor a failure. None for any other trial."""
+        """The evaluation of a pending or released trial. None for any other trial."""
         return self.pending.get(trial) or self.returned.find(trial)
 
     def next_pull(self) -> Pull | None:
-        """The next evaluation. None if a decision or a score must come first."""
+        """The next evaluation to assign. None if a decision or a score must come first."""
         if not self.returned.is_empty:
             return self.returned.front
         if self.position < len(self.plan_arms):
@@ -369,11 +456,11 @@ class State(NamedTuple):
         return None
 
     def current_tally(self) -> Tally:
-        """The tally of all rows so far. Several scores of the same cell count once, with their mean."""
+        """The tally of all rows so far. A cell with several scores counts once, with their mean."""
         return self._with_failures(self.next_tally())
 
     def next_tally(self) -> Tally:
-        """The tally of all rows without failure rates, to which the next state adds its rows."""
+        """The tally of all rows so far, but without failure rates. The next state adds its rows to this tally."""
         return self._tally(self.tally, self.tallied, 0)
 
     def round_tally(self) -> Tally:
@@ -417,7 +504,12 @@ class State(NamedTuple):
         return cells if problem.is_noisy or len(cells.arms) < len(rows[0]) else None
 
     def capacity(self) -> Int[Ints, " arms"]:
-        """The number of evaluations that each arm has left, practically unlimited unless examples are shared."""
+        """For each arm the number of further evaluations that a plan can ask for.
+
+        The examples that the arm has drawn, or will have drawn when the plan is
+        complete, are used up. An exhausted arm has 0. If every evaluation draws its own
+        example, the number is 2,147,483,647, which stands for no limit.
+        """
         # Unlimited is far below the largest integer, so that sums do not overflow.
         most = self.problem.most_pulls
         free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
@@ -429,7 +521,7 @@ class State(NamedTuple):
         return np.maximum(free, 0)
 
     def drawn(self) -> Int[Ints, " arms"]:
-        """The number of examples that each arm has drawn, for the plan or to replace failed evaluations."""
+        """For each arm the number of examples that it has drawn, for plans and to replace failed evaluations."""
         drawn = self.plan_draws.copy()
         for arm, extra in self.redraws.items():
             drawn[arm] += extra

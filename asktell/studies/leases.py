@@ -57,11 +57,12 @@ class Holding(NamedTuple):
     """A pending trial, and the worker that holds it.
 
     Attributes:
-        worker: name of the worker, None if it asked without a name.
+        worker: name of the worker. None for a trial that was asked for without a name.
         trial: the trial.
-        seconds_left: seconds until the lease expires, None without a lease. Negative if
-            the lease has expired and no worker has asked since.
-        attempt: 1 at first, 2 after the trial's first lease expired, and so on.
+        seconds_left: seconds until the lease expires. None without a lease. Negative if
+            the lease has expired, but no other worker has taken the trial yet.
+        attempt: 1 when the trial is handed out for the first time, 2 when it is handed
+            out again because its lease expired, and so on.
         wanted: False once the trial's prompt is eliminated or retired. Then stop the
             evaluation and release the trial.
     """

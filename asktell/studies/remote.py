@@ -55,7 +55,7 @@ _OF_A_RESULT = (
 
 
 def definition(study: AbstractStudy) -> dict[str, Any]:
-    """Return a study's goal, method and proxies as JSON, as a service sends them to `RemoteStudy`."""
+    """A study's goal, method and proxies as JSON data. A service sends them to `RemoteStudy`."""
     return {
         "goal": dump_goal(study.goal),
         "method": dump_part(study.method),

@@ -94,8 +94,9 @@ def _signature(target: griffe.Object, name: str) -> str:
         if opener is not None and "classmethod" in opener.labels:
             return ""  # a study: its class methods make it
         parameters = list(target.parameters)[1:]
+        # A named tuple, or an event, which is a struct of msgspec
         if not parameters and any(
-            str(base).endswith("NamedTuple") for base in target.bases
+            str(base).endswith(("NamedTuple", "Event")) for base in target.bases
         ):
             fields = [
                 member.name

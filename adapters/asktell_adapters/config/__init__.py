@@ -1,7 +1,8 @@
-"""A run described in a TOML file: prompts, data set, model, metrics, goal. Each mistake in it is named in one line.
+"""Read a TOML file that describes a run: its prompts, dataset, model, metrics and goal.
 
-`load` reads it table by table (`data`, `model`, `metrics`, `goal`, all by way of
-`tables`); `setup` compares the runs that two files describe.
+`load_config` reads and checks the file. A mistake in it is an error with a message of one
+line. The set-up of a run is the part of a configuration that its outcome depends on.
+`differences` compares two set-ups.
 """
 
 from asktell_adapters.config.load import Config, load_cache, load_config, output_folder

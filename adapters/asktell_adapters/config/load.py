@@ -327,56 +327,72 @@ _NOT_WITH_HARNESS = ("candidates", "data")
 @final
 @dataclass(frozen=True)
 class Config:
-    """A checked configuration."""
+    """A checked configuration.
 
-    path: Path  # the file
-    output: Path  # the run's folder
-    # With prompts, goal, budget and method; nothing asked yet
+    Attributes:
+        path: the TOML file.
+        output: the run's folder.
+        selector: the selector, with prompts, goal, budget and method. No evaluations
+            have been asked from it yet.
+        dataset: the examples, with their ids.
+        metrics: name -> metric. Empty if the file has no table `[metrics]`.
+        models: the tables of the LLMs. None if the file has no LLM.
+        concurrency: number of evaluations at the same time.
+        batch_size: number of trials to pass to the evaluator in one call.
+        setup: all settings and data that the outcome of the run depends on, as JSON
+            data. A configuration with another set-up describes another run.
+        cache: the cache of LLM responses. None if the file has no table `[cache]`.
+        confirm_above: the run asks for confirmation if it may cost more than this, in
+            the currency of the prices. None: it never asks.
+        improving: the table `[improve]` if the file was read for `asktell improve`. The
+            selector then has only the budget of the first generation. None otherwise.
+        harness: the program or tool that evaluates instead of an LLM, from
+            `[evaluator]`. None if the file has no such table.
+        fields: True if names in braces in prompts are columns of the data, False if
+            not, None if they are columns in chats only.
+        labels: the table `[label]`, if people give the scores. None otherwise.
+    """
+
+    path: Path
+    output: Path
     selector: asktell.Selector
-    dataset: DataSet  # the examples, with their ids
-    metrics: Mapping[str, Metric]  # name -> metric
-    models: LLMTables | None  # the tables of the LLMs
-    concurrency: int  # evaluations at once
-    batch_size: int  # evaluations that the model wants in one call
-    # All settings and data that the outcome depends on, as JSON data. Another set-up
-    # is another run
+    dataset: DataSet
+    metrics: Mapping[str, Metric]
+    models: LLMTables | None
+    concurrency: int
+    batch_size: int
     setup: Mapping[str, Any]
-    cache: AnswerCache | None = None  # of answers; None for none
-    # A run that may cost more is asked about first; None: never
+    cache: AnswerCache | None = None
     confirm_above: float | None = None
-    # how prompts are written and selected in turn; None where they are only selected.
-    # The selector then has the budget of the first generation.
     improving: Improving | None = None
-    # What evaluates, where that is no LLM with metrics of this file
     harness: Harness | None = None
-    # Whether names in braces in prompts stand for columns; None: in chats only
     fields: bool | None = None
-    # What people are asked about each response; None where no people give scores
     labels: Labels | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """The examples in the order of their positions."""
+        """The examples. An evaluator finds the example of a trial at the index `trial.example`."""
         return self.dataset.examples
 
     @property
     def is_priced(self) -> bool:
-        """Whether the file has prices, so that the cost of a run is known."""
+        """True if `[model]` has a price, so that the cost of a run is known."""
         first = None if self.models is None else self.models.first
         return isinstance(first, NamedModel) and first.price_table is not None
 
     def close(self) -> None:
-        """Close the processes and files of the harness."""
+        """Close the processes and files of the harness. Has no effect without a harness."""
         if self.harness is not None and callable(
             close := getattr(self.harness.evaluator, "close", None)
         ):
             close()
 
     def driven(self) -> Any:
-        """A program, a harness or the evaluator of an LLM, as `asktell.run` takes it.
+        """The evaluator to pass to `asktell.run`. It calls the LLM, program or harness of the file.
 
         Raises:
-            ConfigError: people give the scores.
+            ConfigError: people give the scores, so there is no evaluator. Or the LLM or
+                a candidate cannot be used.
         """
         if self.labels is not None:
             raise ConfigError(
@@ -385,7 +401,13 @@ class Config:
         return self.evaluator() if self.harness is None else self.harness.driven
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
-        """The evaluator of an LLM, the model loaded. Scores have the LLM's response as `details["output"]`."""
+        """The evaluator that calls the file's LLM. Its model is loaded.
+
+        The scores that it returns contain the LLM's response, as `details["output"]`.
+
+        Raises:
+            ConfigError: the file has no LLM, or the LLM or a candidate cannot be used.
+        """
         if self.models is None:
             raise ConfigError(
                 f"{self.path.name} has no table [model], so it has no LLM. Use a file that has [model]."
@@ -439,12 +461,27 @@ class Config:
 
 
 def output_folder(path: Path) -> Path:
-    """The run's folder that a configuration names. By default, it has the file's name without `.toml`."""
+    """The run's folder that a configuration names. By default, it has the file's name without `.toml`.
+
+    Args:
+        path: the TOML file. Mistakes in other keys of the file are ignored.
+
+    Raises:
+        ConfigError: the file does not exist, is not TOML, or its key `output` is invalid.
+    """
     return _output(_only(path, "output"))
 
 
 def load_cache(path: Path) -> AnswerCache | None:
-    """The cache of a configuration, or None if the file has no table `[cache]`."""
+    """The cache of a configuration. None if the file has no table `[cache]`.
+
+    Args:
+        path: the TOML file. Mistakes in other tables of the file are ignored.
+
+    Raises:
+        ConfigError: the file does not exist, is not TOML, or its table `[cache]` is
+            invalid.
+    """
     return _cache(_only(path, "cache"))
 
 
@@ -463,15 +500,16 @@ def load_config(
 ) -> Config:
     """Read a configuration, its prompts and its dataset, and check everything that needs no model.
 
-    A function that the file names as `loader` is imported and called. Modules in the
-    file's folder are found first.
+    If the file names a function as `loader`, the function is imported and called. Its
+    module is searched in the file's folder first.
 
     Args:
         path: the TOML file.
-        improve: whether the run is one of `asktell improve`, which also writes prompts.
-        text: the content of the file, if it is not written yet.
-        baseline: id of the prompt in use, for a goal that is relative to it in a file
-            without a baseline.
+        improve: True for `asktell improve`, which also writes prompts. False for
+            `asktell run`.
+        text: the content of the file. By default, it is read from `path`.
+        baseline: id of the prompt that you use now. It is used if a constraint is
+            relative to the baseline, but the file names no baseline.
 
     Raises:
         ConfigError: a mistake in the file, or in a file that it refers to.

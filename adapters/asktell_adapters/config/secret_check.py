@@ -42,7 +42,18 @@ _TOKEN = re.compile(r"[\w.~+/=-]{16,}")
 
 
 def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
-    """Check names and values of a whole file; `place` is the table. A value is never repeated."""
+    """Check that no name or value in a file looks like a secret, such as an API key or a password.
+
+    Args:
+        file: the name of the file, for the message.
+        data: the content of the file, as nested mappings.
+        place: the names of the tables around `data`, outermost first. Empty for a whole
+            file.
+
+    Raises:
+        ConfigError: a name or value looks like a secret. The message does not quote the
+            secret.
+    """
     where = f"in [{'.'.join(place)}]" if place else "at the top"
     in_model = place[:1] in (("model",), ("models",))
     cure = _CURES[in_model]

@@ -55,7 +55,12 @@ def _untuned(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The differences between two set-ups, each as a sentence without its period. Empty if they are the same."""
+    """The differences between two set-ups, each as a sentence without its period. Empty if there are none.
+
+    Args:
+        saved: the set-up of an earlier run, `Config.setup`.
+        now: the set-up of a configuration now.
+    """
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):
@@ -82,7 +87,12 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the new data are the saved data, perhaps with further rows at the end."""
+    """True if the data of two set-ups are the same, apart from rows that were added at the end.
+
+    Args:
+        saved: the set-up of an earlier run, `Config.setup`.
+        now: the set-up of a configuration now.
+    """
     before, after = (
         [list(data["rows"]), list(data.get("ids") or ())]
         for data in (saved["data"], now["data"])
@@ -118,7 +128,14 @@ def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
-    """The changes of the examples with these ids, in words. Empty if the data begin with them, in this order."""
+    """How a dataset differs from an earlier dataset, in words.
+
+    Empty if it begins with all earlier examples, in the same order.
+
+    Args:
+        then: the ids of the earlier examples.
+        dataset: the dataset now, `Config.dataset`.
+    """
     if dataset.ids[: len(then)] == tuple(then):
         return ""
     return (

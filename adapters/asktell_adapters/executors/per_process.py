@@ -15,11 +15,15 @@ from asktell_adapters._scores import plain
 
 @final
 class BatchEvaluation:
-    """A common interface of plain, async and batch evaluators: from trials to outcomes that every process can read.
+    """Calls a plain, async or batch evaluator in one way: with trials, and it returns an outcome for each.
 
-    A plain evaluator evaluates the trials one after the other, and an async evaluator
-    all at once. All batches share an event loop, so that async clients keep their
-    connections.
+    The outcomes can be sent to any other process, because they contain only builtin
+    types and asktell's errors. A plain evaluator evaluates the trials one after the
+    other, and an async evaluator evaluates them all at once. All batches share an event
+    loop, so that async clients keep their connections.
+
+    Args:
+        evaluator: the evaluator.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -107,12 +111,12 @@ def _plain(outcome: Any) -> Outcome:
 
 
 def survivable(error: BaseException) -> Exception:
-    """Return the error, but turn an exit into an ordinary error, because an evaluator must not end the process."""
+    """Return an error that cannot end the process: an exit or a cancellation becomes an EvaluatorError."""
     return error if isinstance(error, Exception) else plain_error(error)
 
 
 def plain_error(error: BaseException) -> EvaluatorError:
-    """Return an EvaluatorError with the same message and cost."""
+    """Convert any error to an EvaluatorError with the same message and cost, which every process can read."""
     if type(error) is EvaluatorError:
         return error
     plain = EvaluatorError(in_words(error))
@@ -142,8 +146,8 @@ def per_process(
 ) -> "PerProcess":
     """Return a batch evaluator for other processes. Each process creates its own evaluator at its first batch.
 
-    A process keeps one evaluator, the last one it needed, and evaluates one batch at a
-    time.
+    A process evaluates one batch at a time. It keeps only the evaluator that it used
+    last, so that two models are never loaded at once.
 
     ```python
     def factory():
@@ -154,11 +158,13 @@ def per_process(
     ```
 
     Args:
-        factory: returns the evaluator: plain, async or with `evaluate_batch`. It is sent
-            with every batch, so it should load the model and the data when it is called,
-            and not contain them.
-        key: evaluators with the same key share the evaluator of a process. By default, each
-            call has its own.
+        factory: a function that returns the evaluator: plain, async or with
+            `evaluate_batch`. It is sent with every batch. So it should load the model
+            and the data when it is called, and not contain them.
+        key: the name under which a process keeps the evaluator between batches. If you
+            call `per_process` several times with the same key, the results share one
+            evaluator in each process. By default, each result has an evaluator of its
+            own, which all its batches share.
 
     Raises:
         InvalidArgumentError: `factory` is not callable.
@@ -175,8 +181,8 @@ class PerProcess:
     """The evaluator that `per_process` returns. It can be pickled if its factory can. Dask can pickle any function.
 
     Args:
-        factory: returns the evaluator of a process.
-        key: evaluators with the same key share the evaluator of a process.
+        factory: a function that returns the evaluator of a process.
+        key: the name under which a process keeps the evaluator. See `per_process`.
     """
 
     def __init__(self, factory: Callable[[], Evaluator], key: str) -> None:

@@ -1,7 +1,7 @@
 """Ray: one evaluator with its loaded model per actor. Machines may be added to the cluster or removed at any time.
 
-Only the driver uses the study. Actors need neither the storage nor its password, and
-end with the driver.
+The driver is the process that calls `run`. Only the driver uses the study. So actors
+need neither the storage nor its password. They end when the driver ends.
 """
 
 import contextlib
@@ -50,7 +50,12 @@ class _Batch(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The error of a batch without outcomes, and whether its worker is still alive."""
+    """A batch that ended without outcomes.
+
+    Attributes:
+        error: the reason.
+        worker_lives: True if the worker of the batch is still alive.
+    """
 
     error: EvaluatorError
     worker_lives: bool
@@ -124,16 +129,18 @@ class _Place:
 
 
 class Crew(contextlib.AbstractContextManager["Crew"]):
-    """A `with` block that keeps up to `size` actors running, and kills them at its end.
+    """Keeps up to `size` actors running during a `with` block, and kills them at its end.
+
+    A worker is a place for one actor at a time. If its actor dies, the worker starts
+    another.
 
     Args:
         ray: the package ray.
-        factory: creates the evaluator of an actor, in the actor.
-        size: upper limit of actors.
+        factory: a function that is called in each actor to create its evaluator.
+        size: the largest number of actors.
         options: Ray's options of an actor.
-        max_restarts: how often each worker that the cluster had room for may fail to
-            start in a row, while no worker is up.
-        timeout: seconds for a batch. None: no limit.
+        max_restarts: as for `run`.
+        timeout: the most seconds that a batch may take. None: no limit.
 
     Raises:
         InvalidArgumentError: the factory cannot be pickled, or Ray refuses the options.
@@ -184,22 +191,26 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
 
     @property
     def busy(self) -> bool:
-        """Whether a worker is evaluating a batch."""
+        """True if a worker is evaluating a batch."""
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: _Place, batch: _Batch) -> None:
         """Let a free worker evaluate a batch.
 
         Args:
-            worker: a worker of `idle()`.
-            batch: the trials.
+            worker: a worker from `idle()`.
+            batch: the trials, and how often they were lost before.
         """
         worker.stage, worker.batch = _Stage.BUSY, batch
         worker.time = time.monotonic() + (self._timeout or float("inf"))
         worker.awaited = worker.actor.evaluate.remote(batch.trials)
 
     def wait(self) -> list[tuple[_Batch, list[Outcome] | Lost]]:
-        """Wait for an event, at most a second, and return the batches that have ended.
+        """Wait until a worker starts or a batch ends, but at most a second.
+
+        Returns:
+            The batches that have ended, each with its outcomes, or with the reason why
+            there are none.
 
         Raises:
             EvaluatorError: no worker could be started, or Ray failed.
@@ -386,37 +397,42 @@ def run(
 ) -> Result:
     """Evaluate on a Ray cluster until the study is done, and return its result. This is `asktell.run` for actors.
 
-    The run starts with the first actor that Ray can place, and more actors start as
-    nodes become available. A trial is asked when an actor is free for it. Call
-    `ray.init(...)` beforehand to choose a cluster. Otherwise, Ray uses its default.
+    The run starts as soon as Ray can place the first actor. More actors start as nodes
+    become available. A trial is chosen only when an actor is free for it. To choose a
+    cluster, call `ray.init(...)` beforehand. Otherwise, Ray uses its default.
 
     After KeyboardInterrupt or an error, the actors are killed and their trials are
     released.
 
     Args:
         study: a Study, a RemoteStudy, a `study.worker(name, lease=...)` or a Selector.
-            After a crash of this process, the same call resumes the study.
-        evaluator_factory: called in each actor to create its evaluator: plain, async or
-            with `evaluate_batch`.
-        num_workers: upper limit of actors.
-        batch_size: trials per call of an actor. A plain evaluator gets them one by one,
-            an async evaluator all at once.
-        timeout: seconds for a batch. After that, its actor is killed. None: no limit.
-        max_attempts: a trial counts as a failure if its evaluation is lost this many
-            times, because its actor or node died or timed out. A lost batch is
-            evaluated again in smaller batches, at the last attempt trial by trial.
-        max_restarts: the run gives up if a worker fails to start more often than this
-            in a row, and no other worker is up.
+            If this process crashes, the same call resumes a study.
+        evaluator_factory: a function that is called in each actor to create its
+            evaluator: plain, async or with `evaluate_batch`.
+        num_workers: the largest number of actors.
+        batch_size: the number of trials that an actor gets at once. A plain evaluator
+            evaluates them one by one, and an async evaluator all at once.
+        timeout: the most seconds that a batch may take. After that, its actor is
+            killed. None: no limit.
+        max_attempts: a trial is lost if its actor or node dies, or if its batch times
+            out or fails as a whole. Lost trials are evaluated again in smaller batches,
+            and at the last attempt one by one. A trial that is lost this many times is
+            recorded as a failure.
+        max_restarts: how often a start that failed is repeated. If the cluster has room
+            for n workers, the run gives up after (`max_restarts` + 1) × n failed starts
+            in a row, and only while no worker is up.
         progress: as for `asktell.run`.
         on_tell: as for `asktell.run`.
         max_failures_in_a_row: as for `asktell.run`.
         options: Ray's options of each actor, such as `num_gpus=1`, `resources={"spot":
-            1}`, `memory` (bytes) or `runtime_env`. Without options, `num_cpus` is 1.
+            1}`, `memory` (bytes) or `runtime_env`. Without any options, `num_cpus` is
+            1. With other options, `num_cpus` is 0 unless you set it.
 
     Raises:
         InvalidArgumentError: an argument cannot be used.
-        EvaluatorError: no actor could be started, or every evaluation failed.
-        StorageError: the study's storage was out of reach for more than a minute.
+        EvaluatorError: no actor could be started, or too many evaluations failed in a
+            row (see `max_failures_in_a_row`).
+        StorageError: the study's storage could not be reached for more than a minute.
     """
     ray = import_extra("ray", "ray")
     whole("num_workers", num_workers, 1)

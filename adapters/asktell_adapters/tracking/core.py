@@ -223,8 +223,8 @@ class Tracker(ABC):
         name: name of the run, by which a selection finds it again after a crash. By
             default, the name of the study. A selector without a name starts a new run
             each time.
-        interval: lower limit of seconds between two updates. After a slow update, the
-            pause is longer.
+        interval: the least number of seconds between two updates. After a slow update,
+            the pause is longer.
 
     Raises:
         InvalidArgumentError: `interval` is negative.

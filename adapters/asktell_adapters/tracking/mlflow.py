@@ -22,23 +22,36 @@ _OTHER = re.compile(r"[^\w\-. /]")
 class MLflowTracker(Tracker):
     """Track a selection in an MLflow run: the active run, or else a run that the tracker creates.
 
-    - Metrics: `evaluation/METRIC` for each evaluation, `best/METRIC` and `progress/...`
-      at each update, `decision/...` at each decision that eliminated prompts. The step
-      of all metrics is the number of evaluations.
-    - Artifacts: `prompts.csv`, `evaluations.csv`, `decisions.csv` and `result.json`.
+    ```python
+    with MLflowTracker(name="summaries") as tracker:
+        result = asktell.run(selector, evaluator, on_tell=tracker)
+    ```
+
+    The run gets:
+
+    - Metrics for each evaluation: `evaluation/METRIC`.
+    - Metrics at each update: `best/METRIC` and `progress/...`.
+    - Metrics at each decision that eliminated prompts: `decision/...`.
+    - Artifacts at the end: `prompts.csv`, `evaluations.csv`, `decisions.csv` and
+      `result.json`.
+
+    The step of all metrics is the number of evaluations.
 
     If every evaluation failed, a run that the tracker created ends as FAILED, and no
     prompt is registered.
 
     Args:
         experiment: name of the experiment in which the tracker creates a run.
-        run_id: id of an existing run to track in.
-        register: name in MLflow's prompt registry. At the end, the selected prompt is
-            registered under it. With a Pareto set, all its prompts are registered, the
-            best last.
-        name: name of the run, by which a selection finds it again. By default, the name
-            of the study.
-        interval: lower limit of seconds between two updates.
+        run_id: id of an existing run to use instead.
+        register: name in MLflow's prompt registry, under which the selected prompt is
+            registered at the end. With a Pareto set, each of its prompts becomes a
+            version. The latest version is the first prompt of the result. None:
+            register nothing.
+        name: name of the run. If the same selection is continued later, it finds its
+            run by this name. By default, the name of the study. A selector without a
+            name starts a new run each time.
+        interval: the least number of seconds between two updates. After a slow update,
+            the pause is longer.
     """
 
     def __init__(

@@ -14,6 +14,13 @@ from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 class WandbTracker(Tracker):
     """Track a selection in a W&B run: the active run, or else a run that the tracker creates.
 
+    ```python
+    with WandbTracker("my-project", name="summaries") as tracker:
+        result = asktell.run(selector, evaluator, on_tell=tracker)
+    ```
+
+    The run gets:
+
     - Each evaluation: `evaluation/METRIC`, `evaluation/prompt` and
       `evaluation/example`.
     - Each update: `best/METRIC` and `progress/...`.
@@ -22,16 +29,19 @@ class WandbTracker(Tracker):
       summary, and the whole result in `result.json`.
 
     The X axis of all charts is `progress/evaluations`. A small file in W&B's folder
-    stores the extent of the run, so that a later process resumes it, also offline.
+    stores how many evaluations and decisions are in the run. So a later process can
+    continue the run, even offline.
 
     Args:
-        project: project in which the tracker creates a run. By default, W&B's own.
-        run: an existing run to track in.
-        mode: "online", "offline" or "disabled". By default, W&B's own.
+        project: project in which the tracker creates a run. By default, W&B chooses it.
+        run: an existing run to use instead.
+        mode: "online", "offline" or "disabled". By default, W&B chooses it.
         settings: further arguments of `wandb.init`.
-        name: name of the run, by which a selection finds it again. By default, the name
-            of the study.
-        interval: lower limit of seconds between two updates.
+        name: name of the run. If the same selection is continued later, it finds its
+            run by this name. By default, the name of the study. A selector without a
+            name starts a new run each time.
+        interval: the least number of seconds between two updates. After a slow update,
+            the pause is longer.
     """
 
     def __init__(
