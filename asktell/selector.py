@@ -556,8 +556,8 @@ class Selector(Selection):
             `Adaptive`, a `Race` or an `Elimination`. `asktell.METHODS` has the names.
         examples: N, the number of examples in the dataset, or a list of their ids
             (texts, all different). With ids, a saved selection cannot be continued with
-            other examples by mistake. None if the evaluator chooses its own example for
-            each evaluation.
+            other examples by mistake. None if the evaluator draws its own
+            examples.
         features: numbers that describe the prompts, shape (K, d), such as
             `asktell.features.pca` of their embeddings. "text" computes them from the
             texts. Only the methods "lcsh", "gege", "mlp-csr" and "mlp-ege" use

@@ -22,16 +22,16 @@ Value: TypeAlias = str | int | float | bool | None
 
 
 class Trial(NamedTuple):
-    """One evaluation to do: evaluate `prompt` on the example at position `example`, then tell the scores.
+    """One evaluation to do: evaluate the prompt on the example, then tell the scores.
 
     Attributes:
-        id: the number of the trial.
+        id: the id of the trial, a number.
         prompt_id: the prompt's id, or its position if the prompts have no ids.
         prompt: the prompt's text.
         example: the position of the example in the dataset, from 0. None if the
-            evaluator chooses its own example.
-        candidate: a mapping from factor to value, in a selection among `Candidates`.
-            None in a selection among prompts.
+            evaluator draws its own examples.
+        candidate: factor -> value. None if the candidates do not differ in several
+            factors.
     """
 
     id: int

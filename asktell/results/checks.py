@@ -30,7 +30,7 @@ _FEW = 30  # examples: with fewer, errors and intervals are rough
 class Check:
     """One premise of the probabilities and intervals in a result, and whether it holds.
 
-    `result.checks` has one entry for each premise.
+    A result has one check for each premise.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 5, [1, 0, 0, 0] * 5]
@@ -57,7 +57,7 @@ class Check:
             each proxy agrees with the scores of the goal's metrics, and the premise is
             that no proxy changed during the run. "examples": there are enough examples.
         ok: True if the premise holds, False if it does not. None if this is unknown, or
-            if probabilities and intervals are only approximate without the premise.
+            if intervals are only approximate without the premise.
         sentence: what was found, in words.
     """
 

@@ -95,7 +95,8 @@ _Changes: TypeAlias = Callable[[str], Flips | None]
 class Comparison:
     """Prompt a compared with prompt b in every metric.
 
-    In Python, `Result.compare` makes it, and `str()` has a sentence for each metric.
+    In Python, `Result.compare` makes it, and `str()` turns it into a sentence for each
+    metric.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -112,12 +113,12 @@ class Comparison:
         a: the id of prompt a.
         b: the id of prompt b.
         confidence: the probability that all intervals contain the true differences.
-        differences: metric -> the `Difference`, a minus b, with its interval.
-        examples: the number of examples. None without such a number.
+        differences: metric -> the difference a minus b, with its interval.
+        examples: the number of examples. None if it is unlimited.
         tolerance: differences up to this size count as equal, in the units of each
             metric.
 
-    The intervals hold under premises. `Result.checks` lists them.
+    The premises of the intervals are the `checks` of the result.
     """
 
     a: str | int

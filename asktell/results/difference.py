@@ -19,8 +19,8 @@ class Difference:
 
     Attributes:
         estimate: the estimated difference a minus b, in the metric's units. It comes
-            from the same statistical model as all other estimates. None if it is
-            unknown.
+            from the same statistical model as all other estimates. None if one of the
+            prompts has no scores yet.
         low: the lower end of the interval of the difference. The interval stays valid
             no matter how often you look while scores arrive. It does not depend on the
             statistical model. None if the range of the metric is unknown and there are
@@ -40,9 +40,9 @@ class Difference:
             scores. This has two conditions. First, the range of the metric is declared,
             or both prompts were evaluated without noise on all given examples. Second,
             none of these evaluations failed, both prompts were in the selection from
-            the start, no remark says that the scores are doubtful, and the model did
-            not seem to change during the run. With sampling="iid", it is False if the
-            examples are given.
+            the start, no remark is `doubtful`, and the check "drift" found no change of
+            the evaluated LLM. With sampling="iid", it is False if the examples are
+            given.
     """
 
     estimate: float | None

@@ -17,7 +17,7 @@ from asktell.problem.goals import Goal
 
 @dataclass(frozen=True)
 class PromptResult:
-    """The estimates and status of one prompt. `result.prompts` has one entry for each prompt.
+    """The estimates and the status of one prompt.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -33,35 +33,35 @@ class PromptResult:
         id: the prompt's id, or its position if the prompts have no ids.
         prompt: the prompt's text.
         estimate: metric -> the estimated mean of the prompt, in the metric's units.
-            This is the expected score on a new input, or with inputs="given" the mean
-            over the given examples. All methods estimate it by the same statistical
-            model. None if there is not enough data.
+            This is the expected score of one evaluation on a new input. With
+            inputs="given", it is the mean over the given examples. All methods use the
+            same statistical model for it. None if there is not enough data.
         standard_error: metric -> the standard error of the estimate. The true mean is
             within 1.96 standard errors of the estimate about 19 times in 20. None if
             there is not enough data.
         evaluations: the number of recorded evaluations of the prompt.
         status: "active" (may still be evaluated), "accepted" (selected), "rejected"
             (eliminated, or not selected at the end), "failed" (too many of its
-            evaluations failed, or it has no scores at the end) or "retired" (by
-            `retire`). A baseline that is not selected stays "active".
+            evaluations failed, or it has no scores at the end) or "retired" (withdrawn
+            by a user). A baseline that is not selected stays "active".
         round: the round in which the prompt was accepted, eliminated or retired. None
-            if it is active. Ignore it for the methods "auto" and "race", which have no
-            rounds.
-        reason: why the prompt was eliminated, failed or was retired. None if there is
-            no reason.
+            if it is active. The methods "auto" and "race" have no rounds, so ignore it
+            there.
+        reason: why the prompt was eliminated, failed or was retired. None if it is
+            unknown.
         feasible: True if the prompt satisfies every constraint with a probability of at
-            least 50%. A bound at the end of the scale, such as `at_least(1)` for a
-            share, counts as satisfied as long as every score satisfies it. None without
-            constraints or with too little data.
+            least 50%. Exception: if a bound is the best possible score, such as at
+            least 1 on a scale from 0 to 1, it counts as satisfied as long as every
+            score satisfies it. None without constraints or with too little data.
         failures: the number of failed evaluations.
         p_feasible: the probability that the prompt satisfies every constraint. None
             without constraints or with too little data, such as a single example.
         p_best: the probability that the prompt is the best feasible prompt, or that it
             belongs to the Pareto set. None with too little data.
-        candidate: a mapping from factor to value, if the selection is among
-            `Candidates`, else None.
-        segments: segment -> metric -> (estimate, standard error). Empty if the examples
-            have no segments.
+        candidate: factor -> value. None if the candidates do not differ in several
+            factors.
+        segments: segment -> metric -> the pair of estimate and standard error. Empty if
+            the examples have no segments.
         proxies: proxy -> the mean of its recorded scores for the prompt. Empty without
             such scores.
     """
@@ -236,14 +236,13 @@ def kind_of(reason: str) -> str:
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Evaluations that failed for the same reason, in `Result.failures`.
-
-    Reasons that differ only in numbers and quoted parts count as the same.
+    """Evaluations that failed for the same reason.
 
     Attributes:
-        reason: the reason of the first of these failures.
-        count: the number of failed evaluations.
-        prompts: the ids of their prompts.
+        reason: the reason of the first failure in the group. The other reasons differ
+            from it only in numbers and quoted parts.
+        count: the number of failed evaluations in the group.
+        prompts: the ids of the prompts whose evaluations failed.
     """
 
     reason: str

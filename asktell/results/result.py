@@ -101,41 +101,41 @@ class Result:
 
     Attributes:
         goal: the goal of the selection.
-        selected: the selected prompts, the best first: one prompt for `BestFeasible`,
-            the Pareto set for `ParetoSet`. If no prompt is likely to satisfy every
-            constraint, the prompt that comes closest. Empty before the first scores.
+        selected: the selected prompts, the best first: the best feasible prompt, or the
+            Pareto set. If no prompt is likely to satisfy every constraint, the prompt
+            that comes closest. Empty before the first scores.
         prompts: every prompt, in the order in which they were given.
         verdict: the recommendation, and how sure it is.
         spent: the number of recorded evaluations.
-        budget: the maximum number of evaluations, 100000000 if unlimited.
-        spent_cost: the sum of the recorded costs.
-        max_cost: the maximum cost, None without a limit.
+        budget: the maximum number of evaluations. If only the cost is limited, this is
+            the number of all possible evaluations, at most 100000000.
+        spent_cost: the sum of the recorded costs, in the unit of these costs.
+        max_cost: the maximum cost, in the same unit. None if it is unlimited.
         done: True if the selection has ended, so that the result is final.
-        feasible: True if every selected prompt counts as feasible (see
-            `PromptResult.feasible`). None without constraints, or if there is not
-            enough data.
-        n_examples: the number of examples on which a prompt can be evaluated. None
-            without such a number: the evaluator chooses its own examples, or
-            sampling="iid".
+        feasible: True if every selected prompt is `feasible`. None without constraints,
+            or with too little data.
+        n_examples: the number of examples on which a prompt can be evaluated. None if
+            it is unlimited: the evaluator draws its own examples, or sampling="iid".
         repeats: how often a prompt can be evaluated on the same example.
         inputs: the subject of estimates, errors and probabilities. "new": the expected
-            score on a new input. "given": the mean over exactly the given examples.
+            score of one evaluation on a new input. "given": the mean over exactly the
+            given examples.
         stopped_early: True if the selection ended before the budget was spent, because
-            it reached the requested confidence (`Adaptive(confidence=...)`, `Race`).
-        finished_early: True if budget was left over, because every prompt that was
-            still in the selection was evaluated on every example.
+            it reached the requested confidence.
+        finished_early: True if budget was left over, because every prompt that was not
+            eliminated was evaluated on every example.
         notes: further remarks, in sentences.
-        checks: the premises of the statements, and whether they hold.
+        checks: the premises of the probabilities and intervals, and whether they hold.
         baseline: the id of the prompt in use. None without a baseline.
         example_ids: the ids of the examples, in the order of their positions. None if
             the examples have no ids.
         failures: the failed evaluations, grouped by reason. The most frequent reason
             comes first.
 
-    For a `ParetoSet`, the method "auto" selects the prompts that are expected to match
+    For a Pareto set, the method "auto" selects the prompts that are expected to match
     the true Pareto set best. By the estimates, one of them may be dominated by another
     selected prompt, or slightly violate a constraint. It is selected because its true
-    means may be better. A note in the result explains this.
+    means may be better. Then `notes` explains this.
     """
 
     goal: Goal

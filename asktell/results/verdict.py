@@ -66,7 +66,7 @@ _LEAST_SHOWN = 0.1
 
 @dataclass(frozen=True)
 class Outlook:
-    """The forecast for a number of further evaluations.
+    """The forecast for a number of further evaluations. The `outlook` of a verdict has several.
 
         >>> import asktell
         >>> unknown = [float("nan")] * 36
@@ -82,8 +82,9 @@ class Outlook:
         evaluations: the number of further evaluations.
         cost: their expected cost. None if no costs were recorded.
         p_best: the expected probability of selecting the best prompt after these
-            evaluations. None for a `ParetoSet`.
-        loss: the expected loss after these evaluations, in the units of `Verdict.loss`.
+            evaluations. None for a Pareto set.
+        loss: the expected `loss` of the verdict after these evaluations, in the same
+            units.
     """
 
     evaluations: int
@@ -107,29 +108,31 @@ class Verdict:
         Take "a": it is the best with over 99% probability.
 
     Attributes:
-        answer: the id of the selected prompt. None for a `ParetoSet`, before the first
+        answer: the id of the selected prompt. None for a Pareto set, before the first
             scores, or if no prompt is likely to satisfy every constraint.
         action: "take" (use the selected prompts), "either" (use any of the contenders,
             because they are about equally good), "go on" (keep evaluating) or "none"
-            (no prompt is likely to satisfy every constraint, or there are no scores).
+            (there are no scores yet, or no prompt is likely to satisfy every
+            constraint).
         sentence: the recommendation in words.
         p_best: the probability that the selected prompt is the best prompt that
-            satisfies every constraint. None for a `ParetoSet`.
+            satisfies every constraint. None for a Pareto set.
         p_feasible: the probability that the selected prompt satisfies every constraint,
-            or for a `ParetoSet` that all selected prompts do. None without constraints.
+            or for a Pareto set that all selected prompts do. None without constraints.
         loss: the expected gap between the selected prompt and the truly best feasible
-            prompt, in the units of the objective. For a `ParetoSet`, the expected share
-            of the true Pareto set's hypervolume that the selected prompts do not reach,
-            from 0 to 1.
-        loss_95: the true loss is at most this number with 95% probability.
-        contenders: the prompts that may be the best, as pairs (id, probability), the
-            selected prompts first. Without a `ParetoSet`, these are the fewest prompts
-            that include the best feasible prompt with 95% probability, if there is a
-            feasible prompt. With a `ParetoSet`, these are the selected prompts, and
-            every prompt that belongs to the set with a probability of at least 5%.
+            prompt, in the units of the goal's first metric. For a Pareto set, it is a
+            share from 0 to 1: how much of the true Pareto set's hypervolume (a measure
+            of how good a set is) the selected prompts are expected to miss.
+        loss_95: with 95% probability, the true loss is at most this number.
+        contenders: the prompts that may be the best, as pairs of an id and a
+            probability. The selected prompts come first. For one best prompt, these are
+            the fewest prompts that include the best feasible prompt with 95%
+            probability, if a feasible prompt exists. For a Pareto set, these are the
+            selected prompts, and every prompt that belongs to the set with a
+            probability of at least 5%.
         outlook: forecasts for half, once and twice as many further evaluations as were
-            spent, and for all remaining evaluations. Forecasts for more evaluations
-            than remain are left out.
+            spent, and for all evaluations that are still possible on the examples.
+            Forecasts for more evaluations than these are left out.
     """
 
     answer: str | int | None

@@ -35,6 +35,7 @@ _DEFAULT = re.compile(r"\s*\(default: ([^()]*)\)")
 _PLAIN = "\n    options:\n      show_attribute_values: false\n      show_labels: false"
 _OPTIONS = {
     "asktell": '\n    options:\n      filters: ["Error$"]',
+    "asktell.Selector": _PLAIN,
     "asktell.Study": _PLAIN,
     "asktell.RemoteStudy": _PLAIN,
     "asktell.extend.AbstractStudy": _PLAIN,

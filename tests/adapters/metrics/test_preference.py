@@ -102,8 +102,7 @@ def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_withou
     assert (
         'The metric "preference" is how often a judge (judge) prefers a prompt\'s response over '
         "the baseline's response. People may prefer other responses. Swapping the two responses "
-        "changed the judge's preference in 0% of"
-        in result.notes[0]
+        "changed the judge's preference in 0% of" in result.notes[0]
     )
 
 
