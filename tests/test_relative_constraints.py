@@ -114,8 +114,8 @@ def test_a_margin_is_a_finite_number_of_at_least_0(margin: Any) -> None:
         (lambda: BestFeasible(minimize("b"), {maximize("b"): within(0.1)}), "have opposite directions"),
         (lambda: Constraint("a", 0.1, quantile=0.5, of="best"), "For a quantile or in_every_segment"),
         (lambda: Constraint("a", -0.1, of="best"), "the margin"),
-        (lambda: Selector(["x", "y"], cheapest(of="baseline"), 10), "Give baseline=ID"),
-        (lambda: asktell.simulate(np.zeros((2, 5, 2)), cheapest(of="baseline"), ["uniform"]), "Give baseline=ID"),
+        (lambda: Selector(["x", "y"], cheapest(of="baseline"), 10), "State its id as the baseline"),
+        (lambda: asktell.simulate(np.zeros((2, 5, 2)), cheapest(of="baseline"), ["uniform"]), "State its id"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_the_cure(make: Any, said: str) -> None:

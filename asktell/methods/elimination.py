@@ -157,9 +157,8 @@ class Elimination(AbstractMethod):
             problem.budget < problem.n_arms or not seen
         ):
             raise BudgetTooSmallError(
-                f"A budget of {problem.budget:,} evaluations is too small: {type(self.estimator).__name__} with "
-                f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
-                f"once. Raise the budget, or drop prompts."
+                f"A budget of {problem.budget:,} evaluations is too small: this method needs to evaluate each of the "
+                f"{problem.n_arms} prompts at least once. Raise the budget, or remove prompts."
             )
 
     def _check_rule(self, goal: Goal) -> None:

@@ -144,13 +144,13 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         places.setdefault(text, []).append(name)
     if len(places) < len(texts):
         twice = [
-            f"{short(text)} at {names}"
+            f"the prompts {names} are all {short(text)}"
             for text, names in places.items()
             if len(names) > 1
         ]
         listed = "; ".join(twice[:5])
         raise InvalidArgumentError(
-            f"The same prompt is given more than once: {listed}. Remove the duplicates."
+            f"A prompt is given more than once: {listed}. Remove the duplicates."
         )
     return ids, texts
 
@@ -252,7 +252,7 @@ def cause_of(error: BaseException) -> BaseException:
 def in_words(error: BaseException) -> str:
     """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure."""
     error = cause_of(error)
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def check_reason(reason: object) -> str:

@@ -559,8 +559,8 @@ class Goal(ABC):
         needing = next((str(c) for c in self.constraints if c.of == BASELINE), None)
         if needing is not None and arm is None:
             raise InvalidArgumentError(
-                f"The constraint {needing!r} needs a baseline, the prompt in use. Give baseline=ID, or compare with "
-                "the best prompt by asktell.within(margin)."
+                f"The constraint {needing!r} needs a baseline, the prompt in use. State its id as the baseline, or "
+                "compare with the best prompt: asktell.within(X), in a file 'within X of best'."
             )
         goal = copy(self)
         vars(goal)["baseline"] = arm

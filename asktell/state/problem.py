@@ -459,8 +459,8 @@ def _proxies(
     for name in names:
         if name in goal.metrics:
             raise InvalidArgumentError(
-                f"{short(name)} is a metric of the goal, so it cannot be a proxy as well. Name other metrics in "
-                "proxies=..."
+                f"{short(name)} is a metric of the goal, so it cannot be a proxy as well. Name other metrics "
+                "as proxies."
             )
     if names and n_examples is None:
         raise InvalidArgumentError(

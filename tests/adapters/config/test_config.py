@@ -429,7 +429,7 @@ MISTAKES = [
         {"prompts": "file = 'MODULE.py'"},
         "reads prompts from .txt, .csv, .json, .jsonl, .parquet, .toml, .tsv, .xlsm, .xlsx",
     ),
-    ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
+    ({"prompts": "texts = ['a', 'a']"}, "A prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
     ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
     (
