@@ -162,7 +162,7 @@ def test_files_of_examples_and_configurations(text: str, tmp_path: Path) -> None
         (tmp_path / name).write_text(content)
     with pytest.raises(InvalidArgumentError, match="line 1"):
         list(rows.jsonl(tmp_path / "a.jsonl"))
-    with pytest.raises(InvalidArgumentError, match="not TOML"):
-        datasets._toml(tmp_path / "a.toml", None)
-    with pytest.raises(asktell.ConfigError, match="not TOML"):
+    with pytest.raises(InvalidArgumentError, match="TOML"):
+        datasets.load_prompts(tmp_path / "a.toml")
+    with pytest.raises(asktell.ConfigError, match="TOML"):
         load_config(tmp_path / "a.toml")

@@ -64,12 +64,12 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     (
         {"prompts": ["alpha", "beta", "alpha"]},
         InvalidArgumentError,
-        "more than once: 'alpha' at [0, 2]",
+        "more than once: the prompts [0, 2] are all 'alpha'",
     ),
     (
         {"prompts": {"x": "alpha", "y": "alpha"}},
         InvalidArgumentError,
-        "'alpha' at ['x', 'y']",
+        "the prompts ['x', 'y'] are all 'alpha'",
     ),
     (
         {"goal": None},

@@ -334,9 +334,9 @@ class Comparison:
         if not difference.pairs:
             return "they have no common examples"
         if difference.low is None or difference.high is None:
-            n = difference.pairs
-            few = "1 common example is" if n == 1 else f"{n:,} common examples are"
-            return f"{few} too few for an interval, unless the metric's range is stated"
+            plural = "s" * (difference.pairs > 1)
+            few = f"{difference.pairs:,} common example{plural}"
+            return f"an interval needs the metric's range, or more than {few}"
         return (
             f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
             "interval does not"
@@ -354,9 +354,7 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
-            is_whole = difference.pairs == self.examples
-            where = "on the given examples" if is_whole else "so far"
-            return f"{a} and {b} have the same mean {where}"
+            return f"{a} and {b} have the same mean so far"
         word, probability = BETTER, difference.p_better
         if probability < 0.5:
             word, probability = WORSE, 1.0 - probability

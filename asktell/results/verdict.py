@@ -517,10 +517,8 @@ class _Judge(ABC):
             return ""
         probability = in_percent(self.p_feasible)
         if len(self.answer) > 1:
-            doubt = ""
-            if self.p_feasible < _LIKELY:
-                doubt = f" At least one of them probably violates {self.a_constraint}."
-            return f"{doubt} The probability that all of them satisfy {self.constraints} is {probability}."
+            only = "only " if self.p_feasible < _LIKELY else ""
+            return f" The probability that all of them satisfy {self.constraints} is {only}{probability}."
         return f" It satisfies {self.constraints} with {probability} probability."
 
     @property
@@ -536,10 +534,11 @@ class _Judge(ABC):
 
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
+        it = "them" if len(self.goal.constraints) > 1 else "it"
         return (
             f"No prompt is likely to satisfy {self.constraints} (the probability that at least one prompt does is "
-            f"{in_percent(self.p_some)}). {capitalized(self.name(self.first))} comes closest. Relax "
-            f"{self.a_constraint} or add prompts."
+            f"{in_percent(self.p_some)}). {capitalized(self.name(self.first))} is expected to violate {it} least. "
+            f"Relax {self.a_constraint} or add prompts."
         )
 
     def unlikely(self) -> str:
@@ -553,7 +552,7 @@ class _Judge(ABC):
         name, p = self.name(likeliest), float(p_feasible[likeliest])
         if self.alive.sum() == 1:
             what = (
-                f"the only {self.remaining}prompt, {name}, probably violates {self.a_constraint} (the probability that "
+                f"{name} (the only {self.remaining}prompt) probably violates {self.a_constraint} (the probability that "
                 f"it satisfies {self.constraints} is {in_percent(p)})"
             )
         elif p < _LIKELY:
@@ -564,7 +563,7 @@ class _Judge(ABC):
         else:
             metrics = " and ".join(quoted(each.metric) for each in self.goal.objectives)
             what = (
-                f"{self.name(self.first)} is selected because of its estimate of {metrics}, although it probably "
+                f"{self.name(self.first)} is selected because of its good estimate of {metrics}, although it probably "
                 f"violates {self.a_constraint}. {capitalized(name)} is the most likely to satisfy {self.constraints} "
                 f"(probability {in_percent(p)})"
             )

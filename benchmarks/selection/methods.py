@@ -69,7 +69,7 @@ class Rival(NamedTuple):
             raise IncompatibleMethodError("This method is not for this goal.")
         if self.featured and problem.features is None:
             raise IncompatibleMethodError(
-                "This method needs features of the prompts, and the problem has none."
+                "This method needs features of the prompts. Use a problem with features."
             )
         return self.run(Pool(problem, seed, self.iid), problem.goal, seed)
 

@@ -459,7 +459,7 @@ def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
     assert said["answer"] == "No prompt is likely to satisfy the constraint"
     assert "the best" not in said["verdict"]
     assert "baseline" not in said["verdict"], "there is none"
-    assert '"b" comes closest. Relax the constraint or add prompts.' in said["verdict"]
+    assert '"b" is expected to violate it least. Relax' in said["verdict"]
 
 
 def test_names_that_run_from_right_to_left_are_isolated_in_sentences() -> None:

@@ -492,8 +492,8 @@ SENTENCES = {
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
         '"b" is probably better than "mine" (estimated probability 99%). This is not '
-        "established, because 2 common examples are too few for an interval, unless the "
-        "metric's range is stated. Estimated difference +0.3 (2 common examples of 100).",
+        "established, because an interval needs the metric's range, or more than 2 "
+        "common examples. Estimated difference +0.3 (2 common examples of 100).",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),

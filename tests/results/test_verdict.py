@@ -340,8 +340,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "none",
         (
             "No prompt is likely to satisfy the constraint (the probability that at "
-            "least one prompt does is under 1%). Prompt 2 comes closest. Relax the "
-            "constraint or add prompts."
+            "least one prompt does is under 1%). Prompt 2 is expected to violate it "
+            "least. Relax the constraint or add prompts."
         ),
     ),
     "no front": (
@@ -352,8 +352,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "none",
         (
             "No prompt is likely to satisfy the constraint (the probability that at "
-            "least one prompt does is under 1%). Prompt 2 comes closest. Relax the "
-            "constraint or add prompts."
+            "least one prompt does is under 1%). Prompt 2 is expected to violate it "
+            "least. Relax the constraint or add prompts."
         ),
     ),
     "front": (
@@ -570,8 +570,8 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
         "No prompt is likely to satisfy the constraint (the probability that at least"
-        " one prompt does is under 1%). Prompt 2 comes closest. Relax the constraint "
-        "or add prompts."
+        " one prompt does is under 1%). Prompt 2 is expected to violate it least. "
+        "Relax the constraint or add prompts."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest

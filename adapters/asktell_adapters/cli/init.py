@@ -462,7 +462,8 @@ class _Asking:
         def known(answer: str) -> str:
             if answer not in choices:
                 raise InvalidArgumentError(
-                    f"Choose one of {', '.join(choices)}, got {answer!r}{nearest(answer, list(choices))}."
+                    f"There is no choice {answer!r}{nearest(answer, list(choices))}. Choose one of "
+                    f"{some(list(choices))}."
                 )
             return answer
 

@@ -114,8 +114,8 @@ def corrected_mean(
         )
     if len(human) < _FEWEST or len(far) < 2:
         raise InvalidArgumentError(
-            f"Got {len(human)} labels and {len(far)} other scores. At least {_FEWEST} labels and 2 other scores "
-            "are needed."
+            f"labels has {len(human)} scores, and others has {len(far)}. At least {_FEWEST} labels, and 2 scores of "
+            "other responses, are needed."
         )
     for name, given in (("labels", human), ("judged", near), ("others", far)):
         for position in np.flatnonzero(~np.isfinite(given)):

@@ -144,7 +144,7 @@ class Rubric:
         )
         if not whole or len(scale) != 2 or not scale[0] < scale[1]:
             raise InvalidArgumentError(
-                f"scale must be two whole numbers, the worst and the best grade, got {scale!r}."
+                f"scale must be two whole numbers, the worst grade and a higher best grade, got {scale!r}."
             )
         if scale[1] - scale[0] > _MOST_STEPS:
             raise InvalidArgumentError(

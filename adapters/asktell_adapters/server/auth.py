@@ -72,8 +72,8 @@ class Tokens:
         for name, token in self.named.items():
             if not re.fullmatch(rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token):
                 raise InvalidArgumentError(
-                    f"{name} must have at least {_SHORTEST} characters, only letters, digits and ._~+/=-. It has "
-                    f"{len(token)} characters. Make a new token with "
+                    f"{name} must have at least {_SHORTEST} characters. Letters, digits and the characters "
+                    f"'._~+/=-' are allowed. It has {len(token)} characters. Make a new token with "
                     "python -c 'import secrets; print(secrets.token_urlsafe())'"
                 )
         by_token: dict[str, str] = {}

@@ -806,7 +806,7 @@ def test_compare_studies(tmp_path: Path) -> None:
     )
     # New inputs may show a difference.
     assert (
-        'a: "x" and "y" have the same mean on the given examples: difference 0 (all 4 examples)'
+        'a: "x" and "y" have the same mean so far: difference 0 (all 4 examples)'
     ) in cli("compare", url, "new", "x", "y").out
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)[
         "guaranteed"

@@ -502,7 +502,7 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
         ("type = 'inspect'\nloader = 'a:b'", "got type and loader"),
         (
             "loader = 'harness_of_a_test:good'\nworkers = 2",
-            "'workers' in [evaluator] needs a command",
+            "'workers' in [evaluator] can be used only with `command`",
         ),
         (
             "loader = 'harness_of_a_test:good'\n[data]\nfile = 'a.csv'",
