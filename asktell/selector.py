@@ -165,6 +165,9 @@ class Selection(ABC):
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
         """Record the scores of a trial. Trials can be told in any order.
 
+        An error changes nothing. If the scores or the cost were invalid, the trial is
+        still pending, and you can tell it again.
+
         Args:
             trial: the trial, its JSON form (a list or a mapping) or its id (a number).
                 You can also pass the text or the id of a prompt, as a string. The
@@ -178,8 +181,6 @@ class Selection(ABC):
         Returns:
             True if the scores were recorded now. False if the same scores were recorded
             before.
-
-        After an error, the trial is still pending.
 
         Raises:
             InvalidScoresError: a metric is missing, a score is NaN, infinite, not a
@@ -200,7 +201,7 @@ class Selection(ABC):
 
         Args:
             tells: tuples `(trial, scores)` or `(trial, scores, cost)`, with the
-                arguments of `tell`.
+                arguments of `tell`, or `asktell.Tell` objects.
 
         Returns:
             What `tell` returns for each tuple, in their order.
@@ -222,13 +223,13 @@ class Selection(ABC):
         """Record scores for which no trial was asked: scores of proxies, or scores from earlier work.
 
         They inform the estimates. They do not count against the number of evaluations
-        in the budget.
+        in the budget, and are not among `spent` and `evaluations`.
 
         Args:
             prompt: the prompt's id or text, or a trial of it.
-            scores: as for `tell`. Scores of the goal's metrics count as an evaluation
-                of the prompt. A mapping with scores of `proxies` alone does not, and
-                needs an `example`. None records only a cost.
+            scores: as for `tell`. Scores of the goal's metrics are included in
+                `PromptResult.evaluations`. A mapping with scores of `proxies` alone is
+                not, and needs an `example`. None records only a cost.
             example: the example of the scores, by its position or its id. None if it is
                 unknown. After scores of the goal's metrics, the prompt is not evaluated
                 on this example again. If a prompt gets several scores on an example,
@@ -603,10 +604,11 @@ class Selector(Selection):
             such inputs. "given": the mean over exactly these examples, for a fixed
             suite such as a regression suite or a leaderboard.
         proxies: the names of cheap metrics outside of the goal that help to predict it.
-            An example is the score of a cheap judge, if people grade the responses.
-            Record scores of proxies with `observe`, for any prompts and examples, or
-            together with other scores in `tell`. They do not count against the budget.
-            How much each proxy helps is estimated from the scores. Needs `examples`.
+            For instance, if the goal's metric is a grade from people, the score of a
+            cheap LLM judge can be a proxy. Record scores of proxies with `observe`, for
+            any prompts and examples, or together with other scores in `tell`. They do
+            not count against the budget. How much each proxy helps is estimated from
+            the scores. Needs `examples`.
 
     A selector can be used from several threads. `to_json` saves it, and `from_json`
     continues exactly.

@@ -41,14 +41,16 @@ class Budget:
     recorded costs, the reserves of the trials in progress, and the reserve of the new
     trial.
 
-    The reserve is `max_cost_per_evaluation`, if you pass it. Otherwise it is the
-    expected cost of the prompt, but at least the prompt's highest cost so far. For a
-    prompt without a recorded cost, it is the highest cost of any prompt. Until the
-    first cost is recorded, only one trial is in progress at a time.
+    The reserve is `max_cost_per_evaluation`, if you pass it. Otherwise it is the larger
+    of two costs: the prompt's highest cost so far, and the prompt's expected cost. The
+    expected cost is the average of the prompt's costs so far, with the mean cost of all
+    prompts as one more cost. For a prompt without a recorded cost, the reserve is the
+    highest cost of any prompt. Until the first cost is recorded, only one trial is in
+    progress at a time.
 
     Without `max_cost_per_evaluation`, a trial can cost more than its reserve, and the
-    total can then exceed `cost`. It exceeds `cost` by at most the sum of these
-    differences over the trials in progress.
+    total can then exceed `cost`. The excess is at most the sum, over the trials in
+    progress, of how much each of them costs more than its reserve.
 
     Raises:
         InvalidArgumentError: there is neither a number of evaluations nor a cost, a

@@ -532,7 +532,8 @@ class Goal(ABC):
 
         If the worst segment of a metric counts (`worst_segment`, `in_every_segment`),
         the metric gets `n` more columns: its mean in each segment. In arrays of means,
-        these columns follow `goal.columns`. `goal.subsets` lists them.
+        these columns follow `goal.columns`. `goal.subsets` has a pair for each of them:
+        the position in `goal.columns`, and the position of the segment, both from 0.
         """
         subsets = tuple(Subset(j, g) for j in self.by_segment for g in range(n))
         parts: list[Objective | Constraint] = [*self.objectives, *self.constraints]
@@ -668,9 +669,13 @@ class Goal(ABC):
                 columns, the mean over all examples counts instead of the worst segment.
             bounds: the bounds from `resolved`: shape (B,), or (A, B) with the bounds of
                 each row. None: they are computed from `means`, which must then have a
-                row for every prompt. If the rows are scores of single evaluations
-                instead of means, pass `goal.offsets`. The slack of a `within`
-                constraint then has a meaning only as a difference between two prompts.
+                row for every prompt.
+
+                If the rows are scores of single evaluations instead of means, pass
+                `goal.offsets`. It has the bound of each constraint. For `within`, it
+                has only the margin, because single evaluations do not show the mean of
+                the reference prompt. Every slack of such a constraint is then off by
+                this mean. But the difference between the slacks of two rows is right.
 
         Returns:
             The values, shape (A, q). q is the number of objectives and constraints.
@@ -729,8 +734,8 @@ class Goal(ABC):
                 of the `Selector`).
 
         Raises:
-            InvalidScoresError: a metric is missing, a score is not a number, NaN,
-                infinite or outside the range of its metric, or the number of scores is
+            InvalidScoresError: a metric is missing, a score is NaN, infinite, not a
+                number or outside the range of its metric, or the number of scores is
                 wrong.
         """
         items = _in_order(scores, self.metrics)
@@ -783,9 +788,12 @@ class BestFeasible(Goal):
         columns: the quantities whose means are estimated for each prompt. These are the
             metrics, then for each constraint on a quantile the share of examples that
             satisfy its bound, then "failure_rate" if it is constrained.
-        constraints: an object for each entry of `subject_to`, with the attributes
-            `metric`, `bound`, `at_most`, `scale`, `range`, `quantile`,
-            `in_every_segment` and `of`.
+        constraints: an object for each entry of `subject_to`. `metric` is the name of
+            its metric, and `range` is the declared range, or None. `bound` is the
+            bound, or the margin of `within`. `at_most` is True if the mean must be at
+            most the bound, and False if it must be at least the bound. `quantile` and
+            `in_every_segment` are the arguments of the bound. `of` is the argument of
+            `within`, and None for other bounds. `scale` is described at `values`.
         ranges: the lowest and the highest possible value of each column, as far as they
             are known.
 
@@ -852,9 +860,12 @@ class ParetoSet(Goal):
         columns: the quantities whose means are estimated for each prompt. These are the
             metrics, then for each constraint on a quantile the share of examples that
             satisfy its bound, then "failure_rate" if it is constrained.
-        constraints: an object for each entry of `subject_to`, with the attributes
-            `metric`, `bound`, `at_most`, `scale`, `range`, `quantile`,
-            `in_every_segment` and `of`.
+        constraints: an object for each entry of `subject_to`. `metric` is the name of
+            its metric, and `range` is the declared range, or None. `bound` is the
+            bound, or the margin of `within`. `at_most` is True if the mean must be at
+            most the bound, and False if it must be at least the bound. `quantile` and
+            `in_every_segment` are the arguments of the bound. `of` is the argument of
+            `within`, and None for other bounds. `scale` is described at `values`.
         ranges: the lowest and the highest possible value of each column, as far as they
             are known.
 

@@ -56,8 +56,10 @@ class Check:
             human judgments. If there are proxies, the sentence shows instead how well
             each proxy agrees with the scores of the goal's metrics, and the premise is
             that no proxy changed during the run. "examples": there are enough examples.
-        ok: True if the premise holds, False if it does not. None if this is unknown, or
-            if intervals are only approximate without the premise.
+        ok: True if the premise holds, False if it does not. None in two cases: it is
+            unknown whether the premise holds, or it does not hold, but statements are
+            still approximately right (for example, if a range is not declared).
+            `sentence` has the details.
         sentence: what was found, in words.
     """
 

@@ -29,20 +29,22 @@ class Difference:
         p_better: the probability that a is better than b, according to the statistical
             model. If the metric is minimized, better means lower.
         pairs: the number of examples that the interval is computed from. The examples
-            have one random order. The interval uses those at its beginning that both
-            prompts have completed, up to the first example that one of them has not
+            have one random order. The interval uses the examples from the beginning of
+            this order up to the first example that one of the two prompts has not
             completed. Later examples do not count, because the choice of these examples
             may depend on scores.
         verdict: "equal" if the whole interval is within the tolerance. Otherwise,
             "better" or "worse" (prompt a) if 0 is outside the interval, and "undecided"
             if it is not.
         guaranteed: True if the confidence of the interval holds for any distribution of
-            scores. This has two conditions. First, the range of the metric is declared,
-            or both prompts were evaluated without noise on all given examples. Second,
-            none of these evaluations failed, both prompts were in the selection from
-            the start, no remark is `doubtful`, and the check "drift" found no change of
-            the evaluated LLM. With sampling="iid", it is False if the examples are
-            given.
+            scores. This has two conditions. First, the range of the metric is declared.
+            With inputs="given", it is also enough that both prompts were evaluated
+            without noise on all examples. Second, no evaluation of the two prompts on
+            the examples at the beginning of the order (see `pairs`) failed, both
+            prompts were in the selection from the start, no remark is `doubtful`, and
+            the check "drift" found no change of the evaluated LLM. With sampling="iid",
+            it is always False if the selection has a fixed set of examples, because a
+            draw can repeat an example.
     """
 
     estimate: float | None

@@ -73,8 +73,9 @@ class Evaluations(Iterator[Evaluation]):
         """A table with one row for each remaining evaluation. Needs pandas.
 
         The columns are trial, prompt, example (its position), example_id, every metric,
-        cost, error and answer. If a metric has the name of another column, its column
-        is "metric NAME".
+        cost, error and answer. "answer" is the response of the model, if the details of
+        the evaluation have it as "output" or "answer". Only a study stores details. If
+        a metric has the name of another column, its column is "metric NAME".
 
         Raises:
             MissingExtraError: pandas is missing.

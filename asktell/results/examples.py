@@ -92,8 +92,8 @@ class ExampleResult:
             score. None without scores.
         difficulty: how much worse prompts score on this example than on the average
             example, in the metric's units. 0 for an average example, above 0 for a hard
-            example. It allows for which prompts were evaluated on the example. None
-            without scores.
+            example. It takes into account whether good or bad prompts were evaluated on
+            the example. None without scores.
         discrimination: how well the example distinguishes good prompts from bad
             prompts, from -1 to 1. This is the correlation of the scores with the
             prompts' quality on all other examples. None if fewer than five prompts have

@@ -103,10 +103,11 @@ class Result:
         goal: the goal of the selection.
         selected: the selected prompts, the best first: the best feasible prompt, or the
             Pareto set. If no prompt is likely to satisfy every constraint, the prompt
-            that comes closest. Empty before the first scores.
+            that violates its constraints least. With `sure`, it is then the prompt with
+            the highest probability of satisfying them. Empty before the first scores.
         prompts: every prompt, in the order in which they were given.
         verdict: the recommendation, and how sure it is.
-        spent: the number of recorded evaluations.
+        spent: the number of recorded evaluations, without those from `observe`.
         budget: the maximum number of evaluations. If only the cost is limited, this is
             the number of all possible evaluations, at most 100000000.
         spent_cost: the sum of the recorded costs, in the unit of these costs.
@@ -121,7 +122,7 @@ class Result:
             score of one evaluation on a new input. "given": the mean over exactly the
             given examples.
         stopped_early: True if the selection ended before the budget was spent, because
-            it reached the requested confidence.
+            it reached the `confidence` of its method, such as 95% for "race".
         finished_early: True if budget was left over, because every prompt that was not
             eliminated was evaluated on every example.
         notes: further remarks, in sentences.
@@ -198,9 +199,10 @@ class Result:
         whether they were evaluated or not. The standard error is None if there is not
         enough data.
 
-        If `where` in `asktell.grid` left candidates out, the levels of a factor may be
-        combined with different levels of the other factors. A difference between two
-        levels can then be due to these other factors.
+        If the candidates do not have all combinations of levels (for example because
+        `where` in `asktell.grid` left some out), two levels of a factor can be combined
+        with different levels of the other factors. A difference between the two levels
+        can then be due to these other factors.
 
         The mapping is empty before the first scores, and if no two candidates share a
         level.
@@ -213,7 +215,7 @@ class Result:
     def examples(
         self, metric: str | None = None, fdr: float = 0.1
     ) -> list[ExampleResult]:
-        """Item analysis: how hard each example is, which prompts it separates, whether its label looks wrong.
+        """Item analysis: how hard each example is, how well it separates prompts, whether its label looks wrong.
 
         `pandas.DataFrame(result.examples())` makes a table.
 
@@ -379,10 +381,12 @@ class Result:
         """The selected prompts that another selected prompt dominates, by the estimates.
 
         The mapping goes from the id of a dominated prompt to the id of a prompt that
-        dominates it. If several dominate it, this is the prompt whose smallest lead
-        over all objectives is largest. A dominated prompt can be selected because its
-        true means may be better than the estimates. Empty unless the goal is a
-        `ParetoSet`.
+        dominates it. If several prompts dominate it, this is the prompt that is most
+        clearly better: its lead in the objective where it leads least is the largest. A
+        lead is measured relative to the range of the estimates in its objective.
+
+        A dominated prompt can be selected because its true means may be better than the
+        estimates. Empty unless the goal is a `ParetoSet`.
         """
         if not isinstance(self.goal, ParetoSet):
             return {}
@@ -405,8 +409,10 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """The result as a mapping that JSON can represent.
 
-        Its keys are the names of the attributes, "metrics" (their names), "comparison",
-        and "factors" in a selection among candidates.
+        Its keys are the names of the attributes, except `n_examples`, and also
+        "metrics" (the names of the goal's metrics) and "comparison". The key
+        "example_ids" is missing if the examples have no ids. The key "factors" exists
+        only if the candidates have several factors and share levels.
         """
         return {
             "goal": str(self.goal),
@@ -524,10 +530,11 @@ class Result:
         pymoo.
 
         Args:
-            reference: the worst value of each objective that counts, as a mapping from
-                objective to number, or numbers in their order. By default, the worst
-                estimate of each objective among all prompts whose estimates satisfy the
-                constraints.
+            reference: for each objective, the worst value that still counts, as a
+                mapping from objective to number, or numbers in the order of the
+                objectives. A prompt that is not better than this value in every
+                objective adds nothing. By default, the worst estimate of each objective
+                among all prompts whose estimates satisfy the constraints.
 
         Raises:
             IncompatibleMethodError: the goal is not a `ParetoSet`.

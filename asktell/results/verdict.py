@@ -125,14 +125,15 @@ class Verdict:
             of how good a set is) the selected prompts are expected to miss.
         loss_95: with 95% probability, the true loss is at most this number.
         contenders: the prompts that may be the best, as pairs of an id and a
-            probability. The selected prompts come first. For one best prompt, these are
-            the fewest prompts that include the best feasible prompt with 95%
-            probability, if a feasible prompt exists. For a Pareto set, these are the
-            selected prompts, and every prompt that belongs to the set with a
-            probability of at least 5%.
-        outlook: forecasts for half, once and twice as many further evaluations as were
-            spent, and for all evaluations that are still possible on the examples.
-            Forecasts for more evaluations than these are left out.
+            probability. The selected prompts come first. If the goal is one best
+            prompt, the contenders are the smallest group that includes the best
+            feasible prompt with a probability of 95%, given that a prompt is feasible.
+            If the goal is a Pareto set, they are the selected prompts, and every prompt
+            that belongs to the set with a probability of at least 5%.
+        outlook: forecasts for several numbers of further evaluations: half as many as
+            were spent, as many, twice as many, and all evaluations that are still
+            possible on the examples. The last number is the largest: forecasts for more
+            evaluations than are still possible are left out.
     """
 
     answer: str | int | None

@@ -79,7 +79,8 @@ def run(
         evaluator: evaluates prompts on examples. See "Evaluators" below.
         executor: a `concurrent.futures.Executor`, which runs the evaluator in threads,
             in processes or with Dask (`client.get_executor()`). None: the evaluator
-            runs in this thread. An async evaluator cannot have an executor.
+            runs in this thread, or in one other thread if it has a method `cancel`. An
+            async evaluator cannot have an executor.
         concurrency: the largest number of trials that are evaluated at the same time.
             The default is 8 with an executor, and for async and batch evaluators.
             Otherwise it is 1.
@@ -98,10 +99,11 @@ def run(
             None, no failure stops the run.
 
             Each of these failures is recorded at once, and counts for the
-            `max_failure_rate` of its prompt. After the last of them, the run first
-            waits for the evaluations in progress, without asking for new trials. If one
-            of them succeeds, the run continues. If one of them fails, only its cost is
-            recorded, and its trial is released.
+            `max_failure_rate` of its prompt. After the last of these failures, the run
+            waits for the evaluations in progress before it stops. In this time, it asks
+            for no new trials. If an evaluation in progress succeeds, the run continues.
+            If an evaluation in progress fails, only its cost is recorded, and its trial
+            is released.
         repeatable: True if a repeated evaluation gives the same scores. None (default):
             the attribute `repeatable` of the evaluator, or False if it has none.
             `LLMEvaluator` has this attribute.
@@ -109,11 +111,12 @@ def run(
             If it is False and the selection has inputs="given", the run repeats a few
             evaluations to measure whether scores differ. One in 40 evaluations is
             repeated soon after the first time, but at least two in all. At the end of
-            the run, the same number of its first evaluations is repeated. These repeats
-            do not count against the number of evaluations in the budget. If scores
-            differ, they count as noisy from then on, and the result has a note. If the
-            scores at the end differ, the note is that the model may have changed during
-            the run.
+            the run, as many evaluations are repeated again, drawn from the earliest
+            evaluations of the selection. A selection with fewer than 16 evaluations has
+            no repeats. These repeats do not count against the number of evaluations in
+            the budget. If scores differ, they count as noisy from then on, and the
+            result has a note. If the scores at the end differ, the note is that the
+            model may have changed during the run.
         until: a function that gets the selector or study before each `ask`. As soon as
             it returns True, no new trial is asked for, and the run ends after the
             evaluations in progress.

@@ -46,8 +46,8 @@ def analyze(
 ) -> Result:
     """Return the result for existing scores: the best prompt, how sure that is, and how much more data would help.
 
-    Nothing is evaluated. The result is `done`. It is the result of a selection that
-    made the same evaluations.
+    Nothing is evaluated. The result is `done`. It is the same result that a selection
+    with the method "auto" would have after these evaluations.
 
         >>> import asktell
         >>> scores = [[1, 1, 0, 1, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 1, 0]]
@@ -58,6 +58,10 @@ def analyze(
         'take'
         >>> result.comparison.differences["accuracy"].verdict
         'undecided'
+
+    'take' and 'undecided' do not contradict each other. 'take' is the recommendation,
+    which comes from a statistical model. 'undecided' means that the difference is not
+    established: its 95% interval, which does not depend on the model, includes 0.
 
     Args:
         scores: an array or a data frame (pandas or polars). Scores are in the metric's

@@ -85,7 +85,7 @@ class SummaryRow:
             seed.
         regret: the mean regret: how much worse the selected prompt is than the best
             feasible prompt, in the units of the objective. For a `ParetoSet`, 1 minus
-            the relative hypervolume.
+            the hypervolume relative to that of the true Pareto set.
         regret_error: half the width of a 95% interval of `regret`. None with one seed.
         feasible: the share of runs in which all selected prompts satisfy the
             constraints.
@@ -94,8 +94,9 @@ class SummaryRow:
             with the same seeds. None for the first method, and with one seed.
         difference_error: half the width of a 95% interval of `difference`. None if that
             is None.
-        p: the p-value of the difference: how likely a difference of this size is by
-            chance of the seeds alone, in either direction. It is adjusted for the
+        p: the p-value of the difference: the probability of a difference of at least
+            this size, in either direction, if the two methods were equally good and
+            only the choice of the random seeds made them differ. It is adjusted for the
             number of comparisons in the summary (Holm's method). None if `difference`
             is None.
     """
@@ -122,8 +123,9 @@ class Summary:
     Attributes:
         rows: a row for each method and budget.
         first: the name of the method with which the others are compared.
-        refused: by name of a method, the reason why it did not run, and with which
-            budgets. Empty if all methods ran.
+        refused: a mapping from the name of a method to a text, which has the budgets at
+            which the method did not run, and the reason. Empty if all methods ran at
+            all budgets.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -210,13 +212,15 @@ class Simulation:
         - method, seed, and budget (in evaluations per prompt).
         - quality: from 0 to 1. 1 is the best possible selection.
         - regret: in the units of the objective. For a `ParetoSet`, 1 minus the
-          hypervolume.
+          column hypervolume.
         - feasible: True if all selected prompts satisfy the constraints.
         - size: the number of selected prompts.
-        - hypervolume and f1: from 0 to 1, for a `ParetoSet`.
+        - hypervolume and f1: from 0 to 1, for a `ParetoSet`. The hypervolume is relative
+          to that of the true Pareto set.
         - evaluations: the number of evaluations in the run.
 
-        `asktell.simulation.truth.Truth.judge` has the definitions.
+        `asktell.simulation.truth.Truth.judge` has the definitions of quality, regret,
+        hypervolume and f1.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -239,8 +243,8 @@ class Simulation:
     def summary(self) -> Summary:
         """Return means with 95% intervals over the seeds, and the differences of each method from the first method.
 
-        The intervals measure the chance of the seeds on these scores. They do not apply
-        to other scores.
+        The intervals show how much the means on these scores depend on the choice of
+        the random seeds. They do not apply to other scores.
         """
         cells = self._cells()
         first = next(

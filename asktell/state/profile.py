@@ -111,7 +111,8 @@ class ExampleProfile:
 
     Make a profile with `ExampleProfile.of(study, ...)` instead of the class itself, and
     pass it to `asktell.Selector(..., examples=ids, profile=...)`. Examples are matched
-    by their ids. A profile has only sums for each example, and no prompts or texts.
+    by their ids. For each example, a profile stores the id and, for each metric, a few
+    sums over its scores. It stores neither prompts nor texts of examples or responses.
 
         >>> import asktell
         >>> scores = {"a": [1, 1, 0], "b": [1, 0, 0], "c": [1, 1, 1]}
@@ -157,8 +158,8 @@ class ExampleProfile:
         Args:
             profiles: profiles of different studies. A study that is in two profiles
                 counts twice.
-            half_life: as for `of`. Only studies in later profiles make a study older.
-                All studies of one profile have the same age.
+            half_life: as for `of`. The later studies of a study are those in later
+                profiles, and not those in its own profile.
 
         Raises:
             InvalidArgumentError: an argument is not a profile, there is no profile, or
@@ -242,10 +243,14 @@ class ExampleProfile:
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
 
     def shape(self, metric: str, ids: Sequence[str]) -> Shape | None:
-        """How the examples with these ids differ in a metric. Methods use it instead of `examples`.
+        """How the examples with these ids differ in a metric, in the form that the method "auto" uses.
 
-        None if the profile does not have the metric or any of these examples, or if all
-        scores are equal.
+        None if the profile does not have the metric, if it has none of these examples,
+        if all scores are equal, or if better prompts do not score better on these
+        examples.
+
+        A `Shape` has an array for each parameter of the examples, such as `loading` and
+        `tells`, in the order of `ids`.
         """
         known = self._metrics.get(metric)
         found = None if known is None else _learned(known)
