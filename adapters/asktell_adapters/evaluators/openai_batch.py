@@ -310,7 +310,7 @@ class OpenAIBatch:
     | Time of the crash                       | Effect of the next `collect`                                         |
     |-----------------------------------------|----------------------------------------------------------------------|
     | before the study gave out trials        | none                                                                 |
-    | after that, but before the batch exists | releases the trials if `settle_after` seconds have passed, else none |
+    | after that, but before the batch exists | releases the trials if the submission is older than `settle_after`   |
     | while the batch was created             | as in the row below if the batch exists, as in the row above if not  |
     | after the batch was created             | records the scores of the batch if it has ended                      |
     | while scores were recorded              | records the scores of the trials that are still pending              |
