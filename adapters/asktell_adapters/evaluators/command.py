@@ -78,14 +78,15 @@ class CommandEvaluator:
     **Stopping.** The program is stopped at the timeout, if its prompt is eliminated, or
     if the run is interrupted. Its process group gets SIGTERM, and SIGKILL after `grace`
     seconds. A stopped program has no scores, whatever it has printed, but its cost
-    counts. If the program had ended by itself before it was stopped, its scores count.
+    counts. If the program has already ended by itself when its prompt is eliminated or
+    the run is interrupted, its scores count.
 
-    The program runs in its own session, so Ctrl-C reaches only this process, which then
-    stops the program. When the program ends, child processes that are still running are
-    stopped in the same way, unless they have started their own session.
+    The program runs in its own session. So Ctrl-C reaches only your Python process,
+    which then stops the program. When the program ends, child processes that are still
+    running are stopped in the same way, unless they have started their own session.
 
-    The program is started without a shell, with the environment of this process. This
-    class works on Linux and macOS only.
+    The program is started without a shell, with the environment variables of your
+    Python process. This class works on Linux and macOS only.
 
     Args:
         command: the program and its arguments, as a list of words.

@@ -384,7 +384,8 @@ class _Scoring(Generic[_LLM]):
         Raises:
             InvalidArgumentError: a metric does not fit the selection. For example,
                 `Preference` compares with the baseline, and there is none.
-            EvaluatorError: a judge failed on all labeled responses of a prompt.
+            EvaluatorError: a `Preference` has `labels` by people, but for one prompt, it
+                could score none of the responses that have a label.
         """
         metrics = [
             metric for metric in self.metrics.values() if hasattr(metric, "begin")
@@ -412,12 +413,14 @@ class _Scoring(Generic[_LLM]):
             metric.begin(self, prompts)
 
     def remarks(self) -> dict[str, tuple[str, bool]]:
-        """The remarks of the metrics about their scores, which `asktell.run` adds to the result.
+        """Texts about the scores, from the metrics that have a method `remarks`, such as `Preference`.
+
+        `asktell.run` adds these texts to the notes of the result.
 
         Returns:
-            For each metric that has a remark, metric name -> (remark, flag). The flag is
-            True if the scores of the metric are not reliable. Then nothing in the
-            result is established, as with `doubtful=True` in `Selector.remark`.
+            For each of these metrics, metric name -> (text, flag). The flag is True if
+            the scores of the metric are not reliable. Then nothing in the result is
+            established, as with `doubtful=True` in `Selector.remark`.
         """
         found = {
             name: getattr(metric, "remarks", None)
@@ -440,10 +443,13 @@ class _Scoring(Generic[_LLM]):
             completion: the response.
             example: the example that it responds to, or its index.
             repeat: number of the repeat, from 0. A judge is asked anew for each repeat.
-            judged: the scores of the response by the metrics with a method `score_all`,
-                as returned by `judged`. If None, these metrics are called now.
-            prompt: the prompt or candidate of the response. Metrics that compare with
-                the baseline use it, because the baseline is not compared with itself.
+            judged: the scores that the metrics with a method `score_all` have already
+                given to the response, as metric name -> score. It is the response's
+                item in the list from the method `judged`. If None, these metrics are
+                called now.
+            prompt: the prompt or candidate of the response, or None if it is unknown.
+                `Preference` needs it to recognize the responses of the baseline, which
+                get 0.5 without a comparison, and to correct scores by labels.
 
         Raises:
             EvaluatorError: a metric failed. If the response or its judges have cost
@@ -537,12 +543,15 @@ class LLMEvaluator(_Scoring[LLM]):
     - "prompt" is the text of the prompt.
     - "system", "template", "temperature" and "max_new_tokens" replace the arguments of
       the same names.
-    - A parameter of the LLM's client, such as "model", chooses the LLM: see `llm`.
+    - If the argument `llm` is a mapping, "model" chooses the LLM.
+    - If `llm` is a function, every factor that is a parameter of the function chooses
+      the LLM. For the class `OpenAIChat`, "model" is such a factor.
     - An option of requests, such as "top_p", is sent with the request. The names of the
       options are in the LLM's attribute `request_options`.
-    - Any other factor is a field. Where its name is in braces in the prompt or
-      template, the factor's value is inserted. If no prompt and no template has the
-      name, it is an error.
+    - Any other factor is a field. Its value is inserted where its name is in braces in
+      a factor "template". It is also inserted into prompts in which names in braces are
+      fields: see the argument `fields`. If the field is in none of the prompts and
+      templates, `check_prompts` raises an error.
 
     A factor with the value None has no effect.
 
@@ -570,11 +579,14 @@ class LLMEvaluator(_Scoring[LLM]):
         seed: seed of sampling above temperature 0. LLMs that do not support seeds
             ignore it.
         cache: a store of responses on disk. A response in it is not requested again.
-            Its scores are the same as the first time, cost and latency included. A
-            budget in money is not charged again.
-        fields: whether a name in braces in a prompt is a field, which stands for a
-            column of the example. True: in every prompt. False: never. None: only in
-            chats. See `asktell_adapters.prompts`.
+            Its text, cost and latency are the same as the first time, and a budget in
+            money is not charged for it again. The metrics score it again, so a judge
+            needs a `cache` of its own to give the same score without new requests.
+        fields: whether a name in braces in a prompt is a field. A field is replaced by
+            the example's value in the column of this name, or by the candidate's factor
+            of this name. True: in every prompt. False: in no prompt. None: only in
+            chats, so any other prompt is sent with its braces. See
+            `asktell_adapters.prompts`.
         keep_answers: True to store the LLM's responses in a study, next to the scores,
             as `details["output"]`.
 

@@ -307,13 +307,13 @@ class OpenAIBatch:
     machine, continues. Call it within 30 days, because the server then deletes the
     responses.
 
-    | Time of the crash                       | Effect of the next `collect`                                          |
-    |-----------------------------------------|-----------------------------------------------------------------------|
-    | before the study gave out trials        | none                                                                  |
-    | after that, but before the batch exists | releases the trials, `settle_after` seconds after the submission      |
-    | while the batch was created             | as in the row below if the batch exists, as in the row above if not   |
-    | after the batch was created             | records the scores of the batch when it has ended                     |
-    | while scores were recorded              | records the scores of the trials that are still pending               |
+    | Time of the crash                       | Effect of the next `collect`                                         |
+    |-----------------------------------------|----------------------------------------------------------------------|
+    | before the study gave out trials        | none                                                                 |
+    | after that, but before the batch exists | releases the trials if the submission is older than `settle_after`   |
+    | while the batch was created             | as in the row below if the batch exists, as in the row above if not  |
+    | after the batch was created             | records the scores of the batch if it has ended                      |
+    | while scores were recorded              | records the scores of the trials that are still pending              |
 
     Args:
         evaluator: makes the request of a trial and scores the response. Its LLM is an

@@ -37,7 +37,7 @@ class RemoteChat(ABC):
     """
 
     name: str
-    """The model and the server, in words for error messages."""
+    """The LLM's name in error messages: the model, and the server or library that is used."""
 
     where_keys_are: str
     """The place of the API key, in words for the error message about a refused key."""

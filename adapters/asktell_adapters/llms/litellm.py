@@ -19,7 +19,7 @@ _SHORTEST_KEY = 8
 
 @final
 class LiteLLM(RemoteChat):
-    """A chat model of any provider that the library LiteLLM supports, or one of several deployments of a model.
+    """A chat model of any provider that the library LiteLLM supports.
 
     ```python
     llm = LiteLLM("anthropic/claude-haiku-4-5")
@@ -32,8 +32,9 @@ class LiteLLM(RemoteChat):
     **Retries.** Failed requests are retried as by `OpenAIChat`. LiteLLM's own retries
     are switched off, so that every attempt is counted.
 
-    **Routers.** With `router`, a router chooses one of the deployments for each attempt.
-    It may choose the deployment at which the last attempt failed.
+    **Routers.** A model may have several *deployments*, which are servers or accounts
+    that offer it. With `router`, a router of LiteLLM chooses one of them for each
+    attempt. It may choose the deployment at which the last attempt failed.
 
     **Parameters.** Parameters that a provider does not support, such as a seed, are left
     out.

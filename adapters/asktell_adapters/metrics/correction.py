@@ -41,8 +41,9 @@ class CorrectedMean:
         mean: the estimate.
         standard_error: the standard error of the estimate.
         interval: the ends of an interval that contains the true mean with about the
-            requested confidence. It allows for kinds of responses of which none has a
-            label. So it has a width above 0 even if all labels are 0, or all are 1.
+            requested confidence. It takes into account that rare kinds of responses
+            may have no label. So its ends differ even if all labels are 0, or all
+            are 1.
         judge_alone: for comparison, the mean of the judge's scores of all responses.
         humans_alone: for comparison, the mean of the labels.
         bias: mean of the judge's score minus the label, over the labeled responses. It

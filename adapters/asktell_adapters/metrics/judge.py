@@ -150,7 +150,7 @@ class Judge:
         against: compare the response with this response instead of grading it. It is a
             column of the data (a key of the example's `fields`) or, not in a
             configuration file, a function of the example.
-        shots: judged responses, as examples for the judge.
+        shots: responses with their grades (`Shot`), which show the judge how to grade.
         n: number of opinions of each LLM on each response. More than 1 needs a
             temperature above 0, because the opinions would otherwise be the same.
         temperature: sampling temperature of the judge's LLMs. At 0, an LLM should give

@@ -54,15 +54,19 @@ class Preference:
     **Labels.** If people have compared some of the responses, pass their labels. Before
     a run begins, the judge compares the same responses. For each prompt, asktell counts
     how often the judge was too kind (its score is above the label) and how often it was
-    too harsh. If the difference is too large for chance, the scores of this prompt are
-    corrected: each score is replaced by the mean label that people gave where the judge
-    gave this score. (The score itself counts as one of these labels.) Nothing in the
-    result is then established.
+    too harsh. If these two numbers differ by more than chance can explain, the scores of
+    this prompt are corrected, and nothing in the result is established.
+
+    To correct a score, asktell takes this prompt's labeled responses to which the judge
+    gave the same score. The mean of their labels replaces the score. The judge's score
+    itself enters this mean like one more label. For example, suppose that the judge gave
+    the score 1 to nine labeled responses. Three of them have the label 1, and six have
+    the label 0. Then every score of 1 for this prompt becomes (3 + 1) / 10 = 0.4.
 
     Such a correction is rarely a mistake. Suppose that the judge is as often too kind as
-    too harsh to every prompt. Then no prompt is corrected in at least 95% of the runs,
-    however many prompts have labels. (There is a sign test for each prompt. The method
-    of Holm 1979 allows for their number.)
+    too harsh to every prompt. Then in at least 95% of the runs, not a single prompt is
+    corrected, however many prompts have labels. (Each prompt has its own sign test. The
+    more prompts have labels, the stricter the tests are. Source: Holm 1979.)
 
     Args:
         judge: an LLM, a list of LLMs, or a `Judge` with its own criteria and settings.
@@ -71,9 +75,9 @@ class Preference:
             of the examples' `fields`). You may also pass a mapping from example id to
             response, a list of responses in the order of the evaluator's examples, or a
             function of an example.
-        criteria: name -> description of a better response (default: one criterion, which
-            is to do better what the task asks for). If `judge` is a `Judge`, this
-            argument is ignored.
+        criteria: name -> description of a better response (default: one criterion: how
+            well the response does what the task asks for). If `judge` is a `Judge`,
+            this argument is ignored.
         labels: labels by people, as (prompt's id or text, example's id or position) ->
             label. A label is a number from 0 to 1, like a score. 1: the prompt's
             response is better. 0: it is worse. 0.5: a tie.
@@ -132,7 +136,8 @@ class Preference:
         Raises:
             InvalidArgumentError: the selection has no baseline to compare with, or a
                 label has an unknown prompt or example.
-            EvaluatorError: the judge failed on all labeled responses of a prompt.
+            EvaluatorError: for one prompt, none of the responses that have a label could
+                be scored, because the LLM or the judge failed.
         """
         if self.against == BASELINE and evaluator.baseline is None:
             raise InvalidArgumentError(
@@ -205,7 +210,7 @@ class Preference:
                 each for each in (*answers, *judged) if isinstance(each, Exception)
             ]
             raise EvaluatorError(
-                f"the judge failed on every labeled response of {id_!r} ({failed[0]})"
+                f"none of the labeled responses of {id_!r} could be judged ({failed[0]})"
             )
         return pairs
 
