@@ -150,8 +150,8 @@ def test_the_interval_of_a_difference_of_two_prompts_holds_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((LABELS[:4], JUDGED[:4], OTHERS), "Got 4 labels"),
-        ((LABELS, JUDGED, [1.0]), "1 other scores"),
+        ((LABELS[:4], JUDGED[:4], OTHERS), "labels has 4"),
+        ((LABELS, JUDGED, [1.0]), "others has 1"),
         ((LABELS, JUDGED[:4], OTHERS), "have the same length"),
         ((LABELS, [*JUDGED[:4], float("nan")], OTHERS), "must be finite"),
         (([LABELS], [JUDGED], OTHERS), "must be flat"),
