@@ -25,7 +25,7 @@ Terminals and files
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
     Goal: the base class of all goals
-    MOST_EVALUATIONS: the budget of a selection without a limit on evaluations
+    MOST_EVALUATIONS: the largest budget of evaluations
     parse_goal(kind, maximize, ...): a goal from the names of metrics
     changes(before, after): the differences between two lists of example ids
     parts_of(prompt): the messages and tools of a prompt that is a chat
@@ -35,7 +35,7 @@ Methods
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
     not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
-    UNSEEN_FAILURES: the tolerated excess of a candidate's failure rate while it has no more failures
+    UNSEEN_FAILURES: the smallest tolerated difference of failure rates while the candidate has no more failures
 Finished tables
     FinishedTable: finished evaluations, as columns
     finished_selector(table, goal, ...): a selector that has recorded these evaluations and is done

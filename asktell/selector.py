@@ -223,13 +223,14 @@ class Selection(ABC):
         """Record scores for which no trial was asked: scores of proxies, or scores from earlier work.
 
         They inform the estimates. They do not count against the number of evaluations
-        in the budget, and are not among `spent` and `evaluations`.
+        in the budget, nor in `spent`.
 
         Args:
             prompt: the prompt's id or text, or a trial of it.
-            scores: as for `tell`. Scores of the goal's metrics are included in
-                `PromptResult.evaluations`. A mapping with scores of `proxies` alone is
-                not, and needs an `example`. None records only a cost.
+            scores: as for `tell`. Scores of the goal's metrics count in the prompt's
+                number of evaluations in results (`PromptResult.evaluations`). A mapping
+                with scores of `proxies` alone does not count there, and needs an
+                `example`. None records only a cost.
             example: the example of the scores, by its position or its id. None if it is
                 unknown. After scores of the goal's metrics, the prompt is not evaluated
                 on this example again. If a prompt gets several scores on an example,
@@ -390,8 +391,8 @@ class Selection(ABC):
             text: sentences for `result.notes`. Line breaks become spaces.
             topic: the subject of the note, such as the name of a metric. A later remark
                 on the same topic replaces this remark.
-            doubtful: True if the scores are not reliable. Results then state no
-                probabilities.
+            doubtful: True if the scores are not reliable. Then results have no
+                probabilities, and nothing can be established.
         """
 
     # Reading
@@ -434,7 +435,8 @@ class Selection(ABC):
     def budget(self) -> int:
         """The maximum number of evaluations.
 
-        If the budget is only a cost, this is the number of all possible evaluations.
+        If the budget is only a cost, this is the number of all possible evaluations, at
+        most `asktell.extend.MOST_EVALUATIONS` (100,000,000).
         """
 
     @property

@@ -2,8 +2,8 @@
 
 Responses are stored as JSON in a SQLite file. A request is stored only as a digest (see
 `answer_key`), so the file contains neither prompts nor addresses of servers. Every
-operation opens and closes the file. Therefore nothing stays open across a fork, and a
-killed process leaves nothing half written.
+operation opens and closes the file, so nothing stays open across a fork. Every change
+is a transaction, so a killed process leaves nothing half written.
 """
 
 import asyncio
@@ -400,7 +400,7 @@ class CachedLLM:
 
     Args:
         llm: a synchronous or async LLM, or both. Its method `identity()` returns, as
-            JSON data, everything apart from the request that determines a response,
+            JSON data, everything else besides the request that a response depends on,
             such as the model and its version.
         cache: the cache.
 
@@ -554,9 +554,9 @@ class _Claim(NamedTuple):
 
 @final
 class AnsweredOnce:
-    """Sends each of some requests to an LLM only once, and keeps the responses in memory.
+    """Sends the requests in `keys` to an LLM only once each, and keeps their responses in memory.
 
-    `keys` says which requests these are. All other requests are sent every time.
+    All other requests are sent every time.
 
     While a request is in progress, further callers with the same request wait for its
     response. All callers but the first get it with `from_cache=True`, because it was
@@ -577,7 +577,11 @@ class AnsweredOnce:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Return the response, or the exception, of each request in order. Known requests are not sent again."""
+        """Return the response, or the exception, of each request, in order.
+
+        A request in `keys` is not sent again if it has a response already, or if
+        another caller is waiting for its response.
+        """
         # Register all requests before the first is sent. Equal requests of one call are
         # then sent once, too.
         claims = [self._claim(request) for request in requests]

@@ -142,8 +142,9 @@ class JudgeEstimate:
     Attributes:
         name: the name of the judge's metric.
         calls: calls of the judge's LLMs whose responses are not in the cache.
-        prompt_tokens: tokens that these calls read. As long as the length of the
-            responses to judge is unknown, each is assumed to be as long as possible.
+        prompt_tokens: tokens that these calls read. These tokens include the responses
+            to judge. Without real calls, their length is unknown, so the estimate
+            assumes the maximum length for each of them.
         completion_tokens: tokens that these calls write. None if the judge has not
             scored a real response for this estimate.
         most_completion_tokens: tokens that these calls write if each of the judge's
@@ -372,9 +373,11 @@ class Estimate:
             calls. None without real calls.
         most_completion_tokens: tokens that all these calls write if each response is as
             long as possible.
-        cost: expected money, with judges, in the currency of the price. It is based on
-            the selection's evaluations so far (see `paid_evaluations`), or else on
-            tokens and price. None if neither is known, for example without real calls.
+        cost: expected money, with judges, in the currency of the price. If evaluations
+            of the selection have a cost, it is based on their mean cost (see
+            `paid_evaluations`). Otherwise it is computed from tokens and price. It is
+            then None if the price or the number of tokens is unknown, for example
+            without real calls.
         most_cost: money if each response is as long as possible, with judges, but never
             more than what is left of a budget in money. None without a price. A judge
             whose price is unknown is left out.
@@ -570,7 +573,7 @@ def estimate(
 
     Raises:
         InvalidArgumentError: a number is out of range. Or the budget is in money, but
-            the LLM has no price and no evaluation was paid.
+            the LLM has no price, and no evaluation so far has a cost.
         EvaluatorError: all real calls failed, or a judge failed on all real responses.
     """
     whole("real_calls", real_calls, 0)

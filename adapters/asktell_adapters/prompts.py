@@ -9,8 +9,8 @@ replaced by the example's value in the column `question`. In chats, names in bra
 fields unless you pass `fields=False`. In other texts, they are fields only if you pass
 `fields=True`, because braces in texts are usually just braces.
 
-Where there are fields, `{{question}}` stands for the text `{question}`. Any other brace
-stands for itself, as in `{"answer": 1}`.
+In a prompt whose names in braces are fields, `{{question}}` stands for the text
+`{question}`. Any other brace stands for itself, as in `{"answer": 1}`.
 """
 
 import json
@@ -155,8 +155,9 @@ def check_fields(
     Raises:
         InvalidArgumentError: an example has no value for a field, or a prompt is an
             invalid chat. The message has the prompt, the field and the columns. It is
-            also raised if a prompt has no field, but a column in double braces, such as
-            `{{question}}`, because other template languages write fields like this.
+            also raised if names in braces are fields, but a prompt has no field, only a
+            column in double braces, such as `{{question}}`. Other template languages
+            write fields like this, so this is probably a mistake.
     """
     # The columns of the dataset are found only if a prompt has fields, because a
     # dataset can be large.
@@ -192,8 +193,8 @@ def unread_fields(
         examples: the dataset. The columns are those of the first example.
 
     Returns:
-        Position of the prompt, from 0 -> its columns in braces. Only prompts that have
-        some are included.
+        A mapping from the position of a prompt (the first is 0) to its columns in
+        braces. Prompts without such columns are left out.
 
     Raises:
         InvalidArgumentError: a prompt is an invalid chat.
@@ -277,15 +278,20 @@ class Framing:
     - Any other text is inserted into `template` at `{prompt}`. The result is the user
       turn.
 
-    If `system` contains `{prompt}`, every text, with or without fields, is inserted
-    there instead. The user turn is then the filled-in `template`. If `template` is the
-    default, the user turn is just the example's input. For a chat, such a `system` is
-    not used.
+    If `system` contains `{prompt}`, a prompt that is a text goes there instead, with
+    its fields filled in. The user turn is then one of these:
+
+    - With the default `template`, the user turn is just the example's input.
+    - With your own `template`, the user turn is this template, filled in. If it
+      contains `{prompt}`, the prompt is sent in both turns.
+
+    For a chat, a `system` with `{prompt}` is not used.
 
     Attributes:
         system: the system turn, or None for no system turn.
-        template: the user turn of a text without fields. It is a text with `{prompt}`,
-            `{input}` and columns in braces, or a function of (prompt, example).
+        template: the user turn of a text without fields, and of every text if `system`
+            contains `{prompt}`. It is a text with `{prompt}`, `{input}` and columns in
+            braces, or a function of (prompt, example).
         fields: True if names in braces are fields, False if not, None if they are
             fields in chats only.
     """

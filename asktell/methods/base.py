@@ -56,8 +56,8 @@ class AbstractMethod(ABC):
         'long'
 
     Attributes:
-        tolerance: a prompt that is at most this much worse than the best prompt also
-            counts as the best, in units of the metric. 0 by default.
+        tolerance: how much worse than the best prompt a prompt may be, and still count
+            as the best. In units of the metric, 0 by default.
     """
 
     tolerance: float = 0.0

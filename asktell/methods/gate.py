@@ -17,10 +17,11 @@ from asktell.state import Failures, State
 from asktell.state.history import History
 
 UNSEEN_FAILURES = 0.05
-"""How much higher than the baseline's the failure rate of a candidate may be, while it has failed no more often.
+"""The smallest tolerated difference of the failure rates in `not_worse`, if the candidate failed no more often so far.
 
-This is a difference between two shares of the examples, from 0 to 1. If no difference were allowed, `not_worse` would
-need all examples, even for two prompts that never fail. The value 0.05 was chosen. No theory gives it.
+The true failure rate of the candidate may be this much above the baseline's. The difference is between two shares of
+the examples, from 0 to 1. If no difference were allowed, `not_worse` would need all examples, even for two prompts that
+never fail. The value 0.05 was chosen. No theory gives it.
 """
 
 
@@ -48,15 +49,18 @@ def not_worse(
     scores doubtful, or if the scores seem to change over time (a drift).
 
     The tolerated difference of the failure rates is `margin` divided by the width of
-    the metric's range, or 0 without a range. While the candidate has failed no more
-    often than the baseline, it is at least `UNSEEN_FAILURES`.
+    the objective's range. With several objectives, it is the smallest of these
+    quotients. If an objective has no range, but all its scores are 0 or 1, its range
+    counts as 0 to 1. If it has other scores and no range, the tolerated difference is
+    0. While the candidate has failed no more often than the baseline, the tolerated
+    difference is at least `UNSEEN_FAILURES`.
 
     Two guarantees hold for all calls together:
 
-    - At some call, all values are True, although one of the statements is false: this
-      has a probability of at most 1 - `confidence`.
-    - At some call, a value is False, although its statement is true: this has a
-      probability of at most 1 - `confidence`, too.
+    - The probability that all values are True at some call, although one of the
+      statements is false, is at most 1 - `confidence`.
+    - The probability that a value is False at some call, although its statement is
+      true, is at most 1 - `confidence`, too.
 
     They require that the order of the examples does not depend on the scores, that the
     distribution of scores does not change over time, and that the range of each metric

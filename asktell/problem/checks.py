@@ -15,7 +15,10 @@ from asktell.numerics.arrays import Floats
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
-"""The largest budget of evaluations. A selection without a limit on evaluations has this budget."""
+"""The largest budget of evaluations.
+
+If the budget is only a cost, a selection has this budget of evaluations, or all possible evaluations if they are fewer.
+"""
 MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
 # Bounds of the sizes of numbers. Within them, squares and sums of scores in units of

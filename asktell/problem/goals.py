@@ -435,20 +435,25 @@ class Goal(ABC):
     Attributes:
         metrics: the names of the metrics in the order of a score vector: first the
             objectives, then other metrics.
-        columns: the (c,) quantities whose means are estimated for every prompt. These
-            are the metrics, then the share of examples for each constraint on a
-            quantile, then "failure_rate" if it is constrained.
-        bounds: the constraints in the form that the engine uses, on means of columns.
+        columns: the c quantities whose means are estimated for every prompt. The
+            metrics come first. Then each constraint on a quantile has a column: the
+            share of examples whose score satisfies the bound. "failure_rate" comes
+            last, if it is constrained.
+        bounds: the constraints, each as a bound on the mean of one of the columns.
         by_segment: the columns whose worst segment counts.
-        subsets: further columns, the means of `by_segment` in each segment. Arrays of
-            means (K, C) have the c columns first, then these.
+        subsets: further columns, the means of `by_segment` in each segment. Empty
+            without segments. An array of means has a row for each prompt. Its columns
+            are first the c `columns`, then these.
         worst_of: for each objective, then for each constraint, the columns of which the
             worst counts. Without segments it is a single column.
         ranges: the lowest and the highest score of each column with a known range.
-        baseline: the arm of the prompt in use, for `within(..., of="baseline")`. None
-            if there is no baseline.
-        offsets: (B,) the number that is added to the reference of each bound. An
-            absolute bound has the reference 0.
+        baseline: the position of the baseline among the prompts, from 0. A constraint
+            `within(..., of="baseline")` compares with this prompt. None if there is no
+            baseline.
+        offsets: for each of the B constraints, the number that is added to a reference
+            to get the bound, shape (B,). The reference of a `within` constraint is the
+            mean of the best prompt or of the baseline. The reference of any other
+            constraint is 0, so its number is the bound itself.
     """
 
     objectives: tuple[Objective, ...]
@@ -669,13 +674,11 @@ class Goal(ABC):
                 columns, the mean over all examples counts instead of the worst segment.
             bounds: the bounds from `resolved`: shape (B,), or (A, B) with the bounds of
                 each row. None: they are computed from `means`, which must then have a
-                row for every prompt.
-
-                If the rows are scores of single evaluations instead of means, pass
-                `goal.offsets`. It has the bound of each constraint. For `within`, it
-                has only the margin, because single evaluations do not show the mean of
-                the reference prompt. Every slack of such a constraint is then off by
-                this mean. But the difference between the slacks of two rows is right.
+                row for every prompt. If the rows are scores of single evaluations
+                instead of means, pass `goal.offsets`. The slack of a `within`
+                constraint then lacks its reference, the mean of the best prompt or of
+                the baseline. So do not use such a slack itself. Use only the difference
+                between the slacks of two prompts, in which the reference cancels out.
 
         Returns:
             The values, shape (A, q). q is the number of objectives and constraints.

@@ -220,9 +220,10 @@ def _check_signature(
 
 
 def attempt(call: Callable[..., Any], *args: Any) -> Any:
-    """Call a function, and return its result, or its exception if that makes the evaluation a failure.
+    """Call a function, and return its result. If it raises an exception, return the exception.
 
-    An exit or a cancellation is such a failure, too. Ctrl-C is not, and is raised.
+    `asktell.run` counts such an exception as a failed evaluation. An exit and a
+    cancellation are returned, too. Ctrl-C is raised.
     """
     try:
         return call(*args)

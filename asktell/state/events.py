@@ -139,7 +139,7 @@ class Pull(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """An arm is accepted or eliminated. It is a part of a decision.
+    """The part of a decision that accepts or eliminates one arm.
 
     Attributes:
         arm: the position of the prompt.
@@ -261,12 +261,13 @@ class Extended(Event, frozen=True, tag="e"):
 
 
 class Remarked(Event, frozen=True, tag="c"):
-    """A note about the scores was attached, which results show.
+    """A note about the scores was added. Results show this note.
 
     Attributes:
         topic: a later remark on the same topic replaces this remark.
         text: the note.
-        doubtful: True if the scores are not reliable. Then nothing can be established.
+        doubtful: True if the scores are not reliable. Then results have no
+            probabilities, and nothing can be established.
     """
 
     topic: str

@@ -27,12 +27,12 @@ _PART = 5
 
 
 def n_repeats(spent: int) -> int:
-    """The number of evaluations that `asktell.run` repeats if the selection ends after `spent` evaluations.
+    """The number of evaluations that `asktell.run` repeats with `inputs="given"`, if it ends after `spent` evaluations.
 
-    With `inputs="given"`, a run repeats about one in 20 evaluations outside of the
-    budget, to find out whether repeated scores differ. It repeats at least 4 and at
-    most 200, but none in a selection of fewer than 16 evaluations. With
-    `inputs="new"`, it repeats none.
+    Such a run repeats about one in 20 evaluations, to find out whether repeated scores
+    differ. The repeats do not count against the budget. Their number is at least 4 and
+    at most 200. It is 0 if `spent` is below 16. With `inputs="new"`, a run repeats no
+    evaluation, so do not use this number.
     """
     return 2 * _early(spent)
 

@@ -74,6 +74,8 @@ class State(NamedTuple):
     - A *cell* is a pair of an arm and the position of an example.
     - A *row* is one recorded evaluation, with a score for each metric.
     - A *plan* is the evaluations that the last decision asked for.
+    - An arm *draws* an example when an evaluation of the arm on this example becomes
+      part of a plan, or replaces a failed evaluation.
     - A *tally* has the number and the sums of the scores of each arm, from which means
       and standard errors are computed.
 
@@ -87,18 +89,20 @@ class State(NamedTuple):
             scores. Observed scores have the trial -1.
         failures: the failed evaluations so far, with their reasons.
         proxies: the recorded scores of proxies.
-        plan_draws: for each arm the number of examples that it will have drawn when the
-            plan is complete.
+        plan_draws: for each arm the number of examples that it has drawn, including
+            the whole plan, but without `redraws`.
         tally: the tally of the rows before the last decision.
         tallied: the number of these rows.
-        decisions: the decisions so far, each after the number of rows before it.
+        decisions: the decisions so far, as pairs: the number of rows before the
+            decision, and the decision.
         growth: the events that added or retired prompts, or extended budget or
             examples. Each has the numbers of decisions and evaluations and the cost
             before it.
-        reopened: True if the selection had ended, and such an event continued it.
+        reopened: True if the selection had ended, an event of `growth` continued it,
+            and no decision has followed yet.
         pending: trial -> its evaluation, for each pending trial.
-        returned: the evaluations that were released. They are assigned again before
-            the rest of the plan.
+        returned: the evaluations that were released, and those that replace failed
+            evaluations. They are assigned before the rest of the plan.
         plan_arms: the arm of each evaluation of the plan.
         plan_examples: the example of each evaluation of the plan. -1 without examples.
         position: the index of the next evaluation in the plan.
@@ -110,7 +114,7 @@ class State(NamedTuple):
         left: arm -> the number of the round in which it was accepted, eliminated or
             retired, and its `Departure`. Active arms are missing.
         redraws: arm -> the number of examples that it drew to replace failed
-            evaluations.
+            evaluations, and that are not in `plan_draws` yet.
         remarks: topic -> the latest remark about the scores.
     """
 
@@ -161,12 +165,19 @@ class State(NamedTuple):
 
     @property
     def doubts(self) -> list[str]:
-        """The texts of the remarks that call the scores doubtful. If there are any, nothing can be established."""
+        """The texts of the remarks that call the scores doubtful.
+
+        If there are any, results have no probabilities, and nothing can be established.
+        """
         return [remark.text for remark in self.remarks.values() if remark.doubtful]
 
     @property
     def was_widened(self) -> bool:
-        """True if prompts or examples were added after the start. Earlier scores may have been the reason."""
+        """True if prompts or examples were added after the start.
+
+        If scores were used to write or choose them, these prompts look better than they
+        are. So the check "order" of a result is then undecided (`ok` is None).
+        """
         now, then = self.problem, self.origin
         return (now.n_arms, now.n_examples) != (then.n_arms, then.n_examples)
 
@@ -174,9 +185,15 @@ class State(NamedTuple):
     def seen(self) -> Problem:
         """The problem, with what repeated evaluations have shown about noise.
 
-        If repeated evaluations of a cell had different scores, the scores of this
-        problem are noisy. If at least 20 repeated evaluations all had the same scores,
-        they are free of noise. Otherwise, this is `problem`.
+        The first and the last scores of each cell that was evaluated more than once
+        are compared:
+
+        - If they differ in any cell, the scores of the returned problem are noisy.
+        - If they are the same in every cell, and there are at least 20 such cells, the
+          scores of the returned problem are free of noise.
+        - With fewer such cells, the returned problem is `problem`.
+
+        If `repeats` is above 1, `problem` is always returned.
         """
         problem = self.problem
         # Without observations, no cell was scored twice.
@@ -199,7 +216,7 @@ class State(NamedTuple):
 
     @property
     def plan_is_empty(self) -> bool:
-        """True if every evaluation of the plan was assigned, and none was released."""
+        """True if every evaluation of the plan was assigned, and `returned` is empty."""
         return self.position == len(self.plan_arms) and self.returned.is_empty
 
     @property
@@ -363,7 +380,11 @@ class State(NamedTuple):
         return mask
 
     def have_pulls(self) -> Bool[Bools, " arms"]:
-        """For each arm, active or not, True if some cell can still be evaluated and the arm is not exhausted."""
+        """For each arm, active or not, True if it can still be evaluated.
+
+        This is the case if the arm is not exhausted, and at least one of its own cells
+        was evaluated less than `repeats` times.
+        """
         most = self.problem.most_pulls
         mask = (
             np.ones(self.problem.n_arms, dtype=bool)
@@ -376,9 +397,10 @@ class State(NamedTuple):
     def used_pulls(self) -> Int[Ints, " arms"]:
         """For each arm the number of evaluations that are used up.
 
-        An evaluation is used up if it is recorded, pending or released, if it failed,
-        or if its scores were observed. Evaluations of a cell beyond `repeats`, and
-        evaluations without an example, do not count.
+        An evaluation is used up if no new trial can be made for it: it is recorded,
+        pending or released, it failed, or its scores were observed. Observed scores can
+        give a cell more than `repeats` evaluations. Such a cell counts as `repeats`
+        evaluations. Evaluations without an example do not count.
         """
         arms, _, asks = self.used_cells()
         pulls = np.bincount(
@@ -421,7 +443,7 @@ class State(NamedTuple):
     def asked_before(self, trial: int, arm: int, example: int) -> int:
         """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
 
-        Failed trials count, unless failures count as scores and are rows anyway.
+        Failed trials count, too.
         """
         others = [
             p.trial
@@ -460,7 +482,7 @@ class State(NamedTuple):
         return self._with_failures(self.next_tally())
 
     def next_tally(self) -> Tally:
-        """The tally of all rows so far, but without failure rates. The next state adds its rows to this tally."""
+        """The tally of all rows so far, but without failure rates. It becomes `tally` at the next decision."""
         return self._tally(self.tally, self.tallied, 0)
 
     def round_tally(self) -> Tally:
@@ -506,9 +528,9 @@ class State(NamedTuple):
     def capacity(self) -> Int[Ints, " arms"]:
         """For each arm the number of further evaluations that a plan can ask for.
 
-        The examples that the arm has drawn, or will have drawn when the plan is
-        complete, are used up. An exhausted arm has 0. If every evaluation draws its own
-        example, the number is 2,147,483,647, which stands for no limit.
+        All examples that the arm has drawn are used up, including those of the current
+        plan. An exhausted arm has 0. If the selection has no examples, or
+        `sampling="iid"`, every other arm has 2,147,483,647, which stands for no limit.
         """
         # Unlimited is far below the largest integer, so that sums do not overflow.
         most = self.problem.most_pulls

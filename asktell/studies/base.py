@@ -118,8 +118,9 @@ class AbstractStudy(Selection):
             InvalidScoresError: as for `Selector.tell`.
             UnknownTrialError: as for `Selector.tell`.
             ConflictingTellError: other scores of this trial were recorded before. If
-                the trial was handed out several times, only the worker whose scores
-                were recorded gets this error.
+                the trial was handed out several times, only one worker's scores were
+                recorded. This worker gets the error if it tells other scores later. For
+                the other workers, `tell` returns False.
         """
         worker = self._worker
         if worker is None:

@@ -58,7 +58,10 @@ class Attendance(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The progress of a study, as it is in the storage. The next decision of the method is not computed.
+    """The progress of a study, as it is in the storage.
+
+    A decision of the method that is due, but not in the storage yet, is not computed.
+    For example, prompts that it will eliminate still count as active.
 
     Attributes:
         spent: number of recorded evaluations.

@@ -348,8 +348,9 @@ class Config:
         cache: the cache of LLM responses. None if the file has no table `[cache]`.
         confirm_above: the run asks for confirmation if it may cost more than this, in
             the currency of the prices. None: it never asks.
-        improving: the table `[improve]` if the file was read for `asktell improve`. The
-            selector then has only the budget of the first generation. None otherwise.
+        improving: the table `[improve]` if the file was read for `asktell improve`,
+            otherwise None. With this table, `selector` has only the budget for the
+            prompts of the file, which are the first generation of prompts.
         harness: the program or tool that evaluates instead of an LLM, from
             `[evaluator]`. None if the file has no such table.
         fields: True if names in braces in prompts are columns of the data, False if
@@ -406,7 +407,7 @@ class Config:
         return self.evaluator() if self.harness is None else self.harness.driven
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
-        """The evaluator that calls the file's LLM. Its model is loaded.
+        """Load the file's LLM, and return the evaluator that calls it.
 
         The scores that it returns contain the LLM's response, as `details["output"]`.
 

@@ -130,7 +130,8 @@ def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
     """How a dataset differs from an earlier dataset, in words.
 
-    Empty if it begins with all earlier examples, in the same order.
+    The text is empty if the dataset begins with all earlier examples, in the same
+    order.
 
     Args:
         then: the ids of the earlier examples.

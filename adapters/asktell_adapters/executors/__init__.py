@@ -1,4 +1,4 @@
-"""Evaluations on other machines: `ray.run` for Ray, and `per_process` for Dask and process pools."""
+"""Evaluations in other processes or on other machines: `ray.run` for Ray, `per_process` for Dask and process pools."""
 
 from asktell_adapters.executors.per_process import per_process
 

@@ -15,7 +15,10 @@ from asktell_adapters._scores import plain
 
 @final
 class BatchEvaluation:
-    """Calls a plain, async or batch evaluator in one way: with trials, and it returns an outcome for each.
+    """Wraps a plain, async or batch evaluator, so that all three are called in the same way.
+
+    The wrapper takes a list of trials, and returns an outcome for each: scores or an
+    exception.
 
     The outcomes can be sent to any other process, because they contain only builtin
     types and asktell's errors. A plain evaluator evaluates the trials one after the
@@ -162,9 +165,9 @@ def per_process(
             `evaluate_batch`. It is sent with every batch. So it should load the model
             and the data when it is called, and not contain them.
         key: the name under which a process keeps the evaluator between batches. If you
-            call `per_process` several times with the same key, the results share one
-            evaluator in each process. By default, each result has an evaluator of its
-            own, which all its batches share.
+            call `per_process` several times with the same key, the batch evaluators
+            that it returns share one evaluator in each process. By default, each
+            returned batch evaluator has its own evaluator, which all its batches share.
 
     Raises:
         InvalidArgumentError: `factory` is not callable.

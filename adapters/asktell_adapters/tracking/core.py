@@ -221,8 +221,8 @@ class Tracker(ABC):
 
     Args:
         name: name of the run, by which a selection finds it again after a crash. By
-            default, the name of the study. A selector without a name starts a new run
-            each time.
+            default, the name of the study. A selector has no name. So if you track a
+            selector and pass no name, each process starts a new run.
         interval: the least number of seconds between two updates. After a slow update,
             the pause is longer.
 

@@ -38,8 +38,9 @@ class WandbTracker(Tracker):
         mode: "online", "offline" or "disabled". By default, W&B chooses it.
         settings: further arguments of `wandb.init`.
         name: name of the run. If the same selection is continued later, it finds its
-            run by this name. By default, the name of the study. A selector without a
-            name starts a new run each time.
+            run by this name. By default, the name of the study. A selector has no
+            name. So if you track a selector and pass no name, each process starts a new
+            run.
         interval: the least number of seconds between two updates. After a slow update,
             the pause is longer.
     """
