@@ -29,10 +29,10 @@ class Difference:
         p_better: the probability that a is better than b, according to the statistical
             model. If the metric is minimized, better means lower.
         pairs: the number of examples that the interval is computed from. The examples
-            have one random order. The interval uses those at its beginning that both
-            prompts have completed, up to the first example that one of them has not
-            completed. Later examples do not count, because the choice of these examples
-            may depend on scores.
+            have one random order. The interval uses the examples from the start of this
+            order up to the first example on which one of the two prompts has no scores.
+            Later examples do not count, because the choice of these examples may depend
+            on scores.
         verdict: "equal" if the whole interval is within the tolerance. Otherwise,
             "better" or "worse" (prompt a) if 0 is outside the interval, and "undecided"
             if it is not.

@@ -100,7 +100,7 @@ class EvaluatorTable(Table, table="evaluator"):
     )
     task: str | None = key(
         None,
-        '`"module:function"`, which returns an Inspect task.',
+        'inspect: `"module:function"`, which returns an Inspect task.',
         said="needed with `inspect`",
     )
     model: str | None = key(
@@ -117,7 +117,8 @@ class EvaluatorTable(Table, table="evaluator"):
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
         False,
-        "Whether a repeated evaluation always gives the same scores. If true, asktell repeats none as a check.",
+        "Whether a repeated evaluation always gives the same scores. If false, asktell may repeat evaluations to check "
+        "whether scores differ. If true, it does not.",
     )
 
 

@@ -23,7 +23,7 @@ _DESCRIPTIONS = {
     422: "A value is invalid. `detail` has the value and the expected form. Nothing was changed.",
     429: "Too many requests with a wrong token. `Retry-After` is the number of seconds to wait.",
     500: "An unexpected error of the service.",
-    501: "The method needs a package that is not installed on the server.",
+    501: "The selection method of the study needs a package that is not installed on the server.",
     503: "The storage is unavailable. A response with `Retry-After` is worth a retry. Nothing was changed.",
 }
 _IN_JSON = {"None": "null", "True": "true", "False": "false"}
