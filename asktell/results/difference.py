@@ -39,10 +39,11 @@ class Difference:
         guaranteed: True if the confidence of the interval holds for any distribution of
             scores. This has two conditions. First, the range of the metric is declared,
             or both prompts were evaluated without noise on all given examples. Second,
-            none of these evaluations failed, both prompts were in the selection from
-            the start, no remark is `doubtful`, and the check "drift" found no change of
-            the evaluated LLM. With sampling="iid", it is False if the examples are
-            given.
+            no evaluation of the two prompts on the first examples (see `pairs`) failed,
+            both prompts were in the selection from the start, no remark is `doubtful`,
+            and the check "drift" found no change of the evaluated LLM. With
+            sampling="iid" and a given number of examples, it is always False, because
+            the same example may be drawn twice.
     """
 
     estimate: float | None

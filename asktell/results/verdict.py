@@ -132,7 +132,7 @@ class Verdict:
             probability of at least 5%.
         outlook: forecasts for half, once and twice as many further evaluations as were
             spent, and for all evaluations that are still possible on the examples.
-            Forecasts for more evaluations than these are left out.
+            If fewer evaluations are possible, the forecasts for more are left out.
     """
 
     answer: str | int | None

@@ -87,7 +87,9 @@ class EvaluatorTable(Table, table="evaluator"):
         "promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests."
     )
     provider: str | None = key(
-        None, "promptfoo: the provider to use.", said="the first"
+        None,
+        "promptfoo: label or id of the provider to evaluate. Needed if the configuration has several.",
+        said="the only one",
     )
     rows: str | None = key(
         None,

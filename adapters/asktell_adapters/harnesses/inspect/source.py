@@ -28,7 +28,6 @@ from asktell.extend import (
 )
 from asktell_adapters.harnesses.inspect.samples import (
     GROUP,
-    SYSTEM,
     Insert,
     Scoring,
     ValueToFloat,
@@ -127,7 +126,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         selector: Any,
         task: Any,
         *,
-        insert: Insert = SYSTEM,
+        insert: Insert = "system",
         concurrency: int = 10,
         by_prompt: bool = True,
         score_limited: bool = False,
