@@ -53,13 +53,12 @@ class Check:
             scores into account. "order": the choice of examples does not depend on
             scores. "failures": no failed evaluation biases the estimates. "drift": the
             evaluated LLM did not change during the run. "labels": the scores agree with
-            human judgments. If there are proxies, the sentence shows instead how well
-            each proxy agrees with the scores of the goal's metrics, and the premise is
-            that no proxy changed during the run. "examples": there are enough examples.
-        ok: True if the premise holds, False if it does not. None in two cases: it is
-            unknown whether the premise holds, or it does not hold, but statements are
-            still approximately right (for example, if a range is not declared).
-            `sentence` has the details.
+            human judgments. With proxies, this premise is another one: no proxy changed
+            during the run. Its `sentence` then shows how well each proxy agrees with
+            the scores of the goal's metrics. "examples": there are enough examples.
+        ok: True if the premise holds, False if it does not. None if this is unknown.
+            Also None if the premise does not hold, but the intervals are still
+            approximately right.
         sentence: what was found, in words.
     """
 

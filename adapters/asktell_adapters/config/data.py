@@ -29,7 +29,8 @@ class PromptsTable(Table, table="prompts"):
 
     file: str | None = key(
         None,
-        "`.txt`: one prompt per line, or blocks between blank lines; `.json`: a list, or an object id: prompt; "
+        "`.txt`: one prompt per line. If the file has blank lines, they separate the prompts, which may then have "
+        "several lines. Other files: `.json`: a list, or an object id: prompt; "
         '`.jsonl`: one prompt per line; `.toml`: `id = "text"`; a table (`.csv`, `.tsv`, `.parquet`, `.xlsx`): a '
         "column `prompt` and "
         "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",

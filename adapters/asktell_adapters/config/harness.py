@@ -87,7 +87,9 @@ class EvaluatorTable(Table, table="evaluator"):
         "promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests."
     )
     provider: str | None = key(
-        None, "promptfoo: the provider to use.", said="the first"
+        None,
+        "promptfoo: label or id of the provider to evaluate. Needed if the configuration has several.",
+        said="the only one",
     )
     rows: str | None = key(
         None,
@@ -100,7 +102,7 @@ class EvaluatorTable(Table, table="evaluator"):
     )
     task: str | None = key(
         None,
-        '`"module:function"`, which returns an Inspect task.',
+        'inspect: `"module:function"`, which returns an Inspect task.',
         said="needed with `inspect`",
     )
     model: str | None = key(
@@ -117,7 +119,8 @@ class EvaluatorTable(Table, table="evaluator"):
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
         False,
-        "Whether a repeated evaluation always gives the same scores. If true, asktell repeats none as a check.",
+        "Whether a repeated evaluation always gives the same scores. If false, asktell may repeat evaluations to check "
+        "whether scores differ. If true, it does not.",
     )
 
 

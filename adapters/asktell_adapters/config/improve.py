@@ -42,8 +42,8 @@ class ImproveTable(Table, table="improve"):
 
     generations: int = key(
         4,
-        "Usual largest number of generations. The prompts of the file, and each generation, may spend "
-        "`budget / (generations + 1)`. If some spend less, more generations may follow.",
+        "Number of generations that the budget is divided among. The prompts of the file, and each generation, may "
+        "spend `budget / (generations + 1)`. If some spend less, more generations may follow.",
         ge=1,
     )
     candidates: int = key(8, "Largest number of new prompts in each generation.", ge=1)

@@ -275,8 +275,8 @@ class TopTable(Table, table=""):
         'for each '
         "metric of the goal: `{ accuracy = 0.0 }`.")
     max_failure_rate: float = key(0.5,
-        "A prompt is eliminated once the share of its evaluations that fail exceeds this value, with 99% probability. "
-        "1 eliminates no prompt.")
+        "A prompt is eliminated once its true failure rate is above this value with a probability of 99%. With 1, no "
+        "prompt is eliminated.")
     baseline: str | int | None = key(None,
         "Id or text of the prompt in use. It is never eliminated, and is compared with the selected prompt.")
     repeats: int | None = key(None,

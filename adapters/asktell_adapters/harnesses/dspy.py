@@ -47,7 +47,8 @@ Demos: TypeAlias = Sequence[Any]
 class Candidate:
     """Instructions and demos of a program, by predictor name.
 
-    A predictor without an entry keeps the instruction or the demos of the program.
+    A predictor without an entry in `instructions` keeps its own instruction. A
+    predictor without an entry in `demos` keeps its own demos.
 
     Attributes:
         instructions: the instruction of each predictor, by the predictor's name.
@@ -227,8 +228,8 @@ def bootstrap_demos(
         trainset: the examples to make demos from.
         n: number of sets.
         max_bootstrapped: the largest number of bootstrapped demos in one set.
-        max_labeled: the largest number of labeled demos in one set. With 0, the second
-            set has bootstrapped demos, too.
+        max_labeled: the largest number of labeled demos in one set. With 0, no set has
+            labeled demos, and the second set has bootstrapped demos instead.
         threshold: the smallest value of the metric that counts as a success.
         teacher: the program that writes the bootstrapped demos. By default, `program`.
         seed: seed of the shuffles and of the number of demos in a set.
@@ -556,7 +557,8 @@ class ContextThreadPool(ThreadPoolExecutor):
 
     They inherit the settings of the caller's `with dspy.context(...)`, as in
     `dspy.Evaluate`. The threads of an ordinary `ThreadPoolExecutor` inherit only the
-    settings of `dspy.configure(...)`. The arguments are those of `ThreadPoolExecutor`.
+    settings of `dspy.configure(...)`. The arguments are those of Python's
+    `ThreadPoolExecutor`. The first is `max_workers`, the number of threads.
     """
 
     def submit(

@@ -52,8 +52,9 @@ class AsktellPolicy:
     - `val_evaluation_policy`: every program runs on the same few validation examples,
       `examples` of them, drawn at random once. So no program gains from easier
       examples. The best program is the program with the highest mean score as
-      estimated by asktell. Unlike a plain average, this estimate stays fair if the
-      programs have scores on different examples.
+      estimated by asktell. Exception: GEPA before 0.1.4 runs the first program on all
+      validation examples. The estimate is fair in this case, too. A plain average is
+      not.
     - `candidate_selection_strategy`: the program to rewrite next is drawn at random,
       with its probability of being the best. This probability depends on the program's
       validation scores, and on its scores in minibatches as a parent.

@@ -96,7 +96,7 @@ class LMEvalTask:
         model: Any,
         model_args: Mapping[str, Any] | str | None = None,
         *,
-        insert: str = SYSTEM,
+        insert: str = "system",
         metrics: Collection[str] | None = None,
         num_fewshot: int | None = None,
         apply_chat_template: bool = False,

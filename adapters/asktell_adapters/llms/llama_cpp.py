@@ -72,7 +72,7 @@ class LlamaCpp:
             request alone.
         n_threads: number of threads (default: the physical cores that this process may
             use). Pass 1 if several such processes run at once or the machine is busy.
-            There, more threads often wait for each other and gain nothing.
+            In these cases, more threads often wait for each other and gain nothing.
         n_gpu_layers: number of layers on a GPU. Needs an xllamacpp that was built for
             GPUs. -1 stands for all layers.
         reuse_prefix: whether a request that begins like an earlier request in the same

@@ -52,9 +52,9 @@ class OpenAIChat(RemoteChat):
         concurrency: largest number of simultaneous requests.
         timeout: largest number of seconds for one attempt, from sending the request to
             the last byte of the reply.
-        max_retries: largest number of retries of a request. Until a connection to the
-            server has succeeded for the first time, a request that cannot connect is
-            retried at most once, because the address may be wrong.
+        max_retries: largest number of retries of a request. Until this LLM has connected
+            to the server for the first time, a request that cannot connect is retried at
+            most once, because the address may be wrong.
         backoff: seconds before the first retry. The wait doubles before each further
             retry. A random time of up to the same length is added.
         max_wait: largest number of seconds to wait before a retry, even if the server

@@ -59,6 +59,7 @@ class Brief:
 Writer: TypeAlias = Callable[[Brief], Sequence[str]]
 """A function from a `Brief` to a list with the texts of new prompts.
 
-If the function always returns the same texts for the same brief, a crash does not
-change how `improve` ends.
+After a crash, `improve` continues when it is called again. If the crash came before the
+new prompts were stored, the function is called again with the same `Brief`. If it then
+returns the same texts, the crash does not change how `improve` ends.
 """

@@ -436,18 +436,19 @@ def improve(
 
     The study's own budget is for generation 0. For each further generation, the new
     prompts are added to the study. The study's budget is then extended, so that the
-    generation can spend as much as generation 0. If less than half of that amount would
-    be left for the generation after it, the generation gets the whole rest of `budget`.
-    The loop ends in any of these cases:
+    generation can spend as much as generation 0. Exception: if less than 1.5 times this
+    amount is left of `budget`, the generation can spend all that is left. The loop ends
+    in any of these cases:
 
     - `budget` is spent.
     - `patience` generations in a row were no improvement.
     - The writer returned no new text.
     - No prompt has scores, because all evaluations failed.
 
-    To continue the loop, also after a crash, make the same call with the same study. No
-    generation is written twice. Several processes may make this call on the same study.
-    A Selector works in the same way, but only in memory: a crash loses it.
+    To continue the loop, also after a crash, make the same call with the same study. A
+    generation whose prompts are in the study is not written again. Several processes
+    may make this call on the same study. A Selector works in the same way, but only in
+    memory: a crash loses it.
 
     Args:
         study: a Selector, a Study, a RemoteStudy, or a worker of a study. It has the
@@ -456,8 +457,10 @@ def improve(
         evaluator: as for `asktell.run`.
         writer: a function from a `Brief` to the texts of new prompts, such as
             `asktell_adapters.optimizers.writers.LLMWriter`. A text is dropped if it is
-            empty, exists already, or has a field that the data lack. The cost of the
-            writer does not count against the budget.
+            empty, or is already a prompt of the study. It is also dropped if the
+            evaluator refuses it, for example because it has the placeholder
+            `{question}` and the data have no column `question`. The cost of the writer
+            does not count against the budget.
         budget: the budget of all generations together: a number of evaluations, or an
             `asktell.Budget`. It must limit the same things (evaluations, cost, or both)
             as the budget of the study.

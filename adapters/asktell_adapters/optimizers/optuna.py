@@ -267,7 +267,7 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
 
 
 def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
-    """Return a goal for a selector that has the objectives and directions of an Optuna study.
+    """Return a goal with the objectives and directions of an Optuna study, to create a selector with.
 
     It is a `BestFeasible` if the study has one objective, and a `ParetoSet` if it has
     several.

@@ -17,13 +17,14 @@ _DESCRIPTIONS = {
     404: "The study does not exist, or the trial is not pending. In the second case, "
     "`pending` has the ids of the pending trials.",
     408: "The body did not arrive in time.",
-    409: "A study of this name exists, or other scores of the trial are recorded.",
+    409: "When a study is created: a study of this name exists. When scores are sent: other scores of the trial are "
+    "recorded already.",
     413: "The body is too large.",
     415: "The body is not `application/json`.",
     422: "A value is invalid. `detail` has the value and the expected form. Nothing was changed.",
     429: "Too many requests with a wrong token. `Retry-After` is the number of seconds to wait.",
     500: "An unexpected error of the service.",
-    501: "The method needs a package that is not installed on the server.",
+    501: "The selection method of the study needs a package that is not installed on the server.",
     503: "The storage is unavailable. A response with `Retry-After` is worth a retry. Nothing was changed.",
 }
 _IN_JSON = {"None": "null", "True": "true", "False": "false"}

@@ -242,7 +242,10 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/observe")
     def observe(name: StudyName, body: requests.Observe) -> answers.Taken:
-        """Add scores from elsewhere. They improve the estimates and do not count toward a number of evaluations."""
+        """Add scores from elsewhere. They improve the estimates, and do not count against a budget in evaluations.
+
+        If a `cost` is sent, it is added to the study's `spent_cost`.
+        """
         return {"taken": done(studies, name, Study.observe, body)}
 
     @_operation(app, "POST", "/v1/studies/{name}/release")

@@ -194,8 +194,9 @@ class GoalModel(StrictRequest):
     segment counts, not the overall mean.
     """
     at_least: dict[Text, Number | Relative | BoundModel] = {}
-    """Metric -> its lowest allowed mean: a number, or a text. `within 0.02 of best` allows a
-    mean that is 0.02 worse than the best, and `within 0.02 of baseline` than the baseline's.
+    """Metric -> its lowest allowed mean: a number, or a text. With `within 0.02 of best`, the
+    mean may be up to 0.02 worse than the best prompt's mean. With `within 0.02 of baseline`,
+    it may be up to 0.02 worse than the baseline's mean.
     """
     at_most: dict[Text, Number | Relative | BoundModel] = {}
     """Metric -> its highest allowed mean, in the same forms."""
@@ -256,7 +257,8 @@ class NewStudy(StrictRequest):
     """Only for `auto` and `race`. Stop as soon as the selection is right with this probability, such as 0.95."""
     tolerance: Number | None = None
     """Only with `confidence`. The selected prompt counts as right if it is worse than the
-    best by at most this, in the metric's units.
+    best by at most this, in the metric's units. For a Pareto set, 0.02 means 2% of the
+    metric's range.
     """
     examples: StrictInt | list[Text] | None = None
     """Number of examples, or their distinct ids. Null if the evaluator draws its own."""

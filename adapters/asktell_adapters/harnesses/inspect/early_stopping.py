@@ -78,8 +78,9 @@ _runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()  # By the id of th
 class EarlyStopping:
     """Stop an eval as soon as its verdict is established: `Task(..., early_stopping=EarlyStopping(goal, ...))`.
 
-    The mean scores of a task are compared with a bound, with those in a log, or with
-    those of other models or tasks. You can combine the three:
+    There are three comparisons, which can be combined. The mean scores of a task are
+    compared with a bound, with the mean scores in a log, or with the mean scores of
+    other models or tasks:
 
     - `EarlyStopping(BestFeasible("includes", {"includes": 0.8}))` stops when it is
       established whether the mean over all samples is at least 0.8.
@@ -103,16 +104,19 @@ class EarlyStopping:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
             every metric has a range, as in `maximize("includes", range=(0, 1))`, and no
             sample fails. See `asktell.Race`.
-        among: the names of all runs to compare. They are names of models, such as
-            "openai/a", or names of tasks. By default, there is a single run.
-        name: a function from the `EvalSpec` of a run to its name. Pass it if the names
-            in `among` are neither names of models nor names of tasks.
+        among: the names of all runs to compare. Without `name`, the name of a run is
+            the name of its model, such as "openai/a", or of its task. By default, there
+            is a single run.
+        name: a function from the `EvalSpec` of a run to its name. Pass it to use other
+            names in `among` than those of models and tasks.
         baseline: logs of the same samples, to compare with: a log file, a folder, an
             EvalLog, or a list of these. In results, the baseline is called "baseline".
-        confidence: the early verdict is the verdict of the full eval with at least this
-            probability.
+        confidence: with at least this probability, the early verdict equals the verdict
+            that the full eval would have.
         tolerance: two runs count as equally good if their means differ by less than
-            this number, in units of the goal's metric. See `asktell.Race`.
+            this number. It is in units of the goal's metric. With a `ParetoSet`, the
+            tolerance of a metric with a range is a fraction of the width of the range.
+            See `asktell.Race`.
         study: the URL of a storage and the name of a study in it, such as
             `("sqlite:///studies.db", "agents")`. Use it if the runs are in different
             processes or on different days. By default, scores are kept in memory.

@@ -28,7 +28,6 @@ from asktell.extend import (
 )
 from asktell_adapters.harnesses.inspect.samples import (
     GROUP,
-    SYSTEM,
     Insert,
     Scoring,
     ValueToFloat,
@@ -127,7 +126,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         selector: Any,
         task: Any,
         *,
-        insert: Insert = SYSTEM,
+        insert: Insert = "system",
         concurrency: int = 10,
         by_prompt: bool = True,
         score_limited: bool = False,
@@ -198,7 +197,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     # Inspect's interface
 
     def initial_samples(self) -> list[Sample]:
-        """Return an empty list. Inspect calls this method when a task is created, and the task may never run."""
+        """Return an empty list. Inspect calls this method when a task is created.
+
+        The task may never run, so no trial is requested yet. The first samples come
+        from `next_samples`.
+        """
         return []
 
     async def next_samples(self) -> list[Sample] | None:
@@ -234,10 +237,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             return samples
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample] | None:
-        """Record the scores of a sample whose epochs are all complete, and return new samples.
+        """Record the scores of a sample after its last epoch, and return new samples.
 
-        There are as many new samples as needed to have `concurrency` samples running.
-        Inspect calls this method after each epoch of a sample.
+        Inspect calls this method after each epoch of a sample. Nothing is recorded
+        before the last epoch. There are as many new samples as needed to have
+        `concurrency` samples running.
         """
         async with self._lock:
             flight = self._flights.get(str(sample.id))

@@ -13,7 +13,6 @@ from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import attempt, import_extra, outside_of_loops
 from asktell_adapters._scores import failing, if_ready
 from asktell_adapters.harnesses.inspect.samples import (
-    SYSTEM,
     Insert,
     Scoring,
     ValueToFloat,
@@ -97,7 +96,7 @@ class InspectTask:
         task: Any,
         model: Any = None,
         *,
-        insert: Insert = SYSTEM,
+        insert: Insert = "system",
         metrics: Collection[str] | None = None,
         log_dir: str | Path | None = None,
         score_limited: bool = False,

@@ -170,7 +170,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics that the config gives to assertions, if every test has them.
+        """Names of the metrics that every test has, among the metrics that the config gives to assertions.
 
         Scores that need no entry in the config, such as `score` or `cost`, are not
         included.
