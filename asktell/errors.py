@@ -35,7 +35,11 @@ class IncompatibleMethodError(InvalidArgumentError):
 
 
 class UnknownTrialError(AsktellError, KeyError):
-    """A trial is unknown, has failed or belongs to another selection, or the prompt has no pending trial."""
+    """A trial is unknown, has failed or belongs to another selection.
+
+    This error also comes if you passed a prompt instead of a trial, and the prompt has
+    no pending trial.
+    """
 
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
@@ -64,9 +68,9 @@ class InvalidStateError(AsktellError, ValueError):
     """A selector or study cannot be loaded or saved.
 
     When it is loaded, the stored data is malformed, cut off, not from asktell or of an
-    unknown version, or the method is another one. Nothing was loaded then. When it is
-    saved, a parameter of your own method is not a plain value, such as a number or a
-    text. Nothing was saved then.
+    unknown version. Or the method that you passed differs from the stored method.
+    Nothing was loaded then. When it is saved, a parameter of your own method is not a
+    plain value, such as a number or a text. Nothing was saved then.
     """
 
 
@@ -95,7 +99,11 @@ class StorageBusyError(StorageError):
 
 
 class StudyExistsError(InvalidArgumentError):
-    """The storage already has a study with this name. With `exist_ok=True`, this study has other settings."""
+    """The storage already has a study with this name.
+
+    With `exist_ok=True`, this is an error only if the existing study was created with
+    other settings.
+    """
 
 
 class StudyNotFoundError(AsktellError, KeyError):

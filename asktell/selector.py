@@ -149,8 +149,8 @@ class Selection(ABC):
         """The next trial. With `n`, a list of up to n trials, grouped by prompt.
 
         Returns None, or with `n` an empty list, if the selection is `done`, if the next
-        decision needs the scores of `pending` trials, or if a study is paused. Never
-        blocks.
+        decision needs the scores of `pending` trials, or if the selection is a study
+        that is paused. Never blocks.
         """
         if n is not None:
             return self._ask(whole("n", n, 0))
@@ -304,7 +304,7 @@ class Selection(ABC):
 
     @abstractmethod
     def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
-        """Add prompts. A selection that was `done` continues with them.
+        """Add prompts. A selection that was `done` continues with them if some of its budget is left.
 
         Recorded scores stay. The new prompts are first evaluated on examples on which
         the other prompts were evaluated, so that they can be compared. The budget does
@@ -313,8 +313,9 @@ class Selection(ABC):
         Args:
             prompts: if the ids of the existing prompts are positions, a sequence of
                 texts. Otherwise a mapping from id to text. If a prompt with the same id
-                and text exists already, it is ignored. Candidates must have the same
-                factors as the existing candidates, and can have new levels.
+                and text exists already, it is ignored. If the existing prompts are
+                `Candidates`, pass `Candidates` with the same factors, in the same
+                order. A factor can have new levels (values).
             key: a name for this request, so that it can safely be repeated, for example
                 after a lost connection. A second request with the same key changes
                 nothing and returns the same ids. A different request with that key is
@@ -326,8 +327,9 @@ class Selection(ABC):
         Raises:
             IncompatibleMethodError: the method has rounds, which were planned for the
                 first prompts. "auto" and "race" accept new prompts.
-            InvalidArgumentError: the text or the id of a new prompt belongs to an
-                existing prompt, or `key` to another request.
+            InvalidArgumentError: a new prompt has the id of an existing prompt but
+                another text, or its text but another id. Or `key` belongs to another
+                request.
         """
 
     @abstractmethod
@@ -368,7 +370,8 @@ class Selection(ABC):
             cost: the additional cost, if the budget is a cost.
             examples: the number of additional examples, or their ids if the existing
                 examples have ids. The new examples come after all existing examples.
-                Estimates are then about all examples. Recorded scores stay.
+                With `inputs="given"`, estimates are then about all examples, existing
+                and new. Recorded scores stay.
             key: as for `add`.
 
         Raises:

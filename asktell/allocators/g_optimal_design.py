@@ -75,7 +75,7 @@ def _drop_smallest(
 @final
 @dataclass(frozen=True)
 class GOptimalDesign(AbstractAllocator):
-    """Evaluate the arms from whose scores a linear model of the features can best predict all arms.
+    """Evaluate the arms whose scores help a linear model most to predict the means of all arms from their features.
 
     The numbers of evaluations follow a G-optimal design. Such a design makes the
     largest standard error of the model's predictions as small as possible. It is

@@ -12,10 +12,11 @@ class Judgement(NamedTuple):
     """A rule's decision about the active arms. A position is the place of an arm among the active arms.
 
     Attributes:
-        order: the positions of all active arms, in the order of elimination.
-        accepted: for each active arm, what it becomes if it gets no more evaluations
-            from now on. True: accepted, so that it is selected at the end. False:
-            rejected.
+        order: the positions of all active arms, in the order of elimination. At the end
+            of a round, the first arms of this order leave: they get no more
+            evaluations.
+        accepted: for each active arm, what it becomes if it leaves now. True: accepted,
+            so that it is selected at the end. False: rejected.
         measure: for each active arm, a number for `reason` to show, such as its gap. It
             is in units of the values.
     """

@@ -37,14 +37,14 @@ from asktell.numerics.pareto import pareto_gaps, pareto_mask
 @final
 @dataclass(frozen=True)
 class ConstrainedParetoGap(AbstractEliminationRule):
-    """The rule for a Pareto set under constraints: infeasible arms are eliminated before feasible arms.
+    """The rule for a Pareto set under constraints: infeasible arms are rejected before feasible arms are decided.
 
-    Among infeasible arms, the arm with the largest violation is eliminated first. Among
-    feasible arms, the arm with the largest gap is eliminated first. The gap is as in
-    `ParetoGap`, but only feasible arms count. A feasible arm that no feasible arm
-    dominates is accepted. An arm whose mean equals the bound of a constraint satisfies
-    this constraint. If no arm is feasible, the arm with the smallest violation is
-    selected.
+    Among infeasible arms, the arm with the largest violation is rejected first. Among
+    feasible arms, the arm with the largest gap is decided first: it is accepted if no
+    feasible arm dominates it, and otherwise rejected. The gap is as in `ParetoGap`, but
+    only feasible arms count. An arm whose mean equals the bound of a constraint
+    satisfies this constraint. If no arm is feasible, the arm with the smallest
+    violation is selected.
 
     `Judgement.measure` is the gap of a feasible arm. For an infeasible arm, it is the
     largest violation with a minus sign.

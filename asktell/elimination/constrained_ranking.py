@@ -29,9 +29,10 @@ class ConstrainedRanking(AbstractEliminationRule):
 
     Attributes:
         strict: whether an arm whose mean equals the bound of a constraint violates the
-            constraint. False (default): it satisfies the constraint, as the paper on
-            which asktell is based defines it (see `data` of `Elimination`). True: it
-            violates the constraint, as in the algorithms of the same paper.
+            constraint. False (default): the arm satisfies the constraint, as in the
+            definition of a feasible prompt in the paper on which asktell is based. True:
+            the arm violates the constraint, as in the algorithms of this paper.
+            (`Elimination` has the title of the paper, at its argument `data`.)
     """
 
     strict: bool = False

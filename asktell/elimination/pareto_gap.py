@@ -22,7 +22,8 @@ class ParetoGap(AbstractEliminationRule):
     gets no more evaluations, and is selected at the end. Otherwise it is rejected.
 
     Among arms with equal gaps, dominated arms come first, because an arm must not be
-    decided before the arms that it dominates. Other ties are broken at random.
+    decided before the arms that it dominates. Otherwise these would be judged without
+    it, and might be accepted. Other ties are broken at random.
 
     `Judgement.measure` is the gap.
     """

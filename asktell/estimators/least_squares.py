@@ -84,8 +84,9 @@ class LeastSquares(AbstractEstimator):
     its number of scores.
 
     Attributes:
-        ridge: the weight of a penalty on the sum of the squared coefficients, for
-            features that are scaled to variance 1. 0: no penalty.
+        ridge: the weight of a penalty on the sum of the squared coefficients. 0: no
+            penalty. `LeastSquares` itself scales the features to variance 1, so the
+            penalty does not depend on their units.
         intercept: True if the linear function has a constant.
     """
 
@@ -127,9 +128,11 @@ class LeastSquares(AbstractEstimator):
     ) -> Iterator[str]:
         """Yield notes for `Result.notes` if the estimates cannot use some combinations of the features.
 
-        One note is about combinations in which the prompts hardly differ. They are left
-        out. Another note is about combinations in which the prompts with scores do not
-        differ, although other prompts do.
+        A combination is a weighted sum of features. One note is about combinations that
+        are almost equal for all prompts. The estimates do not use these combinations.
+        Another note is about combinations that are equal for all prompts with scores,
+        but not for the other prompts. The estimates of the other prompts are then
+        closer to the average.
 
         Args:
             features: the features of all arms, one row per arm.

@@ -66,8 +66,8 @@ class MLP(AbstractEstimator):
            sample means. It is computed as if the network were a linear function of its
            parameters near the optimum (MacKay 1992).
         3. The variance of the differences between sample means and predictions, as far
-           as it is larger than noise alone would make it. This part of the means does
-           not follow from the features.
+           as it is larger than noise alone would make it. It stands for the part of the
+           true means that the features do not determine.
 
         Args:
             sample: the scores, and the positions of the active arms.

@@ -151,16 +151,21 @@ class Adaptive(AbstractMethod):
     good the prompt is and on how hard the example is. From the scores so far, the model
     gives the probability that each prompt is the best, or belongs to the Pareto set.
     The method evaluates the prompts for which this is in doubt. At the end, it selects
-    the prompt or the set of the highest expected quality.
+    the prompt or the set of the highest expected quality. The quality of a prompt is 1
+    if it is the best, and 0 if it violates a constraint or is no better than the median
+    prompt. The quality of a set is high if it has the right prompts and reaches most of
+    the hypervolume.
 
     Args:
         share: The average number of evaluations per example in use. A new example comes
             into use after every `share` evaluations, and also when a prompt was
             evaluated on every example in use. None: 8 for the first evaluation of each
-            prompt. For later evaluations: 4 if candidates with factors differ mostly by
-            their factors, otherwise 6 if the goal has constraints, and otherwise the
-            number of prompts. With `confidence`, `share` is ignored, because all
-            prompts then take the examples in the same order.
+            prompt. For later evaluations, 6 if the goal has constraints, and otherwise
+            the number of prompts. There is one exception: 4 if the prompts are
+            `Candidates`, their factors explain more than half of the variance between
+            them, and the budget is at least 60 evaluations. With `confidence`, `share`
+            has no effect: each prompt is then evaluated on the examples one after the
+            other, in one order for all prompts.
         batch: One decision plans evaluations of at most this fraction of the prompts,
             but of at least one prompt. The first decision plans an evaluation of every
             prompt.
@@ -177,12 +182,16 @@ class Adaptive(AbstractMethod):
             checked. For a metric without a range, they are an approximation that
             becomes better with more examples. "posterior": the model alone shows it.
             This needs fewer evaluations. But the confidence is right only if scores
-            behave as the model assumes, and only on average over many selections.
+            behave as the model assumes. Even then, it is an average over many different
+            selections: for one kind of prompts and data, the selection may be wrong
+            more often. With "proof", it holds for each kind if every metric has a
+            range.
         tolerance: How much worse than the best the selection may be, and still count as
-            right. It is in units of the metric. There are two exceptions for a metric
-            with a range: in a Pareto set and in a constraint, the tolerance is a
-            fraction of the width of the range. With the default 0, equally good prompts
-            delay the stop, because no scores show which of them is better.
+            right. A constraint may also be violated by this much. The tolerance is in
+            units of the metric. There are two exceptions for a metric with a range: in
+            a Pareto set and in a constraint, it is a fraction of the width of the
+            range. With the default 0, equally good prompts delay the stop, because no
+            scores show which of them is better.
 
     Some trials may be in progress when the selection ends. Their scores are still
     recorded, but do not change the selection.

@@ -73,7 +73,10 @@ class AbstractMethod(ABC):
         """
 
     def check_growth(self, event: Growth) -> None:  # noqa: B027 - by default everything may grow
-        """Check that the method supports a change of the selection. By default, it supports every change.
+        """Check that the method supports a change of the selection.
+
+        `Adaptive` and `Race` support every change. So does every method that does not
+        override `check_growth`.
 
         Args:
             event: prompts, budget or examples that are added, or a prompt that is

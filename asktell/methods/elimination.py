@@ -278,10 +278,10 @@ class Elimination(AbstractMethod):
         """Return the positions of the prompts to select if nothing more is evaluated.
 
         These are the prompts that were accepted in earlier rounds, followed by the
-        rule's choice among the active prompts. A prompt without a score cannot be
-        selected, unless the estimator can estimate it from other prompts. If this
-        leaves no prompt, because prompts failed or were retired, the rule chooses among
-        the rejected prompts.
+        rule's choice among the active prompts. A prompt without a score is selected
+        only if `needs_every_arm` of the estimator is False: the estimator then predicts
+        the mean of this prompt from its features. If this leaves no prompt, because
+        prompts failed or were retired, the rule chooses among the rejected prompts.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.

@@ -113,10 +113,11 @@ class Race(AbstractMethod):
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
     def decide(self, state: State) -> Decided:
-        """Return the next decision. It ends the selection if this is established.
+        """Return the next decision.
 
-        Otherwise it eliminates the prompts that are established to be worse, and plans
-        the next evaluations.
+        It ends the selection if the selected prompt or set is established, or if no
+        evaluation is left. Otherwise it eliminates the prompts that are established to
+        be worse, and plans the next evaluations.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.

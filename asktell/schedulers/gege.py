@@ -12,11 +12,11 @@ class GEGEHalving(AbstractScheduler):
     """The rounds of GEGE (Kone, Kaufmann & Richert 2025). They depend on the features, not on the number of arms.
 
     Let h be the rank of the features of all arms (see `AbstractScheduler.rounds`), and
-    B the budget. There are R = ceil(log2 h) rounds, but at least one. Each round has
-    floor(B / R) evaluations, and round 1 also has the remainder. Round r keeps
-    ceil(h / 2^r) arms. So round 1 goes from all arms straight to ceil(h / 2). A round
-    that begins with no more arms than it keeps eliminates none. A single arm has no
-    rounds.
+    B the budget. If there is only one arm, there are no rounds. Otherwise there are
+    R = max(1, ceil(log2 h)) rounds. Each round has floor(B / R) evaluations, and round
+    1 also has the remainder. Round r keeps ceil(h / 2^r) arms. So round 1 goes from all
+    arms straight to ceil(h / 2). A round that begins with no more arms than it keeps
+    eliminates none.
     """
 
     needs_features: ClassVar[bool] = True

@@ -16,9 +16,9 @@ class SequentialHalving(AbstractScheduler):
     round has floor(B / R) evaluations, and round 1 also has the remainder. Round r
     keeps ceil(K / 2^r) arms. A single arm has no rounds.
 
-    If floor(B / R) < K, round 1 of this schedule would leave some arms without an
-    evaluation. With `adaptive`, there are then only R = max(1, floor(B / K)) rounds,
-    and round r keeps ceil(K^(1 - r/R)) arms. So round 1 evaluates every arm if B is at
+    If floor(B / R) < K, round 1 of this schedule may have too few evaluations for all
+    arms. With `adaptive`, there are then only R = max(1, floor(B / K)) rounds, and
+    round r keeps ceil(K^(1 - r/R)) arms. So round 1 evaluates every arm if B is at
     least K.
 
     Attributes:

@@ -20,7 +20,7 @@ class SuccessiveRejects(AbstractScheduler):
             the rounds fit into the budget. This needs a budget of at least K, and
             leaves only a few evaluations unspent. No n_k is below the published n_k.
             False: the published n_k = ceil((B - K) / (logbar(K) (K + 1 - k))), where
-            logbar(K) = 1/2 + 1/2 + 1/3 + ... + 1/K. This leaves up to a fifth of a
+            logbar(K) = 1/2 + (1/2 + 1/3 + ... + 1/K). This leaves up to a fifth of a
             small budget unspent.
     """
 

@@ -26,13 +26,14 @@ class Line(NamedTuple):
 class Snapshot(NamedTuple):
     """The state of a study after a line of its log, so that opening the study need not read the lines before.
 
-    A storage keeps the latest snapshot of each study. It does not interpret the bytes.
+    A storage keeps the latest snapshot of each study. For the storage, the head and the
+    parts are bytes without a meaning.
 
     Attributes:
         position: the position of the last line that the snapshot includes.
-        head: the part of the state that each save replaces.
-        parts: the parts that saves have added, oldest first. Each has the rows that were
-            new at its save.
+        head: the data that each save replaces, as bytes.
+        parts: the data that each save adds, as bytes, one item per save, oldest first.
+            A part has what was new since the save before.
     """
 
     position: int
@@ -81,8 +82,7 @@ class Transaction(Protocol):
     def now(self) -> float:
         """Return the time by the storage's clock, in seconds since 1970.
 
-        It may also be an earlier time, but not a time before the start of the
-        transaction.
+        It may be any time between the start of the transaction and this call.
         """
 
     def head(self) -> Snapshot | None:
@@ -94,8 +94,8 @@ class Transaction(Protocol):
         """Save a snapshot.
 
         The position and the head replace those of the last snapshot. The part is added
-        to the parts that were saved before. So each save of a long study writes only
-        the rows that are new.
+        to the parts that were saved before. So a save of a long study writes only the
+        head and the data that is new.
 
         Args:
             position: see `Snapshot`.
@@ -200,10 +200,11 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def snapshot(self, key: int) -> Snapshot | None:
-        """Return the latest snapshot of a study, with all parts that were saved up to its head.
+        """Return the latest snapshot of a study: the head of the last save, and the parts of all saves so far.
 
-        A part that another process adds during the call does not belong to it. None if
-        the study has no snapshot.
+        If another process saves during the call, the head and the parts must still
+        belong together: the new part is returned only with the new head. None if the
+        study has no snapshot.
 
         Args:
             key: the key of the study.

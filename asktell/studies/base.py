@@ -110,9 +110,9 @@ class AbstractStudy(Selection):
 
         Returns:
             True if the scores were recorded. False if the same scores of the trial were
-            recorded before. Also False if the trial was handed out again, because its
-            lease had expired or it was released, and the scores or the failure of
-            another worker were recorded first.
+            recorded before. A trial may be handed out again: after its lease has
+            expired, or after it was released. `tell` then also returns False if another
+            worker was the first to record scores or a failure of the trial.
 
         Raises:
             InvalidScoresError: as for `Selector.tell`.
@@ -245,10 +245,10 @@ class AbstractStudy(Selection):
         `ask` returned.
 
         Use the bound study in a `with` block. During the block, a background thread
-        extends the leases, and calls that cannot reach the storage are repeated for up
-        to a minute. At the end of the block, trials that were requested in advance (see
-        `ahead`) and that `ask` has not returned are released. The block does not close
-        the study.
+        extends the leases, and calls that cannot reach the storage or the service are
+        repeated for up to a minute. At the end of the block, trials that were requested
+        in advance (see `ahead`) and that `ask` has not returned are released. The block
+        does not close the study.
 
         A forked process does not inherit the thread. Bind the study again there.
 
@@ -285,7 +285,8 @@ class AbstractStudy(Selection):
         Returns:
             The trials whose leases were extended, oldest first. A trial is missing if
             its scores or its failure were recorded, or if it was released. It is also
-            missing if its lease had expired when another worker asked.
+            missing if its lease had expired, and any worker called `ask` after that:
+            `ask` ends expired leases, so that the trials can be handed out again.
 
         Raises:
             InvalidArgumentError: the study is not bound to a worker's name.
@@ -303,7 +304,8 @@ class AbstractStudy(Selection):
 
         There may be new trials when other workers have recorded scores, or when a pause
         has ended. `wait` does not return earlier if this happens. A study that is bound
-        to a worker's name logs which workers, or which pause, it waits for.
+        to a worker's name logs why it waits: because the study is paused, or because
+        other workers hold trials. The message has the names of these workers.
 
         Args:
             seconds: how long to wait. By default, a study that is not bound waits for 1
@@ -377,9 +379,11 @@ class AbstractStudy(Selection):
     def unwanted(self) -> list[Trial]:
         """Pending trials to stop, because their prompts were eliminated or retired.
 
-        A study that is bound to a worker's name lists only the trials that its own
-        `ask` returned. Each heartbeat of its `with` block renews the list. Without a
-        `with` block, the list is empty: use the field `wanted` of `workers` instead.
+        A study that is not bound to a worker's name lists such trials of all workers. A
+        bound study lists only such trials that its own `ask` returned, and only in a
+        `with` block. Each heartbeat of the block renews the list. Without the block,
+        the list of a bound study is empty. Then use `workers()`: the field `wanted` of
+        an entry is False if its trial should be stopped.
         """
         worker = self._worker
         if worker is None:
@@ -391,8 +395,8 @@ class AbstractStudy(Selection):
     def close(self) -> None:
         """Close the connections to the storage or the service. Pending trials stay pending.
 
-        On a bound study, `close` has no effect. It does not close a storage object that
-        you passed to `create` or `open`.
+        A storage object that you passed to `Study.create` or `Study.open` stays open. On
+        a bound study, `close` has no effect.
         """
         if self._worker is None:
             self._close()

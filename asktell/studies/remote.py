@@ -187,9 +187,12 @@ class RemoteStudy(AbstractStudy):
                 again at most twice. So if no service runs at the address, the error
                 usually comes after a second or two.
 
-                The service carries out a repeated request only once, unless it was
-                restarted in between. Even then, scores that are recorded twice count
-                once, and a study bound to a worker's name gets its trials back.
+                The service recognizes a repeated request and carries it out only once,
+                unless the service was restarted in between. After a restart, a repeated
+                `tell`, `fail`, `add`, `retire` or `extend` still counts once, but a
+                repeated `observe` may count twice. If the response to an `ask` was
+                lost, a bound study gets the same trials when it asks again. A study
+                that is not bound gets other trials, and the lost trials stay pending.
 
         Raises:
             StudyNotFoundError: the study does not exist.
@@ -487,7 +490,7 @@ class RemoteStudy(AbstractStudy):
         """The selected prompts and the estimates of all prompts. Final if `done`, otherwise from the scores so far.
 
         The result's methods `compare` and `examples` send a request when you call them.
-        So they may already include scores that were recorded after this call.
+        So they may already include scores that were recorded after the call of `result`.
         """
         data = self._get("result")
         prompts = {

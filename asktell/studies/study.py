@@ -129,10 +129,10 @@ class Study(AbstractStudy):
         'short'
 
     A worker with a name gets a *lease* on each trial: no other worker gets the trial
-    until the lease expires. The `with` block extends the leases. If the worker dies,
-    its leases expire, and other workers get its trials. A trial whose leases expire
-    `max_attempts` times counts as a failed evaluation. `asktell.extend.AbstractStudy`
-    describes leases and errors in detail.
+    until the lease expires. The `with` block of `study.worker` extends the leases. If
+    the worker dies, its leases expire, and other workers get its trials. A trial whose
+    leases expire `max_attempts` times counts as a failed evaluation.
+    `asktell.extend.AbstractStudy` describes leases and errors in detail.
 
     A study may be used from several threads, and also in a forked process.
     """
@@ -485,7 +485,7 @@ class Study(AbstractStudy):
         ]
 
     def attendance(self) -> Attendance:
-        """Return the data of `workers` without the prompts' texts, and the number of scores of each worker.
+        """Return the number of scores of each worker, and the data of `workers` without the prompts' texts.
 
         It is small, for web pages that request it again and again.
         `asktell.extend.Attendance` describes the fields.

@@ -1,13 +1,15 @@
 """Tests that every evaluator must pass.
 
-Derive a class from `EvaluatorContract`, and define the fixture `make`. It returns a
-function from a script to your evaluator. In this evaluator, replace the *harness* (the
-tool that computes scores) by an imitation that returns the scores of the script:
+Derive a class from `EvaluatorContract`, and define the fixture `make`. The fixture
+returns a function that takes a *script* and returns your evaluator. A script is itself
+a function: it says which score each evaluation must return (see `Script`). The
+*harness* is the tool that computes the scores of your evaluator. Replace it by an
+imitation that returns the scores of the script, here `FakeHarness`:
 
-    class TestMyHarness(EvaluatorContract):
+    class TestMyEvaluator(EvaluatorContract):
         @pytest.fixture
         def make(self):
-            return lambda script: MyEvaluator(MyHarness(answer=script))
+            return lambda script: MyEvaluator(FakeHarness(script))
 
 It needs pytest.
 """

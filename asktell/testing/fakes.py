@@ -25,8 +25,9 @@ class Table:
     Attributes:
         calls: every (prompt, example) that was evaluated, in order.
 
-    If `example` is None, each call with a prompt returns the scores on its next
-    example. After the last example, it starts again with the first.
+    If `example` is None, the first call with a prompt returns the scores of the prompt
+    on the first example, the second call on the second example, and so on. After the
+    last example, the first example follows again.
 
     Raises:
         EvaluatorError: `scores` does not have three dimensions, or the number of
@@ -73,5 +74,8 @@ class Table:
 
     @property
     def means(self) -> npt.NDArray[np.float64]:
-        """The means that a selector estimates: for each prompt and metric, the mean over all examples. Shape (K, m)."""
+        """The mean over all examples, for each prompt and metric. Shape (K, m).
+
+        A selector with `inputs="given"` estimates these means.
+        """
         return np.asarray(self.scores.mean(axis=1))

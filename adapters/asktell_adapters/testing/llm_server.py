@@ -50,7 +50,7 @@ class Reply:
 
     @classmethod
     def server_error(cls, status: int = 500) -> "Reply":
-        """A reply with an error of the server, and an error object.
+        """A reply with a status of 500 or more (the server has failed), and an error object.
 
         Args:
             status: the HTTP status, 500 or more.
