@@ -290,7 +290,7 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         ),
         (
             lambda: BestFeasible("right", {"failure_rate": at_least(0.5)}),
-            "Constrain it from above",
+            "needs an upper bound",
         ),
         (lambda: BestFeasible("right", {"failure_rate": 0.02}), "needs a direction"),
         (

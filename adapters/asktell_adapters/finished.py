@@ -491,8 +491,9 @@ def _folder(path: Path) -> list[_File]:
     )
     if not logs:
         raise InvalidArgumentError(
-            f"The folder {path} has neither lm-eval's samples_*.jsonl nor Inspect logs (.eval, .json). If lm-eval "
-            "wrote the folder, run lm-eval with --log_samples. Or give the path of a file in the folder."
+            f"The folder {str(path)!r} has neither lm-eval's samples_*.jsonl nor Inspect logs (.eval, .json). If "
+            "lm-eval wrote the folder, run lm-eval with --log_samples. If the results have another name, give the "
+            "path of the file."
         )
     return [_inspect(each) for each in logs]
 
@@ -669,8 +670,8 @@ def _candidates(
             name = row.values.get(prompt)
             if name in (None, ""):
                 raise InvalidArgumentError(
-                    f"{table.where(row)}: The column {prompt!r} is empty. Write the "
-                    "candidate's name there."
+                    f"{table.where(row)}: The cell in the column {prompt!r} is empty. Write the "
+                    "candidate's name in this cell."
                 )
             by_name.setdefault(str(name), []).append(at)
         for own, rows in by_name.items():

@@ -156,7 +156,7 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     raise TellManyError(
         f"{len(refused)} of {len(outcomes)} scores were refused. Any other scores of this call are recorded, so do not "
         "send those again. The attribute `outcomes` of this error lists the outcome of every item that you passed. "
-        f"Items count from 0. {shown}",
+        f"The first item is item 0. {shown}",
         outcomes,
     ) from refused[0][1]
 

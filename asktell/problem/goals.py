@@ -974,7 +974,7 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
         not bound.at_most or bound.quantile is not None
     ):
         raise InvalidArgumentError(
-            f"{FAILURE_RATE!r} is a share of evaluations. Constrain it from above, for example by "
+            f"{FAILURE_RATE!r} needs an upper bound on its mean. Write, for example, "
             "asktell.at_most(0.02)."
         )
     parts = (

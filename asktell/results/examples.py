@@ -155,8 +155,8 @@ def example_results(
     check_number("fdr", fdr, 0.0, 1.0, above=True)
     if problem.n_examples is None:
         raise InvalidArgumentError(
-            "examples() needs scores by example, but this selection was made without examples. Pass Selector(..., "
-            "examples=...), their number or their ids."
+            "examples() needs scores by example, but this selection was made without examples. Create the "
+            "selector with examples=..., the number of the examples or a list of their ids."
         )
     cells = _Cells.of(
         state, goal.columns.index(metric), -1.0 if metric in goal.minimized else 1.0

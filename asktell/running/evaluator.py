@@ -129,8 +129,9 @@ class Calling(NamedTuple):
             and len(trial.candidate) > 1
         ):
             raise InvalidArgumentError(
-                f"The candidates have the factors {some(list(trial.candidate))}, but this evaluator takes (prompt, "
-                "example). Rename its first parameter to `candidate`. Then it gets a mapping from factor to value."
+                f"The candidates have the factors {some(list(trial.candidate))}, but the evaluator's first parameter "
+                "is called `prompt`, so it would get only a text. Rename its first parameter to `candidate`. Then it "
+                "gets a mapping from factor to value."
             )
         what = (
             (trial.candidate or {"prompt": trial.prompt})

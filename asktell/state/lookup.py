@@ -20,8 +20,9 @@ def _check_match(state: State, prompts: Prompts, trial: Trial) -> None:
     if not same or trial.prompt not in (None, "", prompts.texts[arm]):
         raise UnknownTrialError(
             f"Trial {trial.id} is prompt {short(prompts.ids[arm])} ({short(prompts.texts[arm])}) on example {example}, "
-            f"not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}. The "
-            "trial comes from another study or selector, or from before a crash. Record its scores with observe()."
+            f"not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}. Your "
+            "trial comes from another study or selector, or from before a crash. If its example is the same here, "
+            "record its scores with observe()."
         )
 
 

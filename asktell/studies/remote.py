@@ -620,7 +620,7 @@ def _record(data: object, *names: str) -> dict[str, Any]:
     """
     if not isinstance(data, dict) or any(name not in data for name in names):
         raise ServiceError(
-            f"The response does not look like one of an asktell service. Got {short(data)}. Check the URL, and the "
+            f"The response does not come from an asktell service. Got {short(data)}. Check the URL, and the "
             "version of asktell of the service."
         )
     return data

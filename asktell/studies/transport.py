@@ -185,7 +185,7 @@ def error_of(status: int, document: object) -> AsktellError:
     """Return the error in a service's response. The type `unknown-trial` is an UnknownTrialError."""
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return ServiceError(
-            f"The response has status {status}, and does not look like one of an asktell service. Check the URL. If "
+            f"The response has status {status}, and does not come from an asktell service. Check the URL. If "
             "it is right, look at the log of the service."
         )
     kind = str(document.get("type", "")).removeprefix(_PROBLEM)

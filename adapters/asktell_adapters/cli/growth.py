@@ -171,7 +171,8 @@ def _named(texts: Sequence[str]) -> dict[str, str]:
         id_, equals, rest = text.partition("=")
         if not equals or not id_.strip() or id_.strip() in named:
             raise InvalidArgumentError(
-                f"The prompts of this run have ids. Give each prompt as ID=TEXT, with a distinct id, got {text!r}."
+                f"The prompts of this run have ids, so a new prompt needs an id of its own. Got {text!r}. "
+                "Write ID=TEXT."
             )
         named[id_.strip()] = rest.strip()
     return named

@@ -171,7 +171,8 @@ class Journal:
             head = self.entries.pop(0)
             if head.get("format") != FORMAT or head.get("version") != VERSION:
                 raise InvalidStateError(
-                    f"{path} is not a journal of labels of version {VERSION}. Move it away, or start over with --fresh."
+                    f"{path} is not in the format of a journal of labels, version {VERSION}. Move the file "
+                    "away, or start over with --fresh."
                 )
             self.key = bytes.fromhex(str(head["key"]))
         except BaseException:

@@ -382,7 +382,7 @@ def test_a_label_that_is_none(raters: Callable[..., Raters]) -> None:
         ("[]\n", "line 1 is not a JSON object"),
         (
             '{"format":"x","version":1,"key":"00"}\n',
-            "not a journal of labels of version 1",
+            "is not in the format of a journal of labels, version 1",
         ),
     ],
 )

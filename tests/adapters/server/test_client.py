@@ -447,9 +447,7 @@ def test_something_else_at_the_address(status: int, body: bytes) -> None:
 
     with (
         serving(Handler) as url,
-        pytest.raises(
-            ServiceError, match="does not look like one of an asktell service"
-        ),
+        pytest.raises(ServiceError, match="does not come from an asktell service"),
     ):
         RemoteStudy.open(url, "s", retries=0)
 
