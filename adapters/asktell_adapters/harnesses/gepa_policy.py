@@ -55,8 +55,9 @@ class AsktellPolicy:
       estimated by asktell. Exception: GEPA before 0.1.4 runs the first program on all
       validation examples. The estimate is fair in this case, too. A plain average is
       not.
-    - `candidate_selection_strategy`: the program to rewrite next is drawn at random,
-      with its probability of being the best. This probability depends on the program's
+    - `candidate_selection_strategy`: the program to rewrite next is drawn at random.
+      The more probable it is that a program is the best, the more often it is drawn.
+      This probability depends on the program's
       validation scores, and on its scores in minibatches as a parent.
     - `acceptance_criterion`: a proposal is validated only if it is better than its
       parent on the minibatch, and if its expected gain is worth the metric calls of a
@@ -152,7 +153,7 @@ class AsktellPolicy:
         return dict(result.candidates[_best(self._estimates(result.val_subscores))])
 
     def select_candidate_idx(self, state: Any) -> int:
-        """Draw the program to rewrite next, with its probability of being the best. Return its index."""
+        """Draw the program to rewrite next, more often if it is more probably the best. Return its index."""
         facts: list[dict[Any, float]] = [
             dict(scores) for scores in state.prog_candidate_val_subscores
         ]

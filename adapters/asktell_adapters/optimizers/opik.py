@@ -39,9 +39,9 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
     mean over few items. The score that `optimize_prompt` returns is asktell's estimate
     of the selected candidate's mean score.
 
-    Two arguments of `optimize_prompt` have special meanings. Before the selection, Opik
-    itself evaluates the prompt on `n_samples` items, by default on all. These
-    evaluations do not count against the budget. `max_trials` has no effect.
+    Before the selection, Opik itself evaluates the prompt on `n_samples` items (an
+    argument of `optimize_prompt`), by default on all. These evaluations do not count
+    against the budget. The argument `max_trials` of `optimize_prompt` has no effect.
 
     Args:
         candidates: a list of candidates, to which the prompt itself is added. Or a

@@ -762,7 +762,9 @@ class AsktellSampler(BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Stop the study if the selection needs no more trials. Warn if a completed trial is a failed evaluation.
+        """Stop the study if the selection needs no more trials. Warn if a completed trial counts as failed.
+
+        A completed trial counts as failed if its values cannot be recorded as scores.
 
         Optuna calls this method after each trial.
 

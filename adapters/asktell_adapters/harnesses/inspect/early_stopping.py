@@ -104,9 +104,9 @@ class EarlyStopping:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
             every metric has a range, as in `maximize("includes", range=(0, 1))`, and no
             sample fails. See `asktell.Race`.
-        among: the names of all runs to compare. Without `name`, the name of a run is
-            the name of its model, such as "openai/a", or of its task. By default, there
-            is a single run.
+        among: the names of all runs to compare. Without `name`, write models, such as
+            "openai/a", if the runs differ in their models, and tasks if they differ in
+            their tasks. By default, there is a single run.
         name: a function from the `EvalSpec` of a run to its name. Pass it to use other
             names in `among` than those of models and tasks.
         baseline: logs of the same samples, to compare with: a log file, a folder, an

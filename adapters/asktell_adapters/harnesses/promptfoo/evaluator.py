@@ -52,9 +52,10 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     ```
 
     An example is a test of the config: its index is the position in `tests`. A prompt
-    is one of `prompts` or any other text. In a prompt, only variables are filled in
-    (`{{name}}`, `{{name.key}}`). The rest of the prompt is left as it is, and so are
-    the values of variables, even if they look like code.
+    may be any text, also one that is not among the `prompts` of the config. In a
+    prompt, only variables are filled in (`{{name}}`, `{{name.key}}`). The rest of the
+    prompt is left as it is, and so are the values of variables, even if they look like
+    code.
 
     An evaluation has these scores:
 
@@ -170,9 +171,9 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics that every test has, among the metrics that the config gives to assertions.
+        """Names of the metrics that the assertions of every test have.
 
-        Scores that need no entry in the config, such as `score` or `cost`, are not
+        A metric that only some tests have is not included. Scores that need no entry in the config, such as `score` or `cost`, are not
         included.
         """
         named = [test["metrics"] for test in self._suite["tests"]]
