@@ -173,8 +173,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     def metrics(self) -> list[str]:
         """Names of the metrics that the assertions of every test have.
 
-        A metric that only some tests have is not included. Scores that need no entry in the config, such as `score` or `cost`, are not
-        included.
+        A metric that only some tests have is not included, nor are scores that need no
+        entry in the config, such as `score` or `cost`.
         """
         named = [test["metrics"] for test in self._suite["tests"]]
         first = named[0] if named else []
