@@ -804,8 +804,8 @@ class Selector(Selection):
             place = find_example(self._state.problem, example)
             if checked.proxies and place is None:
                 raise InvalidArgumentError(
-                    f"Got scores of the proxies {some(self.proxies)} without their example. Pass example=..., its "
-                    "position or its id."
+                    f"Got scores of the proxies {some(self.proxies)} without their example. Pass "
+                    "the example's position or id as `example`."
                 )
             self._take(
                 events.Observed(arm, place, checked.vector, cost, checked.proxies)

@@ -183,9 +183,9 @@ class RecordedScores:
             or scores.dtype.kind not in "fiub"
         ):
             raise InvalidArgumentError(
-                f"{path} has scores of the type {scores.dtype} and the shape {scores.shape}. They must be numbers of "
-                f"the shape (prompts, examples, {len(metrics)}) or (prompts, examples, {len(metrics)}, repeats), for "
-                f"the metrics {metrics}."
+                f"{path} has scores of the type {scores.dtype} and the shape {scores.shape}. They must be "
+                "numbers. Their shape must be (prompts, examples, metrics) or (prompts, examples, metrics, repeats), and "
+                f"the number of metrics is {len(metrics)}: {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
         prompts, segments, features = (

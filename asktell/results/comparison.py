@@ -334,9 +334,10 @@ class Comparison:
         if not difference.pairs:
             return "they have no common examples"
         if difference.low is None or difference.high is None:
-            plural = "s" * (difference.pairs > 1)
-            few = f"{difference.pairs:,} common example{plural}"
-            return f"an interval needs the metric's range, or more than {few}"
+            return (
+                "there is no interval yet. To get one, declare the metric's range, or evaluate both on more common "
+                "examples"
+            )
         return (
             f"the {self._percent} interval includes 0. The probability depends on a statistical model, but the "
             "interval does not"

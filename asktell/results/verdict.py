@@ -518,8 +518,7 @@ class _Judge(ABC):
             return ""
         probability = in_percent(self.p_feasible)
         if len(self.answer) > 1:
-            only = "only " if self.p_feasible < _LIKELY else ""
-            return f" The probability that all of them satisfy {self.constraints} is {only}{probability}."
+            return f" The probability that all of them satisfy {self.constraints} is {probability}."
         return f" It satisfies {self.constraints} with {probability} probability."
 
     @property

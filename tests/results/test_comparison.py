@@ -492,8 +492,8 @@ SENTENCES = {
     "too few": (
         difference(0.3, None, None, 0.99, 2, "undecided"),
         '"b" is probably better than "mine" (estimated probability 99%). This is not '
-        "established, because an interval needs the metric's range, or more than 2 "
-        "common examples. Estimated difference +0.3 (2 common examples of 100).",
+        "established, because there is no interval yet. To get one, declare the metric's "
+        "range, or evaluate both on more common examples. Estimated difference +0.3 (2 common examples of 100).",
     ),
     "nothing in common": (
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
