@@ -184,8 +184,8 @@ class RecordedScores:
         ):
             raise InvalidArgumentError(
                 f"{path} has scores of the type {scores.dtype} and the shape {scores.shape}. They must be "
-                "numbers. Their shape must be (prompts, examples, metrics) or (prompts, examples, metrics, repeats), and "
-                f"the number of metrics is {len(metrics)}: {metrics}."
+                "numbers. Their shape must be (prompts, examples, metrics) or (prompts, examples, metrics, repeats), "
+                f"and the number of metrics is {len(metrics)}: {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
         prompts, segments, features = (
