@@ -111,7 +111,7 @@ def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None
         ({"scores": SCORES}, "no array 'metrics'"),
         (
             {"scores": SCORES, "metrics": ["accuracy"]},
-            r"shape \(prompts, examples, 1\)",
+            r"number of metrics is 1",
         ),
         (
             {"scores": SCORES, "metrics": ["accuracy", "costs"]},
