@@ -70,14 +70,12 @@ def from_json(trial: object) -> Trial | int | str:
                 f"missing. Got {short(trial)}."
             )
     else:
+        is_over = " ask() returns None if nothing is left to evaluate." * (
+            trial is None
+        )
         raise InvalidArgumentError(
             f"Pass the Trial from ask(), its id, or the text of its prompt. Got {short(trial)} "
-            f"({type(trial).__name__})."
-            + (
-                " ask() returns None if nothing is left to evaluate."
-                if trial is None
-                else ""
-            )
+            f"({type(trial).__name__}).{is_over}"
         )
     if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
         raise InvalidArgumentError(

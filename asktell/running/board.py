@@ -298,7 +298,7 @@ class Board:
             self._failures.succeeded()
             if not self._is_together:
                 self._record_taken()
-        elif trial.id >= 0 and (trial.id in self.stopped or self._failures.end_the_run):
+        elif trial.id >= 0 and not self.needs(trial):
             self._book(trial, found)
             self.release(trial)
         else:
@@ -357,6 +357,10 @@ class Board:
             self._is_together = False
             self._record_taken()
         self._announce()
+
+    def needs(self, trial: Trial) -> bool:
+        """Return False if a trial need not be evaluated: its prompt is out, or failures end the run."""
+        return trial.id not in self.stopped and not self._failures.end_the_run
 
     def release(self, trial: Trial) -> None:
         """Return a trial to the selection without evaluating it. It will be handed out again."""

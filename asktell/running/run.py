@@ -279,8 +279,8 @@ class _Crew:
     def __init__(self, board: Board, how: Calling, executor: Executor) -> None:
         self._board, self._how, self._executor = board, how, executor
         self.running: dict[Future[Any], list[Trial]] = {}
-        # The trials of lost batches. One at a time is evaluated, because a process that
-        # dies takes along what else it has.
+        # The trials of lost batches. They are evaluated one at a time, because all trials
+        # of a process that dies are lost with it.
         self._suspects: deque[Trial] = deque()
         self._is_broken = False
 
@@ -335,6 +335,9 @@ class _Crew:
             self._board.take_batch(
                 group, outcome if self._how.in_batches else [outcome]
             )
+        for suspect in [s for s in self._suspects if not self._board.needs(s)]:
+            self._suspects.remove(suspect)
+            self._board.release(suspect)
 
     def end(self, reason: BaseException) -> None:
         """Cancel what has not started, wait for the other evaluations, and record their scores."""

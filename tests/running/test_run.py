@@ -107,6 +107,25 @@ def test_after_a_lost_batch_no_two_trials_run_by_themselves_at_once(
     assert evaluator.sizes.count(1) == 4
 
 
+def test_failures_that_end_the_run_release_what_is_left_of_a_lost_batch(
+    selector: asktell.Selector,
+) -> None:
+    class Lost(Batches):
+        def evaluate_batch(self, trials: Sequence[Trial]) -> list[Any]:
+            self.sizes.append(len(trials))
+            raise ConnectionResetError("the worker died")
+
+    evaluator = Lost()
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(EvaluatorError, match="the worker died"),
+    ):
+        asktell.run(selector, evaluator, executor, 12, False, max_failures_in_a_row=2)
+    # Not all twelve by themselves
+    assert evaluator.sizes == [12, 1, 1]
+    assert selector.pending == []
+
+
 def test_an_executor_that_gives_up_ends_the_run(selector: asktell.Selector) -> None:
     class GivesUp(ThreadPoolExecutor):
         def submit(self, *args: Any, **options: Any) -> "Future[Any]":
