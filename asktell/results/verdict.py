@@ -527,8 +527,14 @@ class _Judge(ABC):
         return "" if self.alive.all() else "remaining "
 
     @property
+    def is_used_up(self) -> bool:
+        """True if no prompt can be evaluated any more. With sampling="iid", an example can be drawn again."""
+        state = self.state
+        return not state.pending and not (self.alive & state.have_pulls()).any()
+
+    @property
     def used_up(self) -> str:
-        """The sentence if no prompt has an example left."""
+        """The sentence for `is_used_up`."""
         every = f"every {self.remaining}prompt was evaluated on every example"
         return f"More evaluations are not possible, because {every}."
 
@@ -567,7 +573,7 @@ class _Judge(ABC):
                 f"violates {self.a_constraint}. {capitalized(name)} is the most likely to satisfy {self.constraints} "
                 f"(probability {in_percent(p)})"
             )
-        if not self.n_left.any():
+        if self.is_used_up:
             return f"{capitalized(what)}. {self.used_up} Add examples, or relax {self.a_constraint}."
         return f"Keep evaluating: so far, {what}."
 
@@ -597,7 +603,7 @@ class _Judge(ABC):
         if given is None:
             return "More evaluations would change little."
         said = f"More evaluations of these {given:,} examples would change little."
-        if not self.n_left.any():
+        if self.is_used_up:
             said = self.used_up
         elif given == 1:
             said = "More evaluations of the only example would change little."

@@ -532,6 +532,20 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
     assert all(now != then for now, then in found)
 
 
+def test_evaluations_are_not_called_impossible_while_ask_has_some() -> None:
+    """Draws can repeat an example, and scores observed twice leave other examples."""
+    drawn = asktell.Selector(
+        ["a", "b"], ONE, 60, "uniform", examples=10, sampling="iid", seed=1
+    )
+    observed = asktell.Selector(["a", "b"], ONE, 60, "uniform", examples=5)
+    for i in range(40):
+        observed.observe(i % 2, [i % 3 / 2], example=i % 4)
+        drawn.tell(trial := drawn.ask(), [trial.id % 3 / 2])
+    for selector in (drawn, observed):
+        assert "not possible" not in selector.result().verdict.sentence
+        assert selector.ask() is not None
+
+
 def test_prompts_that_score_the_same_are_equals() -> None:
     rng = np.random.default_rng(0)
     scores = np.repeat(rng.random((1, 50, 1)), 3, axis=0)
