@@ -49,7 +49,7 @@ from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
 from asktell_adapters.server.labeling import FORMAT, VERSION
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
-from tests.adapters import test_finished as finished
+from tests.adapters.finished import test_formats as finished
 from tests.adapters.batch_server import BatchServer
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page

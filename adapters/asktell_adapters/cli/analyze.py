@@ -23,7 +23,7 @@ from asktell.extend import (
     write_atomically,
 )
 from asktell_adapters.cli.output import show
-from asktell_adapters.finished import SCORE, Finished
+from asktell_adapters.finished import Scores, Wanted, read_results
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -31,14 +31,14 @@ def analyze(arguments: argparse.Namespace) -> int:
     for path in (arguments.output, arguments.examples):
         if path is not None:
             check_written(path)
-    found = read(arguments.files, arguments)
-    goal, why = goal_for(found, arguments)
+    scores = read(arguments.files, arguments)
+    goal, why = goal_for(scores, arguments)
     baseline = (
         None
         if arguments.baseline is None
-        else candidate(found, arguments.baseline, "--baseline")
+        else candidate(scores, arguments.baseline, "--baseline")
     )
-    selector = finished_selector(found.table(goal), goal, baseline, arguments.inputs)
+    selector = finished_selector(scores.table(goal), goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
         write_report(selector, arguments.output, arguments.files)
@@ -47,7 +47,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         if arguments.examples is None
         else _write_examples(result, arguments.examples)
     )
-    remarks = [overview(found), *found.remarks(), *([why] if why else [])]
+    remarks = [scores.overview(), *scores.remarks(), *([why] if why else [])]
     if arguments.json:
         for line in remarks:
             print(line, file=sys.stderr)
@@ -96,39 +96,57 @@ def _cell(value: object) -> object:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
+def read(files: Sequence[Path], arguments: argparse.Namespace) -> Scores:
     """The evaluations in files. Flags can name the columns."""
-    wanted = [*arguments.maximize, *arguments.minimize]
-    wanted += [
-        each.rpartition("=")[0]
-        for each in (*arguments.at_least, *arguments.at_most, *arguments.within)
-    ]
-    return Finished.read(
+    bounds = (*arguments.at_least, *arguments.at_most, *arguments.within)
+    goal = [*arguments.maximize, *arguments.minimize]
+    goal += [each.rpartition("=")[0] for each in bounds]
+    compared = (arguments.baseline, vars(arguments).get("candidate"))
+    return read_results(
         files,
-        prompt=arguments.prompt_column,
-        example=arguments.example_column,
-        encoding=arguments.encoding,
-        score=wanted[0] if len(set(wanted)) == 1 else SCORE,
+        Wanted(
+            candidates=_listed(arguments.candidates),
+            metrics=_listed(arguments.metrics),
+            candidate_columns=_listed(arguments.candidate_column),
+            example_columns=_listed(arguments.example_column),
+            ignore=_listed(arguments.ignore),
+            repeats=arguments.repeats,
+            rename=_renames(arguments.rename),
+            sheet=arguments.sheet,
+            encoding=arguments.encoding,
+            drop_limited=arguments.limited == "drop",
+            goal=tuple(dict.fromkeys(goal)),
+            compared=tuple(name for name in compared if name is not None),
+        ),
     )
 
 
-def overview(found: Finished) -> str:
-    """The content of the files, as a sentence."""
-    n = sum(len(made.examples) for made in found.made.values())
-    return (
-        f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
-        f"{len(found.examples):,} examples. {'Metric' if len(found.metrics) == 1 else 'Metrics'}: "
-        f"{', '.join(found.metrics)}."
-    )
+def _listed(values: Sequence[str]) -> tuple[str, ...]:
+    """The names in the values of a repeatable flag, as CSV: a name with a comma is in double quotes."""
+    names = (name for value in values for name in next(csv.reader([value]), []))
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
-def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]:
+def _renames(values: Sequence[str]) -> dict[str, str]:
+    """New names by the old ones, given as OLD=NEW."""
+    renames: dict[str, str] = {}
+    for value in values:
+        old, equals, new = value.partition("=")
+        if not (old and equals and new):
+            raise InvalidArgumentError(
+                f"--rename needs two names, such as --rename acc=accuracy, got {value!r}."
+            )
+        renames[old] = new
+    return renames
+
+
+def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
     """The goal of the flags. Without flags, the only possible goal, and a sentence about it."""
     maximize, minimize = list(arguments.maximize), list(arguments.minimize)
     at_least = _bounds(arguments.at_least, "--at-least")
     at_most = _bounds(arguments.at_most, "--at-most")
     _add_relative(arguments, at_least, at_most)
-    metrics, why = found.metrics, ""
+    metrics, why = scores.metrics, ""
     if not maximize and not minimize:
         free = [
             name for name in metrics if name not in at_least and name not in at_most
@@ -210,13 +228,13 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
     return bounds
 
 
-def candidate(found: Finished, name: str, flag: str) -> str:
+def candidate(scores: Scores, name: str, flag: str) -> str:
     """Check that a candidate exists, and return its name.
 
     Raises:
         InvalidArgumentError: there is no such candidate.
     """
-    names = list(found.made)
+    names = list(scores.by_name)
     if name not in names:
         raise InvalidArgumentError(
             f"There is no candidate {name!r}{nearest(name, names)}. Give {flag} one of {some(names)}."

@@ -126,15 +126,30 @@ _OF_RESULTS = (
     _a("--within", metavar="METRIC=X", action="append", default=[],
        help="add a constraint: at most X worse than the best candidate. METRIC='X of baseline' is at most X worse\n"
             "than the baseline; repeatable"),
-    _a("--prompt-column", metavar="COLUMN",
-       help="column of a table that identifies the candidate (default: prompt, model, ...)"),
-    _a("--example-column", metavar="COLUMN",
-       help="column of a table that identifies the example (default: example, id, ...)"),
+    _a("--candidates", metavar="NAMES", action="append", default=[],
+       help="candidates to read, separated by commas: columns of a table, or names in it; repeatable"),
+    _a("--metrics", metavar="COLUMNS", action="append", default=[],
+       help="columns of a table that are metrics, separated by commas; repeatable"),
+    _a("--candidate-column", metavar="COLUMN", action="append", default=[],
+       help="column of a table that names the candidate; a candidate may be a combination of several columns"),
+    _a("--example-column", "--example-columns", metavar="COLUMN", action="append", default=[],
+       help="column of a table that names the example; an example may be a combination of several columns"),
+    _a("--ignore", metavar="COLUMNS", action="append", default=[],
+       help="columns of a table to leave out, separated by commas; repeatable"),
+    _a("--repeats", action="store_true", default=None,
+       help="rows with the same candidate and example are repeated evaluations"),
+    _a("--rename", metavar="OLD=NEW", action="append", default=[],
+       help="rename a column, a metric or a candidate; repeatable"),
+    _a("--sheet", metavar="NAME", help="sheet of a spreadsheet (default: the only one with scores)"),
+    _a("--limited", choices=["count", "drop"], default="count",
+       help="Inspect's samples that reached a limit and have a score: count the score, as Inspect does, or drop it\n"
+            "and count a failure (default: %(default)s)"),
     _ENCODING,
 )
 OF_RESULTS: dict[str, Any] = {
-    "maximize": [], "minimize": [], "at_least": [], "at_most": [], "within": [],
-    "prompt_column": None, "example_column": None, "encoding": None, "inputs": None,
+    "maximize": [], "minimize": [], "at_least": [], "at_most": [], "within": [], "candidates": [], "metrics": [],
+    "candidate_column": [], "example_column": [], "ignore": [], "repeats": None, "rename": [], "sheet": None,
+    "limited": "count", "encoding": None, "inputs": None,
 }
 """Values of the flags for files of results, if none is given."""
 

@@ -14,37 +14,36 @@ from asktell.extend import finished_selector, some
 from asktell_adapters.cli.analyze import (
     candidate,
     goal_for,
-    overview,
     read,
     write_report,
 )
 from asktell_adapters.cli.gate import Judge, ranged
 from asktell_adapters.cli.ruling import Ruling
-from asktell_adapters.finished import Finished
+from asktell_adapters.finished import Scores
 from asktell_adapters.llms.base import Example
 
 
 def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     """Check the files and the flags, and return the function that reaches the verdict."""
     files = [arguments.config, *arguments.more]
-    found = read(files, arguments)
-    goal, why = goal_for(found, arguments)
-    one, other = _pair(found, arguments)
+    scores = read(files, arguments)
+    goal, why = goal_for(scores, arguments)
+    one, other = _pair(scores, arguments)
     binary = {
         name: SimpleNamespace(range=(0.0, 1.0))
         for name in goal.metrics
-        if _is_binary(found, name)
+        if _is_binary(scores, name)
     }
     judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
-    table = found.table(judge.goal, [one, other], common=True)
+    table = scores.table(judge.goal, [one, other], common=True)
     # The gate itself judges the rate of failures, so no candidate is eliminated for it.
     selector = finished_selector(
         table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0
     )
     remarks = [
-        overview(found),
-        *found.remarks(),
-        *_unpaired(found, one, other),
+        scores.overview(),
+        *scores.remarks(),
+        *_unpaired(scores, one, other),
         *([why] if why else []),
     ]
     if arguments.recheck:
@@ -54,20 +53,20 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     return lambda: _ruling(judge, selector, one, other, remarks, arguments)
 
 
-def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
+def _pair(scores: Scores, arguments: argparse.Namespace) -> tuple[str, str]:
     """The names of the candidate and the baseline. Of two candidates, one name is enough."""
-    names = list(found.made)
+    names = list(scores.by_name)
     if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
         missing = "baseline" if arguments.baseline is None else "candidate"
         raise InvalidArgumentError(
             f"No {missing} is given. Choose it by --{missing} ID. The ids in the files are {some(names)}."
         )
-    other = candidate(found, arguments.baseline, "--baseline")
+    other = candidate(scores, arguments.baseline, "--baseline")
     others = [name for name in names if name != other]
     one = (
         others[0]
         if arguments.candidate is None
-        else candidate(found, arguments.candidate, "--candidate")
+        else candidate(scores, arguments.candidate, "--candidate")
     )
     if one == other:
         raise InvalidArgumentError(
@@ -76,18 +75,18 @@ def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
     return one, other
 
 
-def _is_binary(found: Finished, metric: str) -> bool:
+def _is_binary(scores: Scores, metric: str) -> bool:
     """Whether all scores of a metric are 0 or 1."""
-    columns = (made.columns([metric]) for made in found.made.values())
+    columns = (each.columns([metric]) for each in scores.by_name.values())
     return all(
         bool((np.isin(column, (0.0, 1.0)) | np.isnan(column)).all())
         for column in columns
     )
 
 
-def _unpaired(found: Finished, one: str, other: str) -> list[str]:
+def _unpaired(scores: Scores, one: str, other: str) -> list[str]:
     """A note on examples with evaluations of one candidate only, if there are any."""
-    first, second = (set(found.made[name].examples) for name in (one, other))
+    first, second = (set(scores.by_name[name].examples) for name in (one, other))
     if first == second:
         return []
     return [

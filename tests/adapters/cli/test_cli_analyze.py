@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import asktell
-from tests.adapters.test_finished import as_csv, long_rows
+from tests.adapters.finished.test_formats import as_csv, long_rows
 from tests.command_line import cli
 
 

@@ -19,7 +19,7 @@ _ZSTANDARD = 93
 # name and of its extra field.
 _LOCAL_HEADER = struct.Struct("<26x2H")
 # The log of an interrupted eval has only the second one.
-_HEADERS = ("header.json", "_journal/start.json")
+HEADERS = ("header.json", "_journal/start.json")
 _CONVERT = "`inspect log convert --to json --output-dir json LOG` converts it"
 
 
@@ -37,7 +37,7 @@ def read_log(path: Path) -> LogFile:
     Raises:
         InvalidArgumentError: the file is not a log, is damaged, or has no samples.
     """
-    if path.suffix.lower() == ".eval":
+    if zipfile.is_zipfile(path) or path.suffix.lower() == ".eval":
         header, samples = _zipped(path)
     else:
         header = from_json(read_text(path), path, 1)
@@ -67,10 +67,10 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            header = next((name for name in _HEADERS if name in names), None)
+            header = next((name for name in HEADERS if name in names), None)
             if header is None:
                 raise InvalidArgumentError(
-                    f"{path} is not an Inspect log, because the archive has no {_HEADERS[0]}. Copy it again."
+                    f"{path} is not an Inspect log, because the archive has no {HEADERS[0]}. Copy it again."
                 )
             samples = [
                 name

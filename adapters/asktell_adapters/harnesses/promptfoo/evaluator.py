@@ -401,6 +401,9 @@ def _failure(row: Row) -> str | None:
     if row.get("failureReason") == _ERROR:
         return f"this error: {_first_line(row.get('error'))}"
     grading = row.get("gradingResult") or {}
+    # promptfoo 0.x has no failureReason. There, a failed assertion has a grading result.
+    if row.get("error") and not grading and "failureReason" not in row:
+        return f"this error: {_first_line(row['error'])}"
     for part in [*(grading.get("componentResults") or []), grading]:
         reason = str(part.get("reason") or "")
         broken = reason.startswith((*_BROKEN, "Scoring function error"))

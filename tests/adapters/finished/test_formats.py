@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, InvalidArgumentError
-from asktell_adapters.finished import Finished
+from asktell_adapters.finished import Scores, Wanted, read_results
 from tests.command_line import cli
 
-ASSETS = Path(__file__).parents[1] / "assets" / "inspect"
+ASSETS = Path(__file__).parents[2] / "assets" / "inspect"
 SCORES = {"old": [1, 0, 0, 1, 0, 1], "new": [1, 1, 0, 1, 1, 1]}
 
 
@@ -35,8 +35,8 @@ def lines(rows: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def scores_in(found: Finished, metric: str) -> dict[str, list[float]]:
-    return {name: made.scores[metric].tolist() for name, made in found.made.items()}
+def scores_in(scores: Scores, metric: str) -> dict[str, list[float]]:
+    return {name: each.scores[metric].tolist() for name, each in scores.by_name.items()}
 
 
 # Tables
@@ -75,7 +75,7 @@ def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
     ],
 )  # fmt: skip
 def test_a_row_per_evaluation(name: str, text: str) -> None:
-    found = Finished.read([write(name, text)])
+    found = read_results([write(name, text)])
     assert scores_in(found, "accuracy") == SCORES
     assert found.metrics == ["accuracy", "cost"]
     assert found.examples == [f"q{i}" for i in range(6)]
@@ -88,26 +88,31 @@ def test_columns_of_other_names() -> None:
     ]
     path = write("r.csv", as_csv(rows))
     assert (
-        scores_in(Finished.read([path], prompt="who", example="what"), "accuracy")
+        scores_in(
+            read_results(
+                [path], Wanted(candidate_columns=("who",), example_columns=("what",))
+            ),
+            "accuracy",
+        )
         == SCORES
     )
     with pytest.raises(
         InvalidArgumentError,
         match=r"no column 'whom' \(did you mean 'who'\?\), which --prompt-column names",
     ):
-        Finished.read([path], prompt="whom")
+        read_results([path], Wanted(candidate_columns=("whom",)))
     with pytest.raises(
         InvalidArgumentError,
         match=r"--example-column COLUMN\. The columns are .who., .what.",
     ):
-        Finished.read([path], prompt="who")
+        read_results([path], Wanted(candidate_columns=("who",)))
 
 
 def test_a_column_per_prompt() -> None:
     path = write("r.csv", "id,question,old,new\n" + "".join(
         f"q{i},why?,{a},{b}\n" for i, (a, b) in enumerate(zip(*SCORES.values(), strict=True))
     ))  # fmt: skip
-    found = Finished.read([path], score="accuracy")
+    found = read_results([path], Wanted(goal=("accuracy",)))
     assert scores_in(found, "accuracy") == SCORES
     assert found.notes == (
         "r.csv: columns that hold no scores are left out: 'question'.",
@@ -115,7 +120,7 @@ def test_a_column_per_prompt() -> None:
 
 
 def test_words_gaps_and_what_is_not_known() -> None:
-    found = Finished.read(
+    found = read_results(
         [write("r.csv", "old,new\nTrue,pass\nfalse,N/A\nyes,nan\nno,\n")]
     )
     assert scores_in(found, "score") == {"old": [1, 0, 1, 0], "new": [1]}
@@ -127,21 +132,21 @@ def test_several_tables_are_several_candidates() -> None:
             f"{name}.csv",
             "id,ok\n" + "".join(f"q{i},{score}\n" for i, score in enumerate(scores)),
         )
-    found = Finished.read(["old.csv", "new.csv"])
+    found = read_results(["old.csv", "new.csv"])
     assert scores_in(found, "ok") == SCORES
     assert found.notes == ()
     for name, scores in SCORES.items():
         write(f"{name}.csv", "ok\n" + "".join(f"{score}\n" for score in scores))
     assert (
         "rows are matched by their position"
-        in Finished.read(["old.csv", "new.csv"]).notes[0]
+        in read_results(["old.csv", "new.csv"]).notes[0]
     )
 
 
 def test_a_name_that_two_files_have_is_one_of_each() -> None:
     write("before/r.csv", as_csv(long_rows()))
     write("after/r.csv", as_csv(long_rows()))
-    assert list(Finished.read(["before/r.csv", "after/r.csv"]).made) == [
+    assert list(read_results(["before/r.csv", "after/r.csv"]).by_name) == [
         "before/old", "before/new", "after/old", "after/new",
     ]  # fmt: skip
 
@@ -149,7 +154,7 @@ def test_a_name_that_two_files_have_is_one_of_each() -> None:
 def test_repeats_errors_and_segments() -> None:
     rows = [{**row, "segment": "en", "error": ""} for row in long_rows()]
     rows += [{**rows[0], "accuracy": 0}, {**rows[1], "error": "timeout"}]
-    found = Finished.read([write("r.csv", as_csv(rows))])
+    found = read_results([write("r.csv", as_csv(rows))])
     assert found.remarks() == [
         "2 of 12 cells were evaluated several times, up to 2. Repeated evaluations of a cell are averaged."
     ]
@@ -161,14 +166,14 @@ def test_repeats_errors_and_segments() -> None:
 
 def test_only_examples_that_both_have() -> None:
     path = write("r.csv", as_csv(long_rows()[1:-1]))
-    table = Finished.read([path]).table(
+    table = read_results([path]).table(
         BestFeasible("accuracy"), ["new", "old"], common=True
     )
     assert table.examples == ["q1", "q2", "q3", "q4"]
     assert list(table.prompts) == ["new", "old"]
     apart = write("apart.csv", "prompt,example,accuracy\nold,a,1\nnew,b,1\n")
     with pytest.raises(InvalidArgumentError, match="have no example in common"):
-        Finished.read([apart]).table(BestFeasible("accuracy"), common=True)
+        read_results([apart]).table(BestFeasible("accuracy"), common=True)
 
 
 # promptfoo
@@ -230,7 +235,7 @@ def promptfoo(rows: list[dict[str, Any]]) -> str:
     ],
 )
 def test_results_of_promptfoo(name: str, text: str) -> None:
-    found = Finished.read([write(name, text)])
+    found = read_results([write(name, text)])
     assert scores_in(found, "right") == SCORES
     assert found.metrics == [
         "success",
@@ -243,7 +248,7 @@ def test_results_of_promptfoo(name: str, text: str) -> None:
         "tokens",
     ]
     assert {
-        x for made in found.made.values() for x in made.scores["latency"].tolist()
+        x for made in found.by_name.values() for x in made.scores["latency"].tolist()
     } == {0.25}
     assert len(found.examples) == 6
 
@@ -252,10 +257,10 @@ def test_promptfoo_with_several_providers_an_error_and_a_filter() -> None:
     rows = [*promptfoo_rows("a"), *promptfoo_rows("b")]
     rows[0] = {**rows[0], "failureReason": 2, "error": "the key is wrong"}
     rows = [{**row, "testIdx": 0} for row in rows]  # as a filter renumbers them
-    found = Finished.read([write("results.json", promptfoo(rows))])
-    assert list(found.made) == ["a/old", "a/new", "b/old", "b/new"]
+    found = read_results([write("results.json", promptfoo(rows))])
+    assert list(found.by_name) == ["a/old", "a/new", "b/old", "b/new"]
     assert (
-        found.made["a/old"].errors[0]
+        found.by_name["a/old"].errors[0]
         == "promptfoo reported this error: the key is wrong"
     )
     assert len(found.examples) == 6
@@ -268,7 +273,7 @@ def test_promptfoo_with_one_prompt_names_the_providers() -> None:
         for row in promptfoo_rows(provider)
         if row["prompt"]["label"] == "old"
     ]
-    assert list(Finished.read([write("results.json", promptfoo(rows))]).made) == [
+    assert list(read_results([write("results.json", promptfoo(rows))]).by_name) == [
         "a",
         "b",
     ]
@@ -280,7 +285,7 @@ def test_two_runs_of_one_prompt_of_promptfoo() -> None:
             f"{name}.json",
             promptfoo([row for row in promptfoo_rows() if row["promptIdx"] == 0]),
         )
-    assert list(Finished.read(["before.json", "after.json"]).made) == [
+    assert list(read_results(["before.json", "after.json"]).by_name) == [
         "before",
         "after",
     ]
@@ -331,7 +336,7 @@ def test_logs_of_inspect(header: str) -> None:
         write(f"{name}.json", json.dumps(inspect_log(scores)))
         Path(f"{name}.eval").write_bytes(zipped(inspect_log(scores), header))
     for kind in ("json", "eval"):
-        found = Finished.read([f"old.{kind}", f"new.{kind}"])
+        found = read_results([f"old.{kind}", f"new.{kind}"])
         assert scores_in(found, "match") == SCORES
         assert found.metrics == [
             "match",
@@ -341,14 +346,14 @@ def test_logs_of_inspect(header: str) -> None:
             "total_tokens",
             "latency",
         ]
-    assert scores_in(Finished.read(["old.json", "new.eval"]), "match") == SCORES
+    assert scores_in(read_results(["old.json", "new.eval"]), "match") == SCORES
 
 
 def test_logs_that_inspect_itself_wrote() -> None:
     """They are compressed by Zstandard."""
     if not any(map(_is_there, ("zstandard", "pyarrow"))):
         pytest.skip("neither zstandard nor pyarrow is installed")
-    found = Finished.read([ASSETS / "old.eval", ASSETS / "new.eval"])
+    found = read_results([ASSETS / "old.eval", ASSETS / "new.eval"])
     assert scores_in(found, "match") == {"old": [1, 0, 0, 1], "new": [0, 0, 1, 1]}
 
 
@@ -371,18 +376,18 @@ def test_without_a_package_for_zstandard_the_cure_is_named(
         InvalidArgumentError,
         match=r"pip install zstandard.*inspect log convert --to json",
     ):
-        Finished.read([ASSETS / "old.eval"])
+        read_results([ASSETS / "old.eval"])
 
 
 def test_logs_of_inspect_are_named_by_what_differs() -> None:
     for name, scores in SCORES.items():
         write(f"{name}/2026_t.json", json.dumps(inspect_log(scores)))
-    assert list(Finished.read(["old", "new"]).made) == ["old", "new"]
+    assert list(read_results(["old", "new"]).by_name) == ["old", "new"]
     for name, scores in SCORES.items():
         write(
             f"logs/{name}.json", json.dumps(inspect_log(scores, model=f"openai/{name}"))
         )
-    assert list(Finished.read(["logs"]).made) == ["openai/new", "openai/old"]
+    assert list(read_results(["logs"]).by_name) == ["openai/new", "openai/old"]
 
 
 def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
@@ -392,7 +397,7 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     log["samples"].append(
         {**log["samples"][2], "epoch": 2, "scores": {"match": {"value": "C"}}}
     )
-    (made,) = Finished.read([write("a.json", json.dumps(log))]).made.values()
+    (made,) = read_results([write("a.json", json.dumps(log))]).by_name.values()
     assert made.errors == {
         0: "Inspect's sample 'q0' failed: boom",
         1: "Inspect's sample 'q1' failed: the sample reached its token limit of 100",
@@ -411,7 +416,7 @@ def test_a_log_of_many_prompts_that_asktell_chose() -> None:
                 "example": i // 2,
             }
         }
-    found = Finished.read([write("a.json", json.dumps(log))])
+    found = read_results([write("a.json", json.dumps(log))])
     assert scores_in(found, "match") == {"old": [1, 1], "new": [0, 1]}
     assert found.texts == {"old": "P0", "new": "P1"}
 
@@ -444,13 +449,13 @@ def test_samples_of_lm_eval_in_a_folder() -> None:
             f"out/{name}/samples_gsm8k_2026-11-20T10-00-00.123456.jsonl",
             samples(scores),
         )
-    found = Finished.read(["out"])
+    found = read_results(["out"])
     assert scores_in(found, "exact_match") == {
         "new": SCORES["new"],
         "old": SCORES["old"],
     }
     assert found.metrics == ["exact_match"]
-    assert set(Finished.read([*Path("out").rglob("*.jsonl")]).made) == {"old", "new"}
+    assert set(read_results([*Path("out").rglob("*.jsonl")]).by_name) == {"old", "new"}
 
 
 def test_samples_of_several_tasks_and_filters() -> None:
@@ -460,7 +465,7 @@ def test_samples_of_several_tasks_and_filters() -> None:
                 f"out/{name}/samples_{task}_2026-11-20T10-00-00.123456.jsonl",
                 samples(scores, filters=("strict", "flex")),
             )
-    found = Finished.read(["out"])
+    found = read_results(["out"])
     assert found.metrics == ["exact_match,strict", "exact_match,flex"]
     assert len(found.examples) == 12
     assert all(name.startswith(("gsm8k/", "arc_easy/")) for name in found.examples)
@@ -472,7 +477,7 @@ def test_two_runs_of_a_task_in_one_folder_are_two_candidates() -> None:
             f"out/m/samples_gsm8k_2026-11-{day}T10-00-00.123456.jsonl",
             samples(scores, hashes=False),
         )
-    assert list(scores_in(Finished.read(["out"]), "exact_match").values()) == list(
+    assert list(scores_in(read_results(["out"]), "exact_match").values()) == list(
         SCORES.values()
     )
 
@@ -484,7 +489,7 @@ def test_documents_of_lm_eval_are_matched_by_content() -> None:
     for row in rows:
         row["doc_id"] = 5 - row["doc_id"]
     write("new/samples_t.jsonl", lines(rows))
-    found = Finished.read(["old", "new"])
+    found = read_results(["old", "new"])
     assert scores_in(found, "exact_match") == SCORES
     assert len(found.examples) == 6
 
@@ -591,11 +596,11 @@ def test_a_file_or_a_folder_that_is_not_there() -> None:
 
 def test_numbers_that_are_no_scores_are_not_metrics() -> None:
     rows = [{"trial": i, "epoch": 1, **row} for i, row in enumerate(long_rows())]
-    found = Finished.read([write("r.csv", as_csv(rows))])
+    found = read_results([write("r.csv", as_csv(rows))])
     assert found.metrics == ["accuracy", "cost"]
     assert not any(
         math.isnan(x)
-        for made in found.made.values()
+        for made in found.by_name.values()
         for column in made.scores.values()
         for x in column
     )

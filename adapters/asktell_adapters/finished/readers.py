@@ -1,0 +1,116 @@
+"""The formats of results, and the reader of a file."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import NamedTuple
+
+from asktell import InvalidArgumentError
+from asktell.extend import needs_extra
+from asktell_adapters.finished.reader import Reader
+from asktell_adapters.finished.scores import Scores
+from asktell_adapters.finished.source import Source
+from asktell_adapters.finished.wanted import Wanted
+
+_GROUP = "asktell.readers"
+
+
+class Format(NamedTuple):
+    """A built-in format. Its module is imported when a file is read.
+
+    Attributes:
+        reader: `MODULE:CLASS` of its reader.
+        extra: the extra of asktell with the packages that the reader needs. None if it
+            needs none.
+    """
+
+    reader: str
+    extra: str | None = None
+
+
+_HERE = "asktell_adapters.finished"
+
+FORMATS = (
+    Format(f"{_HERE}.inspect:InspectReader"),
+    Format(f"{_HERE}.promptfoo:PromptfooReader"),
+    Format(f"{_HERE}.lm_eval:LmEvalReader"),
+    Format(f"{_HERE}.table:TableReader"),
+)
+"""All built-in formats. The first that recognizes a file reads it, so the more specific ones come first. Readers of the
+entry-point group `asktell.readers` come before them, in the order of their names. A table is last, since many formats
+are tables, too."""
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """All readers, in the order in which they are asked."""
+    installed = sorted(entry_points(group=_GROUP), key=lambda point: point.name)
+    return (*(point.load()() for point in installed), *map(_loaded, FORMATS))
+
+
+def _loaded(form: Format) -> Reader:
+    module, _, name = form.reader.partition(":")
+    if form.extra is None:
+        reader: Reader = getattr(import_module(module), name)()
+        return reader
+    with needs_extra(form.extra):
+        reader = getattr(import_module(module), name)()
+    return reader
+
+
+def read_results(paths: Sequence[str | Path], wanted: Wanted | None = None) -> Scores:
+    """Read the evaluations in files and folders.
+
+    ```python
+    scores = read_results(["baseline.csv", "candidate.csv"])
+    selector = asktell.extend.finished_selector(scores.table(goal), goal)
+    print(selector.result())
+    ```
+
+    Args:
+        paths: the files, or folders of a format such as lm-eval's, or of Inspect logs.
+        wanted: how to read them (default: by the evidence in the files alone).
+
+    Raises:
+        InvalidArgumentError: a file has no known format, is damaged, or has no scores.
+        UnclearResultsError: several readings are plausible.
+    """
+    wanted = (wanted or Wanted())._replace(is_alone=len(paths) == 1)
+    sources = [Source(Path(path).expanduser(), wanted.encoding) for path in paths]
+    parts = [part for source in sources for part in _parts(source, wanted)]
+    return Scores.joined(parts, wanted)
+
+
+def _parts(source: Source, wanted: Wanted) -> Iterator[Scores]:
+    """Read a file, or a folder as a whole or file by file."""
+    if not source.path.exists():
+        raise InvalidArgumentError(f"There is no file {str(source.path)!r}.")
+    reader = next((reader for reader in readers() if reader.recognizes(source)), None)
+    if reader is not None:
+        yield reader.read(source, wanted)
+        return
+    if not source.is_folder:
+        raise InvalidArgumentError(
+            f"asktell cannot read results from {source.path}. {_known()}"
+        )
+    # A table is recognized too easily: a folder has other tables than results.
+    *specific, _ = readers()
+    pairs = [
+        (file, reader)
+        for file in source.files
+        if (reader := next((each for each in specific if each.recognizes(file)), None))
+    ]
+    if not pairs:
+        raise InvalidArgumentError(
+            f"The folder {str(source.path)!r} has no results of a known format. If lm-eval wrote the folder, run "
+            f"lm-eval with --log_samples. If it has tables, give their paths. {_known()}"
+        )
+    for file, reader in pairs:
+        yield reader.read(file, wanted)
+
+
+def _known() -> str:
+    names = [reader.name for reader in readers()]
+    return f"asktell reads {', '.join(names[:-1])} and {names[-1]}."

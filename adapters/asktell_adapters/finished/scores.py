@@ -1,0 +1,439 @@
+"""The evaluations in files of results, for a verdict."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell import InvalidArgumentError
+from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, some
+from asktell_adapters.finished.score_columns import ScoreColumns
+from asktell_adapters.finished.scored_candidate import ScoredCandidate
+from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
+from asktell_adapters.finished.wanted import Wanted
+
+_SHOWN = 5  # metrics with their ranges, and reasons of failures, in a message
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The evaluations of one or several files: candidates x examples x metrics, and perhaps repeats.
+
+    A reader makes the scores of one file. `Scores.joined` joins those of several files, after
+    which each candidate has its final name.
+
+    Attributes:
+        kind: the format in words, such as "promptfoo's results".
+        candidates: the candidates with their evaluations.
+        of_candidates: what distinguishes the candidates, such as "column model". "columns" of
+            a wide table and "files" come before the names.
+        of_examples: what identifies the examples, such as "column id".
+        repeats: what says that several evaluations of a candidate on an example are repeats,
+            such as "epochs" or "column run". None if nothing does.
+        left_out: columns that were not used.
+        notes: sentences about assumptions.
+        segments: example -> its segment.
+        alternatives: readings that the file also permits if ids repeat: other columns that
+            could identify the examples.
+    """
+
+    kind: str
+    candidates: Sequence[ScoredCandidate]
+    of_candidates: str = "files"
+    of_examples: str = "examples"
+    repeats: str | None = None
+    left_out: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    segments: Mapping[str, str] = field(default_factory=dict)
+    alternatives: Sequence[Reading] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence["Scores"], wanted: Wanted) -> "Scores":
+        """Join the scores of several files, name every candidate, and keep the wanted ones.
+
+        A candidate that has the same name in several files becomes one candidate per file,
+        because two runs of one prompt are what users compare.
+
+        Raises:
+            InvalidArgumentError: no evaluation has a score, a wanted candidate is not there,
+                or no two candidates have an example in common.
+            UnclearResultsError: ids repeat, and nothing says whether these are repeated
+                evaluations.
+        """
+        candidates = _named([each for part in parts for each in part.candidates])
+        candidates = _renamed(candidates, wanted.rename)
+        if len(parts) == 1:
+            scores = replace(parts[0], candidates=candidates)
+        else:
+            repeats = {part.repeats for part in parts}
+            scores = cls(
+                " and ".join(dict.fromkeys(part.kind for part in parts)),
+                candidates,
+                _shared([part.of_candidates for part in parts], "files"),
+                _shared([part.of_examples for part in parts], "ids"),
+                None if None in repeats else " and ".join(sorted(map(str, repeats))),
+                tuple(dict.fromkeys(name for part in parts for name in part.left_out)),
+                tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+                {
+                    name: label
+                    for part in parts
+                    for name, label in part.segments.items()
+                },
+                tuple(
+                    dict.fromkeys(way for part in parts for way in part.alternatives)
+                ),
+            )
+        scores = scores._among(wanted.candidates)
+        scores._check_scores()
+        if wanted.repeats is None and scores.repeats is None:
+            scores._check_repeats()
+        return scores
+
+    @cached_property
+    def by_name(self) -> dict[str, ScoreColumns]:
+        """The evaluations of each candidate, by its name."""
+        return {str(each.name): each.evaluations for each in self.candidates}
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The prompt of each candidate, as far as files have it, by the candidate's name."""
+        texts: dict[str, str] = {}
+        for each in self.candidates:
+            # A text belongs to one candidate. Later candidates with the same text go without.
+            if each.text and each.text not in texts.values():
+                texts[str(each.name)] = each.text
+        return texts
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """The metrics with numbers. Costs, tokens and times come last."""
+        names = dict.fromkeys(
+            name
+            for evaluations in self.by_name.values()
+            for name, column in evaluations.scores.items()
+            if np.isfinite(column).any()
+        )
+        # Quality comes before its price.
+        return sorted(names, key=less_may_be_better)
+
+    @cached_property
+    def examples(self) -> list[str]:
+        """The examples with evaluations, in the order of the files."""
+        # Look at a shared list of examples only once.
+        lists = {id(each.examples): each.examples for each in self.by_name.values()}
+        return list(dict.fromkeys(name for names in lists.values() for name in names))
+
+    def table(
+        self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False
+    ) -> FinishedTable:
+        """Convert the evaluations to arrays with the scores in the goal's metrics.
+
+        Args:
+            goal: the goal. Each of its metrics must be a metric of the files.
+            prompts: the candidates in the table (default: all).
+            common: keep only the examples on which each of these candidates was
+                evaluated.
+
+        Raises:
+            InvalidArgumentError: the files do not have a metric of the goal, or the
+                candidates have no example in common.
+        """
+        for metric in goal.metrics:
+            # asktell counts failures itself, so no file needs the failure rate.
+            if metric not in self.metrics and metric != "failure_rate":
+                raise InvalidArgumentError(
+                    f"The files have no metric {metric!r}{nearest(metric, self.metrics)}. "
+                    f"Their metrics are {some(self.metrics)}."
+                )
+        names = list(self.by_name) if prompts is None else list(prompts)
+        examples = self._common(names, goal.metrics) if common else self.examples
+        place = {name: i for i, name in enumerate(examples)}
+
+        arms, at, scores, failed = [], [], [], []
+        # The candidates of a wide table share one list of examples, which can be long.
+        # Look up its places once.
+        places: dict[int, npt.NDArray[np.int64]] = {}
+        for arm, name in enumerate(names):
+            evaluations = self.by_name[name]
+            key = id(evaluations.examples)
+            if key not in places:
+                places[key] = np.array(
+                    [place.get(example, -1) for example in evaluations.examples],
+                    dtype=np.int64,
+                )
+            rows = places[key]
+            for row, why in evaluations.errors.items():
+                if rows[row] >= 0:
+                    failed.append((arm, int(rows[row]), why))
+            is_scored = rows >= 0
+            # The scores of a failed evaluation, if a file has any, do not count.
+            is_scored[list(evaluations.errors)] = False
+            arms.append(np.full(int(is_scored.sum()), arm, dtype=np.int64))
+            at.append(rows[is_scored])
+            scores.append(evaluations.columns(goal.metrics)[is_scored])
+        return FinishedTable(
+            {name: self.texts.get(name, name) for name in names},
+            examples,
+            np.concatenate(arms),
+            np.concatenate(at),
+            np.concatenate(scores),
+            failed,
+            self._labels(examples),
+        )
+
+    def overview(self) -> str:
+        """What was read, as a sentence: candidates, examples, metrics, and what was left out."""
+        names = list(self.by_name)
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        metrics = [_with_range(name, self.by_name.values()) for name in self.metrics]
+        listed = ", ".join(metrics[:_SHOWN])
+        if len(metrics) > _SHOWN:
+            listed += f", and {len(metrics) - _SHOWN} other metrics"
+        text = (
+            f"Read {len(names):,} candidate{'s' * (len(names) != 1)} ({self.of_candidates} {shown}) x "
+            f"{len(self.examples):,} example{'s' * (len(self.examples) != 1)} ({self.of_examples}), {listed}"
+        )
+        if self.left_out:
+            left = list(self.left_out)
+            more = ", ..." if len(left) > 2 * _SHOWN else ""
+            text += f"; left out: {', '.join(left[: 2 * _SHOWN])}{more}"
+        return f"{text}."
+
+    def remarks(self) -> list[str]:
+        """Notes to show with a verdict, about assumptions and repeated evaluations."""
+        remarks = list(self.notes)
+        n_cells, times = 0, list[int]()
+        for evaluations in self.by_name.values():
+            counts = Counter(evaluations.examples)
+            n_cells += len(counts)
+            times += [count for count in counts.values() if count > 1]
+        if times:
+            by = f" ({self.repeats})" if self.repeats else ""
+            remarks.append(
+                f"{len(times):,} of {n_cells:,} cells were evaluated several times{by}, up to {max(times)}. Repeated "
+                "evaluations of a cell are averaged."
+            )
+        return remarks
+
+    def _among(self, wanted: Sequence[str]) -> "Scores":
+        """Keep the wanted candidates. Without any, all."""
+        if not wanted:
+            return self
+        names = list(self.by_name)
+        for name in wanted:
+            if name not in names:
+                raise InvalidArgumentError(
+                    f"There is no candidate {name!r}{nearest(name, names)}, which --candidates names. The candidates "
+                    f"are {some(names)}."
+                )
+        kept = [each for each in self.candidates if each.name in wanted]
+        return replace(self, candidates=kept)
+
+    def _check_scores(self) -> None:
+        """Check that some evaluation has a score.
+
+        Raises:
+            InvalidArgumentError: none has. The message has the reasons of failures.
+        """
+        if self.metrics:
+            return
+        where = some(sorted({str(each.path) for each in self.candidates}))
+        reasons = Counter(
+            why for each in self.by_name.values() for why in each.errors.values()
+        )
+        n = sum(len(each.examples) for each in self.by_name.values())
+        text = "; ".join(
+            f"{why!r} ({count:,} of {n:,})"
+            for why, count in reasons.most_common(_SHOWN)
+        )
+        given = f" The reasons given there: {text}." if text else ""
+        raise InvalidArgumentError(
+            f"No evaluation in {where} has a score.{given} Give results in which at least one evaluation has a score."
+        )
+
+    def _check_repeats(self) -> None:
+        """Check that ids repeat alike for all candidates, if they repeat.
+
+        Raises:
+            UnclearResultsError: they do not. These may be different examples with the same
+                id, and averages over them would not be comparable.
+        """
+        counts = [Counter(each.examples) for each in self.by_name.values()]
+        # An example that a candidate lacks is missing, and says nothing about repeats.
+        differing = next(
+            (
+                example
+                for example in self.examples
+                if len({count[example] for count in counts if example in count}) > 1
+            ),
+            None,
+        )
+        if differing is None:
+            return
+        times = ", ".join(
+            f"{count[differing]} for {name!r}"
+            for name, count in list(zip(self.by_name, counts, strict=True))[:_SHOWN]
+        )
+        raise UnclearResultsError(
+            f"The same example occurs several times, and not equally often for each candidate: {differing!r} "
+            f"({self.of_examples}) has the rows: {times}.",
+            [
+                Reading(
+                    "Rows with the same candidate and example are repeated evaluations, which are averaged.",
+                    ("--repeats",),
+                ),
+                *self.alternatives,
+            ],
+        )
+
+    def _common(self, names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+        """The examples on which all of these candidates were evaluated."""
+        seen = [self.by_name[name].complete(metrics) for name in names]
+        examples = [
+            name for name in self.examples if all(name in part for part in seen)
+        ]
+        if not examples:
+            raise InvalidArgumentError(self._nothing_common(names))
+        return examples
+
+    def _nothing_common(self, names: Sequence[str]) -> str:
+        """The message for candidates without a common example, with an id of each."""
+        ids = ", ".join(
+            f"{self.by_name[name].examples[0]!r} of {name!r}"
+            for name in names[:2]
+            if self.by_name[name].examples
+        )
+        return (
+            f"{some(names)} have no example in common, so they cannot be compared. Examples are matched by their ids "
+            f"({self.of_examples}), for example {ids}. Give both runs the same ids, or name another column with "
+            "--example-column COLUMN."
+        )
+
+    def _labels(self, examples: Sequence[str]) -> list[str] | None:
+        """The examples' segments. None unless each example has one."""
+        if not self.segments or any(name not in self.segments for name in examples):
+            return None
+        return [self.segments[name] for name in examples]
+
+
+def _shared(words: Sequence[str], otherwise: str) -> str:
+    """The common description of all files, or another one if they differ."""
+    return words[0] if len(set(words)) == 1 else otherwise
+
+
+def _with_range(metric: str, evaluations: Iterable[ScoreColumns]) -> str:
+    """A metric with its lowest and its highest score."""
+    columns = [each.scores[metric] for each in evaluations if metric in each.scores]
+    known = [column for column in columns if np.isfinite(column).any()]
+    low = min(float(np.nanmin(column)) for column in known)
+    high = max(float(np.nanmax(column)) for column in known)
+    return f"{metric} from {low:.6g} to {high:.6g}"
+
+
+# Names of candidates
+
+
+def _named(candidates: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
+    """Give every candidate its final name, and join the evaluations of those with the same one."""
+    of_file = _names_of_files([each.path for each in candidates])
+    times = Counter(each.name for each in candidates)
+    in_file = Counter(each.path for each in candidates)
+    unnamed = _names_of_unnamed(candidates, of_file)
+    parts: dict[str, list[ScoredCandidate]] = {}
+    for at, each in enumerate(candidates):
+        if each.name is None:
+            name = unnamed[at]
+        elif times[each.name] == 1:
+            name = each.name
+        elif in_file[each.path] == 1:
+            name = of_file[each.path]
+        else:
+            name = f"{of_file[each.path]}/{each.name}"
+        parts.setdefault(name, []).append(each)
+    return [
+        replace(
+            same[0],
+            name=name,
+            evaluations=ScoreColumns.joined([each.evaluations for each in same]),
+        )
+        for name, same in parts.items()
+    ]
+
+
+def _names_of_unnamed(
+    candidates: Sequence[ScoredCandidate], of_file: Mapping[Path, str]
+) -> dict[int, str]:
+    """Names for the candidates without a name, by their position.
+
+    Each candidate suggests the same kinds of names, such as its model and its task. The
+    first kind that tells all candidates apart is used, and otherwise the file names.
+    """
+    unnamed = {at: each for at, each in enumerate(candidates) if each.name is None}
+    chosen = tuple(of_file[each.path] for each in unnamed.values())
+    if len(unnamed) > 1:
+        for names in zip(*(each.names for each in unnamed.values()), strict=False):
+            if len(set(names)) == len(names):
+                chosen = names
+                break
+    return dict(zip(unnamed, chosen, strict=True))
+
+
+def _names_of_files(paths: Sequence[Path]) -> dict[Path, str]:
+    """Name each file by the shortest part of its path that differs between the files."""
+    ways = (
+        lambda path: path.stem,
+        lambda path: path.parent.name or path.stem,
+        lambda path: f"{path.parent.name}/{path.stem}",
+        str,
+    )
+    distinct = list(dict.fromkeys(paths))
+    lists = ([way(path) for path in distinct] for way in ways)
+    names = next(names for names in lists if len(set(names)) == len(names))
+    return dict(zip(distinct, names, strict=True))
+
+
+def _renamed(
+    candidates: Sequence[ScoredCandidate], rename: Mapping[str, str]
+) -> list[ScoredCandidate]:
+    """Rename candidates and metrics."""
+    if not rename:
+        return list(candidates)
+
+    def renamed(each: ScoredCandidate) -> ScoredCandidate:
+        scores = {
+            rename.get(name, name): column
+            for name, column in each.evaluations.scores.items()
+        }
+        return replace(
+            each,
+            name=rename.get(str(each.name), each.name),
+            evaluations=each.evaluations._replace(scores=scores),
+        )
+
+    changed = [renamed(each) for each in candidates]
+    names = [each.name for each in changed]
+    if len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"--rename gives two candidates the same name, got {some(names)}. Give them different names."
+        )
+    return changed
+
+
+def connected(scores: Scores, metrics: Sequence[str]) -> Iterator[str]:
+    """The candidates that share examples with the first one, directly or through others."""
+    complete = {name: each.complete(metrics) for name, each in scores.by_name.items()}
+    names = list(complete)
+    reached, seen = names[:1], set(complete[names[0]])
+    grows = True
+    while grows:
+        grows = False
+        for name in names:
+            if name not in reached and not seen.isdisjoint(complete[name]):
+                reached.append(name)
+                seen |= complete[name]
+                grows = True
+    yield from reached
