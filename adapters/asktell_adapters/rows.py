@@ -110,7 +110,7 @@ class Table:
             # Most cells are texts, which are plain already. A large table has millions
             # of them, so each saved call counts.
             plain = {
-                name: value if type(value) is str else _plain_value(value)
+                name: value if type(value) is str else plain_value(value)
                 for name, value in values.items()
             }
             self.rows.append(Row(number, plain))
@@ -192,7 +192,7 @@ def as_text(value: Any) -> Any:
     )
 
 
-def _plain_value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Convert a value to JSON data: dates and decimals to text, NaN to None."""
     if isinstance(value, float) and math.isnan(value):
         return None
@@ -374,20 +374,7 @@ def _csv(
             f"The delimiter of {path} must be one character, got {delimiter!r}."
         )
     delimiter = delimiter or _delimiter(text, wanted)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    with _fields_of(len(text)):
-        try:
-            # Read all lines at once, because the size limit of the csv module is
-            # restored when this block ends.
-            lines = [
-                (reader.line_num, cells)
-                for cells in reader
-                if any(map(str.strip, cells))
-            ]
-        except csv.Error as error:
-            raise InvalidArgumentError(
-                f"{path}, line {reader.line_num}: The line is not CSV ({error}). Correct the quotation marks."
-            ) from error
+    lines = csv_lines(text, delimiter, path)
     if not lines:
         return
     (head, header), *rows = lines
@@ -410,6 +397,33 @@ def _csv(
                 )
             )
         yield line, dict(zip(header, cells, strict=False))
+
+
+def csv_lines(text: str, delimiter: str, path: Path) -> list[tuple[int, list[str]]]:
+    """Split CSV into the cells of each row that is not empty, with the line on which the row ends.
+
+    Args:
+        text: the content.
+        delimiter: one character.
+        path: the file that the text is from, for messages.
+
+    Raises:
+        InvalidArgumentError: the quotation marks are wrong.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    with _fields_of(len(text)):
+        try:
+            # Read all lines at once, because the size limit of the csv module is
+            # restored when this block ends.
+            return [
+                (reader.line_num, cells)
+                for cells in reader
+                if any(map(str.strip, cells))
+            ]
+        except csv.Error as error:
+            raise InvalidArgumentError(
+                f"{path}, line {reader.line_num}: The line is not CSV ({error}). Correct the quotation marks."
+            ) from error
 
 
 def _delimiter(text: str, wanted: Sequence[str]) -> str:
@@ -456,7 +470,7 @@ def _fields_of(characters: int) -> Iterator[None]:
 # Typed
 
 
-def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def parquet_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Read a Parquet file. Rows count from 1."""
     with needs_extra("tables"):
         import pyarrow
@@ -472,26 +486,8 @@ def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Read a sheet. Its first row that is not empty has the column names. An empty cell becomes an empty text."""
-    with needs_extra("tables"):
-        import openpyxl
-    try:
-        # data_only reads the values that Excel saved for formulas.
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as error:
-        # The exception is from zipfile, an XML parser or openpyxl.
-        raise InvalidArgumentError(
-            f"{path} is not an Excel file ({error}). Save the file again."
-        ) from error
-    with contextlib.closing(book):
-        names = [each.title for each in book.worksheets]
-        if sheet is not None and sheet not in names:
-            raise InvalidArgumentError(
-                f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. Choose one of {some(names)}."
-            )
-        sheet = sheet or names[0]
-        rows, without_value = _cells(book[sheet])
-    if without_value:
-        _check_formulas(path, sheet, without_value)
+    sheets = excel_sheets(path, sheet)
+    rows = next(iter(sheets.values()))
     if not rows:
         return
     (head, titles), *rest = rows
@@ -507,6 +503,47 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
             if i in columns and value is not None:
                 values[columns[i]] = value
         yield number, values
+
+
+def excel_sheets(
+    path: Path, sheet: str | None = None, every: bool = False
+) -> dict[str, list[tuple[int, list[Any]]]]:
+    """Read the rows of sheets that are not empty, each with its number, by the sheet's name.
+
+    Args:
+        path: the file.
+        sheet: the sheet to read.
+        every: read every sheet if none is named (default: the first).
+
+    Raises:
+        InvalidArgumentError: the file is not an Excel file, has no such sheet, or has
+            formulas without values.
+    """
+    with needs_extra("tables"):
+        import openpyxl
+    try:
+        # data_only reads the values that Excel saved for formulas. From a file object,
+        # openpyxl does not look at the ending.
+        with path.open("rb") as file:
+            data = io.BytesIO(file.read())
+        book = openpyxl.load_workbook(data, read_only=True, data_only=True)
+    except Exception as error:
+        # The exception is from zipfile, an XML parser or openpyxl.
+        raise InvalidArgumentError(
+            f"{path} is not an Excel file ({error}). Save the file again."
+        ) from error
+    with contextlib.closing(book):
+        names = [each.title for each in book.worksheets]
+        if sheet is not None and sheet not in names:
+            raise InvalidArgumentError(
+                f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. Choose one of {some(names)}."
+            )
+        chosen = [sheet] if sheet else names if every else names[:1]
+        cells = {name: _cells(book[name]) for name in chosen}
+    for name, (_, without_value) in cells.items():
+        if without_value:
+            _check_formulas(path, name, without_value)
+    return {name: rows for name, (rows, _) in cells.items()}
 
 
 def _check_header(header: Sequence[str], where: str) -> None:
@@ -536,7 +573,8 @@ def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
     """Check that no cell without a value has a formula. Excel saves values, but programs may write formulas alone."""
     import openpyxl
 
-    with contextlib.closing(openpyxl.load_workbook(path, read_only=True)) as book:
+    data = io.BytesIO(path.read_bytes())
+    with contextlib.closing(openpyxl.load_workbook(data, read_only=True)) as book:
         lost: list[str] = []
         for row in book[sheet].iter_rows():
             lost.extend(
@@ -615,7 +653,7 @@ _KINDS = {
     ".tsv": _Kind(_csv, "line", ("delimiter", "encoding")),
     ".json": _Kind(_json, "row", ("encoding",)),
     ".jsonl": _Kind(jsonl, "line", ("encoding",)),
-    ".parquet": _Kind(_parquet, "row"),
+    ".parquet": _Kind(parquet_rows, "row"),
     ".xlsx": _Kind(_excel, "row", ("sheet",)),
     ".xlsm": _Kind(_excel, "row", ("sheet",)),
     "": _Kind(_saved, "row", ("split",)),

@@ -19,11 +19,18 @@ from asktell.extend import (
     nearest,
     parse_goal,
     reports,
+    safe,
     some,
     write_atomically,
 )
+from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.output import show
-from asktell_adapters.finished import Scores, Wanted, read_results
+from asktell_adapters.finished import (
+    Scores,
+    UnclearResultsError,
+    Wanted,
+    read_results,
+)
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -33,6 +40,7 @@ def analyze(arguments: argparse.Namespace) -> int:
             check_written(path)
     scores = read(arguments.files, arguments)
     goal, why = goal_for(scores, arguments)
+    scores.check_common(goal.metrics)
     baseline = (
         None
         if arguments.baseline is None
@@ -97,27 +105,68 @@ def _cell(value: object) -> object:
 
 
 def read(files: Sequence[Path], arguments: argparse.Namespace) -> Scores:
-    """The evaluations in files. Flags can name the columns."""
+    """The evaluations in files, as far as flags say how to read them.
+
+    In a terminal, a question about the files is asked, and the answer changes the flags in
+    `arguments`.
+
+    Raises:
+        InvalidArgumentError: a file cannot be read.
+        UnclearResultsError: several readings are plausible. The error has the command for
+            each.
+    """
+    while True:
+        try:
+            return read_results(files, _wanted(arguments))
+        except UnclearResultsError as error:
+            flags = _asked(error)
+            if flags is None:
+                raise UnclearResultsError(
+                    error.question, error.readings, arguments.words
+                ) from error
+        words = [*arguments.words, *flags]
+        vars(arguments).update(vars(make_parser().parse_args(words)), words=words)
+
+
+def _asked(error: UnclearResultsError) -> Sequence[str] | None:
+    """The flags of the reading that the user chooses in a terminal. None without a terminal or an answer."""
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    lines = [
+        error.question,
+        *(f"{number}. {each.words}" for number, each in enumerate(error.readings, 1)),
+    ]
+    for line in lines:
+        print(safe(line), file=sys.stderr)
+    choices = {str(number): each.flags for number, each in enumerate(error.readings, 1)}
+    while True:
+        print(f"Which one (1 to {len(choices)})? ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if line.strip() in choices:
+            return choices[line.strip()]
+        if not line:
+            return None
+
+
+def _wanted(arguments: argparse.Namespace) -> Wanted:
+    """How files are to be read, as the flags say."""
     bounds = (*arguments.at_least, *arguments.at_most, *arguments.within)
     goal = [*arguments.maximize, *arguments.minimize]
     goal += [each.rpartition("=")[0] for each in bounds]
     compared = (arguments.baseline, vars(arguments).get("candidate"))
-    return read_results(
-        files,
-        Wanted(
-            candidates=_listed(arguments.candidates),
-            metrics=_listed(arguments.metrics),
-            candidate_columns=_listed(arguments.candidate_column),
-            example_columns=_listed(arguments.example_column),
-            ignore=_listed(arguments.ignore),
-            repeats=arguments.repeats,
-            rename=_renames(arguments.rename),
-            sheet=arguments.sheet,
-            encoding=arguments.encoding,
-            drop_limited=arguments.limited == "drop",
-            goal=tuple(dict.fromkeys(goal)),
-            compared=tuple(name for name in compared if name is not None),
-        ),
+    return Wanted(
+        candidates=_listed(arguments.candidates),
+        metrics=_listed(arguments.metrics),
+        candidate_columns=_listed(arguments.candidate_column),
+        example_columns=_listed(arguments.example_column),
+        ignore=_listed(arguments.ignore),
+        repeats=arguments.repeats,
+        rename=_renames(arguments.rename),
+        sheet=arguments.sheet,
+        encoding=arguments.encoding,
+        drop_limited=arguments.limited == "drop",
+        goal=tuple(dict.fromkeys(goal)),
+        compared=tuple(name for name in compared if name is not None),
     )
 
 

@@ -18,6 +18,7 @@ from asktell_adapters.cli.analyze import (
     write_report,
 )
 from asktell_adapters.cli.gate import Judge, ranged
+from asktell_adapters.cli.output import show
 from asktell_adapters.cli.ruling import Ruling
 from asktell_adapters.finished import Scores
 from asktell_adapters.llms.base import Example
@@ -41,7 +42,6 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0
     )
     remarks = [
-        scores.overview(),
         *scores.remarks(),
         *_unpaired(scores, one, other),
         *([why] if why else []),
@@ -50,6 +50,7 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         remarks.append(
             "--recheck has no effect with files of results, since nothing is evaluated."
         )
+    show(scores.overview())
     return lambda: _ruling(judge, selector, one, other, remarks, arguments)
 
 

@@ -30,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     codes of its own.
     """
     try:
-        arguments = make_parser().parse_args(argv)
+        words = sys.argv[1:] if argv is None else list(argv)
+        arguments = make_parser().parse_args(words)
+        arguments.words = words
     except MissingExtraError as error:
         # `asktell init` reads the kinds of LLM for its help
         return _complain(error)
@@ -93,7 +95,10 @@ def _complain(error: BaseException) -> int:
         )
     else:
         text = f"{type(error).__name__}: {error} (--debug shows where)"
-    print(f"asktell: {safe(' '.join(text.split()))}", file=sys.stderr)
+    # A question about results has a line for each reading
+    lines = [f"asktell: {text}"] if not hasattr(error, "lines") else error.lines()
+    for line in lines:
+        print(safe(" ".join(line.split())), file=sys.stderr)
     return _MISTAKE if mistake else _FAILED
 
 

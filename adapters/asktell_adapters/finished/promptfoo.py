@@ -22,7 +22,7 @@ _OF_CALL = ("cost", "latency")
 
 @final
 class PromptfooReader:
-    """A candidate is a prompt with a provider. Tests are matched by their variables, because a filter renumbers them."""
+    """A candidate is a prompt with a provider. Tests are matched by their variables, since filters renumber them."""
 
     name = "promptfoo's results"
 

@@ -56,8 +56,8 @@ def _loaded(form: Format) -> Reader:
         reader: Reader = getattr(import_module(module), name)()
         return reader
     with needs_extra(form.extra):
-        reader = getattr(import_module(module), name)()
-    return reader
+        extra: Reader = getattr(import_module(module), name)()
+        return extra
 
 
 def read_results(paths: Sequence[str | Path], wanted: Wanted | None = None) -> Scores:

@@ -1,7 +1,7 @@
 """The evaluations in files of results, for a verdict."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,9 @@ from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
+
+BY_POSITION = "rows by their position"
+"""The description of examples that no column identifies."""
 
 _SHOWN = 5  # metrics with their ranges, and reasons of failures, in a message
 
@@ -87,8 +90,12 @@ class Scores:
                     dict.fromkeys(way for part in parts for way in part.alternatives)
                 ),
             )
-        scores = scores._among(wanted.candidates)
+        # In a wide table, these may be columns, which have other names if renamed
+        names = [wanted.rename.get(name, name) for name in wanted.candidates]
+        scores = scores._among(names)
         scores._check_scores()
+        scores._check_metrics()
+        scores._check_positions()
         if wanted.repeats is None and scores.repeats is None:
             scores._check_repeats()
         return scores
@@ -255,6 +262,38 @@ class Scores:
             f"No evaluation in {where} has a score.{given} Give results in which at least one evaluation has a score."
         )
 
+    def _check_metrics(self) -> None:
+        """Check that the candidates have a metric in common."""
+        metrics = {
+            name: {m for m, column in each.scores.items() if np.isfinite(column).any()}
+            for name, each in self.by_name.items()
+        }
+        scored = {name: own for name, own in metrics.items() if own}
+        if len(scored) < 2 or set.intersection(*scored.values()):
+            return
+        (one, first), (other, second), *_ = sorted(
+            scored.items(), key=lambda item: len(item[1])
+        )
+        example = f"{min(first)}={min(second)}"
+        raise InvalidArgumentError(
+            f"The candidates have no metric in common: {one!r} has {some(sorted(first))}, {other!r} has "
+            f"{some(sorted(second))}. If two names stand for the same metric, pass --rename OLD=NEW, for example "
+            f"--rename {example!r}."
+        )
+
+    def _check_positions(self) -> None:
+        """Check that files have equally many rows, if rows are matched by their position."""
+        lengths = {name: len(each.examples) for name, each in self.by_name.items()}
+        if self.of_examples != BY_POSITION or len(set(lengths.values())) < 2:
+            return
+        shortest = min(lengths, key=lambda name: lengths[name])
+        longest = max(lengths, key=lambda name: lengths[name])
+        raise InvalidArgumentError(
+            f"No column identifies the examples, and the candidates have different numbers of rows: "
+            f"{lengths[longest]:,} of {longest!r}, {lengths[shortest]:,} of {shortest!r}. So rows cannot be matched "
+            "by their position. Give the examples ids, or pass --example-column COLUMN."
+        )
+
     def _check_repeats(self) -> None:
         """Check that ids repeat alike for all candidates, if they repeat.
 
@@ -299,6 +338,38 @@ class Scores:
         if not examples:
             raise InvalidArgumentError(self._nothing_common(names))
         return examples
+
+    def check_common(self, metrics: Sequence[str]) -> None:
+        """Check that the candidates can be compared: they share examples, directly or through other candidates.
+
+        Args:
+            metrics: the metrics of the goal.
+
+        Raises:
+            InvalidArgumentError: some candidate has no score in these metrics, or no example
+                in common with the others.
+        """
+        complete = {name: each.complete(metrics) for name, each in self.by_name.items()}
+        for name, examples in complete.items():
+            if not examples:
+                raise InvalidArgumentError(
+                    f"{name!r} has no score in {' and '.join(metrics)}. Its metrics are "
+                    f"{some(list(self.by_name[name].scores))}. Leave it out with "
+                    "--candidates, or choose another metric."
+                )
+        (first, seen), *others = complete.items()
+        reached, reachable = [first], set(seen)
+        waiting = dict(others)
+        while near := [
+            n for n, own in waiting.items() if not reachable.isdisjoint(own)
+        ]:
+            for name in near:
+                reachable |= waiting.pop(name)
+                reached.append(name)
+        if waiting:
+            raise InvalidArgumentError(
+                self._nothing_common([reached[0], next(iter(waiting))])
+            )
 
     def _nothing_common(self, names: Sequence[str]) -> str:
         """The message for candidates without a common example, with an id of each."""
@@ -421,19 +492,3 @@ def _renamed(
             f"--rename gives two candidates the same name, got {some(names)}. Give them different names."
         )
     return changed
-
-
-def connected(scores: Scores, metrics: Sequence[str]) -> Iterator[str]:
-    """The candidates that share examples with the first one, directly or through others."""
-    complete = {name: each.complete(metrics) for name, each in scores.by_name.items()}
-    names = list(complete)
-    reached, seen = names[:1], set(complete[names[0]])
-    grows = True
-    while grows:
-        grows = False
-        for name in names:
-            if name not in reached and not seen.isdisjoint(complete[name]):
-                reached.append(name)
-                seen |= complete[name]
-                grows = True
-    yield from reached

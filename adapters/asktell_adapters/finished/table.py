@@ -1,271 +1,334 @@
-"""A table of scores."""
+"""Tables of scores: CSV, TSV, JSON, JSON lines, Parquet and Excel."""
 
-import math
-import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell import InvalidArgumentError
-from asktell.extend import nearest, short, some
-from asktell_adapters.finished.score_columns import Floats, ScoreColumns
+from asktell.extend import short, some
+from asktell_adapters.finished import column_names
+from asktell_adapters.finished.evidence import Evidence
+from asktell_adapters.finished.frame import Frame, as_id
+from asktell_adapters.finished.number_column import (
+    PERCENT,
+    PLAIN,
+    Floats,
+    is_unknown,
+)
+from asktell_adapters.finished.roles import Roles, quoted, roles_of
+from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
-from asktell_adapters.finished.scores import Scores
+from asktell_adapters.finished.scores import BY_POSITION, Scores
 from asktell_adapters.finished.source import Source
+from asktell_adapters.finished.unclear_results_error import Reading
 from asktell_adapters.finished.wanted import Wanted
-from asktell_adapters.rows import Table
 
 SCORE = "score"
-FORMATS = ""
-# Columns with the candidate's name. The first that a table has is used.
-_PROMPTS = ("prompt", "candidate", "variant", "model", "agent")
-_EXAMPLES = (
-    "example_id",
-    "example",
-    "id",
-    "item",
-    "case",
-    "test",
-    "question_id",
-    "task_id",
-    "doc_id",
-)
-_NO_SCORES = (
-    "trial",
-    "example",
-    "row",
-    "index",
-    "epoch",
-    "repeat",
-    "run",
-    "seed",
-    "unnamed: 0",
-    "",
-)
-_OF_TEXT = (".csv", ".tsv", ".json", ".jsonl")
-_SEGMENT, _ERROR = "segment", "error"
-_UNKNOWN = {"", "nan", "na", "n/a", "null", "none", "-"}
-_TRUTHS = {
-    "true": 1.0,
-    "false": 0.0,
-    "yes": 1.0,
-    "no": 0.0,
-    "pass": 1.0,
-    "fail": 0.0,
-    "passed": 1.0,
-    "failed": 0.0,
-}
-# A column is a score if at least this share of its cells are numbers.
-_MOSTLY = 0.5
+"""The metric of a table that has a column per candidate, and so no name for it."""
+
+_LAST = 5  # rows at the end that may summarize the others
+# Words of a status or an error
+_NO_ERRORS_WORDS = """
+false 0 0.0 none null no ok okay success succeeded passed completed complete done finished [] {} ()
+'' ""
+"""
+_NO_ERRORS = frozenset(_NO_ERRORS_WORDS.split())
+_BROKEN_WORDS = """
+error errored timeout timed_out time_out crash crashed exception cancelled canceled aborted killed
+oom rate_limited rate_limit api_error infrastructure_error infra_error out_of_memory interrupted
+expired
+"""
+_BROKEN = frozenset(_BROKEN_WORDS.split())
+_NOT_DONE_WORDS = """
+failed fail failure incomplete skipped missing invalid
+"""
+_NOT_DONE = frozenset(_NOT_DONE_WORDS.split())
 
 
 @final
 class TableReader:
-    name = "a table"
+    """A table has a row for each evaluation (long), or a row for each example with a column for each candidate (wide).
+
+    The roles of columns follow from the cells. See `roles`.
+    """
+
+    name = "tables (.csv, .tsv, .json, .jsonl, .parquet, .xlsx)"
 
     def recognizes(self, source: Source) -> bool:
+        """Any file is read as a table, and the error says why it is none."""
         return not source.is_folder
 
     def read(self, source: Source, wanted: Wanted) -> Scores:
-        return _table(source.path, wanted)
+        """Read the scores.
+
+        Raises:
+            InvalidArgumentError: the file is no table, is damaged, or has no scores.
+            UnclearResultsError: several readings are plausible.
+        """
+        frame = _without_summaries(Frame.read(source, wanted).changed(wanted))
+        evidence = Evidence(frame)
+        roles = roles_of(evidence, wanted)
+        frame = _with_ids(frame, roles)
+        if frame is not evidence.frame:
+            evidence = Evidence(frame)
+            roles = roles_of(evidence, wanted)
+        return _scores(evidence, roles, wanted)
 
 
-def _table(path: Path, columns: Wanted) -> Scores:
-    """Read a table of scores, long (a row per evaluation) or wide (a row per example).
-
-    Raises:
-        InvalidArgumentError: a named column is missing, no column holds numbers, or
-            candidates are named and examples are not.
-    """
-    encoding = columns.encoding if path.suffix.lower() in _OF_TEXT else None
-    table = Table(path, [*_PROMPTS, *_EXAMPLES], encoding=encoding)
-
-    # Find the columns that have a role. Each of the others is a metric or is left out.
-    names = table.names
-    prompt = _column(
-        (columns.candidate_columns or (None,))[0],
-        _PROMPTS,
-        names,
-        path,
-        "--prompt-column",
+def _without_summaries(frame: Frame) -> Frame:
+    """Leave out rows at the end that begin with a word such as "Average"."""
+    n = len(frame.numbers)
+    rows = set()
+    for at in range(max(0, n - _LAST), n):
+        cells = (cells[at] for cells in frame.columns.values())
+        first = next((str(cell) for cell in cells if not is_unknown(cell)), "")
+        if first.strip(" :").lower() in column_names.SUMMARIES:
+            rows.add(at)
+    if not rows or len(rows) == n:
+        return frame
+    words = ", ".join(f"{frame.place} {frame.numbers[at]}" for at in sorted(rows))
+    return frame.without(
+        rows, f"{frame.path.name}: rows that summarize others are left out: {words}."
     )
-    example = _column(
-        (columns.example_columns or (None,))[0],
-        _EXAMPLES,
-        names,
-        path,
-        "--example-column",
+
+
+def _with_ids(frame: Frame, roles: Roles) -> Frame:
+    """Leave out rows without an id: an empty id is nobody's."""
+    if not roles.examples:
+        return frame
+    rows = {
+        at
+        for name in roles.examples
+        for at, cell in enumerate(frame.columns[name])
+        if as_id(cell) is None
+    }
+    if not rows:
+        return frame
+    if len(rows) == len(frame.numbers):
+        raise InvalidArgumentError(
+            f"{frame.path}: The column {roles.examples[0]!r} of the examples' ids is empty. Write the ids, or pass "
+            "--example-column COLUMN."
+        )
+    return frame.without(
+        rows,
+        f"{frame.path.name}: {len(rows):,} of {len(frame.numbers):,} rows have no id ({_column(roles.examples)}), and "
+        "are left out.",
     )
-    segment, error = _named_like(_SEGMENT, names), _named_like(_ERROR, names)
-    scores, left_out = {}, []
-    for name in names:
-        if name in (prompt, example, segment, error):
-            continue
-        is_score = name.strip().lower() not in _NO_SCORES
-        column = _numbers(table, name) if is_score else None
-        if column is None:
-            left_out.append(name)
-        else:
-            scores[name] = column
-
-    notes, segments = list[str](), dict[str, str]()
-    if left_out:
-        notes.append(
-            f"{path.name}: columns that hold no scores are left out: {some(left_out)}."
-        )
-    if not scores:
-        raise InvalidArgumentError(
-            f"{path} has no column of numbers. Its columns are {some(names)}. {FORMATS}"
-        )
-    if prompt is not None and example is None:
-        raise InvalidArgumentError(
-            f"{path} has the candidates in the column {prompt!r}, but no known column "
-            "for the examples. Candidates are compared on the same examples. Pass "
-            f"--example-column COLUMN. The columns are {some(names)}."
-        )
-    if example is None and not columns.is_alone:
-        notes.append(
-            f"{path.name}: no column names the examples, so rows are matched by their position."
-        )
-
-    # A row without an example's name gets its position as name.
-    named = _texts_in(table, example)
-    ids = [named.get(at, str(at + 1)) for at in range(len(table.rows))]
-    made = ScoreColumns(ids, scores, _texts_in(table, error))
-    candidates = list(_candidates(table, prompt, made, columns))
-    for at, label in _texts_in(table, segment).items():
-        segments[ids[at]] = label
-    return Scores("a table", candidates, notes=notes, segments=segments)
 
 
-def _candidates(
-    table: Table, prompt: str | None, made: ScoreColumns, columns: Wanted
-) -> Iterator[ScoredCandidate]:
-    """Split the evaluations of a table into those of each candidate."""
-    if prompt is not None:
-        # A long table, with the candidate's name in each row
-        by_name: dict[str, list[int]] = {}
-        for at, row in enumerate(table.rows):
-            name = row.values.get(prompt)
-            if name in (None, ""):
-                raise InvalidArgumentError(
-                    f"{table.where(row)}: The cell in the column {prompt!r} is empty. Write the "
-                    "candidate's name in this cell."
-                )
-            by_name.setdefault(str(name), []).append(at)
-        for own, rows in by_name.items():
-            yield ScoredCandidate(table.path, made.among(rows), own)
-    elif columns.is_alone:
-        # A wide table, with a column of scores per candidate
-        for name, column in made.scores.items():
-            known = np.flatnonzero(~np.isnan(column))
-            all_rows = ScoreColumns(made.examples, {SCORE: column}, {})
-            is_full = len(known) == len(column)
-            yield ScoredCandidate(
-                table.path,
-                all_rows if is_full else all_rows.among(known.tolist()),
-                name,
-            )
+def _column(names: tuple[str, ...]) -> str:
+    return f"column{'s' * (len(names) > 1)} {', '.join(names)}"
+
+
+def _scores(evidence: Evidence, roles: Roles, wanted: Wanted) -> Scores:
+    """The scores of a table whose columns have roles."""
+    frame = evidence.frame
+    columns = {name: _numbers(evidence, name) for name in (*roles.wide, *roles.metrics)}
+    if not any(np.isfinite(column).any() for column in columns.values()):
+        _refuse(evidence, roles)
+    ids = _ids(frame, roles.examples)
+    errors = _errors(frame, roles, columns)
+    if roles.wide:
+        candidates = list(_of_columns(frame, roles, columns, ids, wanted))
+        origin = "columns"
+    elif roles.candidates:
+        candidates = list(_of_rows(frame, roles, ScoreColumns(ids, columns, errors)))
+        origin = f"{_column(roles.candidates)}:"
     else:
-        # One of several files, each with the scores of one candidate
-        yield ScoredCandidate(table.path, made)
+        name = None
+        candidates = [
+            ScoredCandidate(frame.path, ScoreColumns(ids, columns, errors), name)
+        ]
+        origin = "file" if wanted.is_alone else "files"
+    used: set[str | None] = {*roles.wide, *roles.metrics, *roles.candidates}
+    used |= {
+        *roles.examples,
+        roles.repeat,
+        roles.segment,
+        roles.error,
+        roles.status,
+        roles.text,
+    }
+    repeats = f"column {roles.repeat}" if roles.repeat else None
+    return Scores(
+        "a table",
+        candidates,
+        origin,
+        _column(roles.examples) if roles.examples else BY_POSITION,
+        repeats,
+        [name for name in frame.columns if name not in used],
+        frame.notes,
+        _segments(frame, roles, ids),
+        _alternatives(evidence, roles),
+    )
 
 
-def _named_like(word: str, names: Sequence[str]) -> str | None:
-    """The first column with this name in any case."""
-    return next((name for name in names if name.lower() == word), None)
+def _refuse(evidence: Evidence, roles: Roles) -> None:
+    """Refuse a table without scores, and show the reasons of failures that it has."""
+    frame = evidence.frame
+    names = list(frame.columns)
+    reasons = [
+        str(cell)
+        for name in (roles.error, roles.status)
+        if name is not None
+        for cell in frame.columns[name]
+        if _is_error(cell)
+    ]
+    why = (
+        f" The column {roles.error or roles.status!r} says {some(list(dict.fromkeys(reasons)))} in {len(reasons):,} of "
+        f"{len(frame.numbers):,} rows."
+        if reasons
+        else ""
+    )
+    raise InvalidArgumentError(
+        f"{frame.path} has no column of scores.{why} Its columns are {some(names)}. Give a table with a column of "
+        "numbers, such as 0.5, 60%, 3/5 or correct. If one of the columns has scores, name it with --metrics COLUMN."
+    )
 
 
-def _column(
-    given: str | None, usual: Sequence[str], names: Sequence[str], path: Path, flag: str
-) -> str | None:
-    """Find a column.
-
-    Args:
-        given: the name that the user passed, or None.
-        usual: usual names in lower case. The first that the table has is used.
-        names: the table's columns.
-        path: the file, for messages.
-        flag: the option with which the user passes the name, for messages.
-
-    Returns:
-        The column's name, or None if the user passed none and no usual name is there.
+def _numbers(evidence: Evidence, name: str) -> Floats:
+    """A column of scores.
 
     Raises:
-        InvalidArgumentError: the table does not have the column that the user passed.
+        InvalidArgumentError: a cell is no number, or some are percentages and others not.
     """
-    if given is not None:
-        if given not in names:
-            raise InvalidArgumentError(
-                f"{path} has no column {given!r}{nearest(given, names)}, which {flag} names. Its columns are "
-                f"{some(names)}."
-            )
-        return given
-    by_name = {name.strip().lower(): name for name in reversed(names)}
-    return next((by_name[name] for name in usual if name in by_name), None)
-
-
-def _numbers(table: Table, name: str) -> Float[Floats, " rows"] | None:
-    """The column as numbers with NaN for empty cells, or None if it is no score.
-
-    A column is no score if it is empty, or if more than half of its cells are texts.
-
-    Raises:
-        InvalidArgumentError: a column of numbers has a text or an infinite number.
-    """
-    values = [row.values.get(name) for row in table.rows]
-    texts: list[int] = []
-    try:
-        column = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        column = np.empty(0)
-    if column.shape != (len(values),):
-        # Some cell is a truth value, a word for "unknown" or no number, which NumPy
-        # does not convert. Read the cells one by one, which is slower.
-        found = [_number(value) for value in values]
-        texts = [at for at, number in enumerate(found) if number is None]
-        column = np.array(
-            [math.nan if number is None else number for number in found],
-            dtype=np.float64,
-        )
-
-    n_known = len(texts) + int(np.count_nonzero(~np.isnan(column)))
-    if n_known == 0 or len(texts) > (1.0 - _MOSTLY) * n_known:
-        return None
-    wrong = texts or np.flatnonzero(np.isinf(column)).tolist()
-    if wrong:
-        value = values[wrong[0]]
-        cure = "Write a number there, or leave the cell empty if it is unknown."
-        if re.fullmatch(r"-?\d+,\d+", str(value).strip()):
-            cure = "Write decimals with a point."
+    frame, column = evidence.frame, evidence.numbers(name)
+    cells = frame.columns[name]
+    if column.wrong:
+        cell = cells[column.wrong[0]]
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: The column {name!r} must hold finite "
-            f"numbers, got {short(value)}. {cure}"
+            f"{frame.where(column.wrong[0])}: The column {name!r} must hold finite numbers, got {short(cell)}. Write a "
+            f"number there, or leave the cell empty if it is unknown. If the column is no score, pass --ignore "
+            f"{quoted(name)}."
         )
-    return column
+    at = column.notations.get(PLAIN)
+    if at is not None and PERCENT in column.notations and abs(column.numbers[at]) > 1.0:
+        raise InvalidArgumentError(
+            f"{frame.where(at)}: The column {name!r} has {short(cells[at])} here and "
+            f"{short(cells[column.notations[PERCENT]])} elsewhere. Write all scores with % or all without it."
+        )
+    return column.numbers
 
 
-def _number(value: object) -> float | None:
-    """A cell as a score. NaN if it is empty, None if it is not a number."""
-    if value is None:
-        return math.nan
-    if isinstance(value, str):
-        text = value.strip().lower()
-        if text in _UNKNOWN:
-            return math.nan
-        value = _TRUTHS.get(text, text)
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return None
+def _ids(frame: Frame, examples: tuple[str, ...]) -> list[str]:
+    """The id of the example of each row."""
+    if not examples:
+        return [str(at + 1) for at in range(len(frame.numbers))]
+    parts = [[as_id(cell) or "" for cell in frame.columns[name]] for name in examples]
+    return (
+        parts[0]
+        if len(parts) == 1
+        else ["/".join(row) for row in zip(*parts, strict=True)]
+    )
 
 
-def _texts_in(table: Table, column: str | None) -> dict[int, str]:
-    """The cells of a column that are not empty, as texts, by their row's position."""
-    if column is None:
+def _of_columns(
+    frame: Frame,
+    roles: Roles,
+    columns: Mapping[str, Floats],
+    ids: list[str],
+    wanted: Wanted,
+) -> Iterator[ScoredCandidate]:
+    """The candidates of a wide table, which has a column of scores for each."""
+    metric = wanted.goal[0] if len(wanted.goal) == 1 else SCORE
+    if roles.groups:
+        for candidate in dict.fromkeys(name for name, _ in roles.groups.values()):
+            scores = {
+                part: columns[name]
+                for name, (of, part) in roles.groups.items()
+                if of == candidate
+            }
+            yield ScoredCandidate(frame.path, ScoreColumns(ids, scores, {}), candidate)
+        return
+    for name in roles.wide:
+        known = np.flatnonzero(~np.isnan(columns[name]))
+        every = ScoreColumns(ids, {metric: columns[name]}, {})
+        is_full = len(known) == len(ids)
+        yield ScoredCandidate(
+            frame.path, every if is_full else every.among(known.tolist()), name
+        )
+
+
+def _of_rows(
+    frame: Frame, roles: Roles, evaluations: ScoreColumns
+) -> Iterator[ScoredCandidate]:
+    """The candidates of a long table, which has a candidate's name in each row."""
+    by_name: dict[str, list[int]] = {}
+    for at in range(len(frame.numbers)):
+        parts = [as_id(frame.columns[name][at]) for name in roles.candidates]
+        if None in parts:
+            name = roles.candidates[parts.index(None)]
+            raise InvalidArgumentError(
+                f"{frame.where(at)}: The cell in the column {name!r} is empty. Write the candidate's name in this cell."
+            )
+        by_name.setdefault("/".join(map(str, parts)), []).append(at)
+    for name, rows in by_name.items():
+        text = None if roles.text is None else frame.columns[roles.text][rows[0]]
+        yield ScoredCandidate(
+            frame.path,
+            evaluations.among(rows),
+            name,
+            text=None if text is None or is_unknown(text) else str(text),
+        )
+
+
+def _errors(
+    frame: Frame, roles: Roles, columns: Mapping[str, Floats]
+) -> dict[int, str]:
+    """The reasons of failures, by row."""
+    errors: dict[int, str] = {}
+    if roles.status is not None:
+        scored = np.zeros(len(frame.numbers), dtype=bool)
+        for column in columns.values():
+            scored |= np.isfinite(column)
+        for at, cell in enumerate(frame.columns[roles.status]):
+            word = column_names.plain(str(cell))
+            # A "failed" test has a score. Without a score, the evaluation failed
+            is_failure = word in _BROKEN or word.startswith(("timeout", "error"))
+            if is_failure or (word in _NOT_DONE and not scored[at]):
+                errors[at] = str(cell).strip()
+    if roles.error is not None:
+        for at, cell in enumerate(frame.columns[roles.error]):
+            if _is_error(cell):
+                errors[at] = str(cell).strip()
+    return errors
+
+
+def _is_error(cell: Any) -> bool:
+    """Whether a cell of an error column says something. False, 0, None, [], "no" and "-" do not."""
+    if is_unknown(cell) or not cell:
+        return False
+    return str(cell).strip().lower() not in _NO_ERRORS
+
+
+def _segments(frame: Frame, roles: Roles, ids: list[str]) -> dict[str, str]:
+    if roles.segment is None:
         return {}
-    cells = ((at, row.values.get(column)) for at, row in enumerate(table.rows))
-    return {at: str(cell) for at, cell in cells if cell not in (None, "")}
+    return {
+        ids[at]: str(cell).strip()
+        for at, cell in enumerate(frame.columns[roles.segment])
+        if not is_unknown(cell)
+    }
+
+
+def _alternatives(evidence: Evidence, roles: Roles) -> list[Reading]:
+    """Columns that make ids different that repeat: subject and id, instead of id alone."""
+    if not roles.examples or evidence.is_distinct(*roles.candidates, *roles.examples):
+        return []
+    names = [
+        name
+        for name in evidence.frame.columns
+        if name not in (*roles.candidates, *roles.examples, *roles.metrics, *roles.wide)
+        and name not in (roles.repeat, roles.error, roles.status)
+        and column_names.plain(name) not in column_names.RESPONSES
+        and evidence.n_values(name) > 1
+        and evidence.is_distinct(*roles.candidates, name, *roles.examples)
+    ]
+    return [
+        Reading(
+            f"The columns {name} and {', '.join(roles.examples)} together identify the example.",
+            ("--example-column", ",".join(map(quoted, (name, *roles.examples)))),
+        )
+        for name in names
+    ]

@@ -1,5 +1,6 @@
 """The error of results that can be read in several ways."""
 
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple, final
 
@@ -25,12 +26,25 @@ class UnclearResultsError(InvalidArgumentError):
     Attributes:
         question: what is unclear, as a sentence.
         readings: the plausible readings, the more plausible ones first.
+        words: the words of the command, to which the flags of a reading are added. Empty
+            outside of the command line.
     """
 
-    def __init__(self, question: str, readings: Sequence[Reading]) -> None:
+    def __init__(
+        self, question: str, readings: Sequence[Reading], words: Sequence[str] = ()
+    ) -> None:
         self.question = question
         self.readings = tuple(readings)
-        choices = " ".join(
-            f"{reading.words} Pass {' '.join(reading.flags)}." for reading in readings
-        )
-        super().__init__(f"{question} {choices}")
+        self.words = tuple(words)
+        super().__init__(" ".join([question, *self._choices()]))
+
+    def lines(self) -> list[str]:
+        """The question, and a line with the complete command for each reading."""
+        return [f"asktell: {self.question} Choose one:", *self._choices()]
+
+    def _choices(self) -> list[str]:
+        start = ("asktell", *self.words) if self.words else ()
+        return [
+            f"{number}. {reading.words} {'Run' if start else 'Pass'}: {shlex.join([*start, *reading.flags])}"
+            for number, reading in enumerate(self.readings, start=1)
+        ]

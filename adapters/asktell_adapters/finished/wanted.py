@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Wanted(NamedTuple):
-    """How files of results are to be read, as far as the user determines it. Each attribute is a flag of `asktell analyze`.
+    """How files of results are to be read, as far as the user determines it by flags of `asktell analyze`.
 
     A reader of a format with a fixed structure needs none of them. `Scores.joined` applies `candidates` and `rename` to
     the candidates of every format.
