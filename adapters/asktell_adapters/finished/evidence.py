@@ -20,7 +20,6 @@ Codes = npt.NDArray[np.int64]
 _DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([T ,].*)?|\d{4}/\d\d?/\d\d?.*"
 )
-_LARGEST_SCALE = 1e9  # Larger numbers are times in seconds, or ids
 _ALIKE = 20.0  # ratio of the widths of two ranges that may be one scale
 
 
@@ -140,10 +139,7 @@ class Evidence:
         """Whether a column may be a score: numbers that are no index, date, reference or setting by their name."""
         if not self.is_number(name) or self.is_index(name) or self.is_date(name):
             return False
-        if column_names.plain(name) in column_names.NO_SCORES:
-            return False
-        known = _known(self.numbers(name))
-        return bool(np.abs(known).max() < _LARGEST_SCALE)
+        return column_names.plain(name) not in column_names.NO_SCORES
 
     def is_text(self, name: str) -> bool:
         """Whether a column has values that are no numbers."""

@@ -27,7 +27,6 @@ _DEEPEST = 4  # levels of objects that are flattened to columns with dots
 # A whole number with decimals that are 0. "007" is a text.
 _WHOLE = re.compile(r"^(-?(?:0|[1-9]\d*))\.0+$")
 _EXCEL = "[Content_Types].xml"
-_PARQUET = b"PAR1"
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
 
@@ -66,14 +65,14 @@ class Frame:
             raise InvalidArgumentError(
                 f"--sheet does not apply to {source.path}, which is no spreadsheet. Remove --sheet."
             )
-        if source.members or source.head.startswith(b"PK"):
-            frame = cls._of_excel(source, wanted)
-        elif source.head.startswith(_PARQUET):
-            frame = cls._of_records(source.path, list(parquet_rows(source.path)), "row")
-        elif source.is_json:
-            frame = cls._of_json(source)
-        else:
-            frame = cls._of_text(source)
+        try:
+            frame = cls._of_kind(source, wanted)
+        except UnclearResultsError:
+            raise
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(
+                f"{error} Export the results again if you cannot correct the file."
+            ) from error
         if not frame.numbers:
             raise InvalidArgumentError(
                 f"{source.path} has no rows. Give a table with at least one row of scores."
@@ -133,6 +132,21 @@ class Frame:
     # Kinds of files
 
     @classmethod
+    def _of_kind(cls, source: Source, wanted: Wanted) -> "Frame":
+        if source.is_zip:
+            if _EXCEL not in source.members:
+                raise InvalidArgumentError(
+                    f"{source.path} is an archive, but neither an Inspect log nor a spreadsheet, or it is damaged. "
+                    "Copy it again."
+                )
+            return cls._of_excel(source, wanted)
+        if source.is_parquet:
+            return cls._of_records(source.path, list(parquet_rows(source.path)), "row")
+        if source.is_json:
+            return cls._of_json(source)
+        return cls._of_text(source)
+
+    @classmethod
     def _of_text(cls, source: Source) -> "Frame":
         text = source.text
         if "\0" in text:
@@ -145,16 +159,11 @@ class Frame:
             # Excel's line for the delimiter
             delimiter, text, skipped = match[1], text[match.end() :], 1
         else:
-            delimiter = _delimiter(text)
-        try:
-            lines = [
-                (number + skipped, cells)
-                for number, cells in csv_lines(text, delimiter, source.path)
-            ]
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(
-                f"{error} Export the results again if you cannot correct the file."
-            ) from error
+            delimiter = delimiter_of(text)
+        lines = [
+            (number + skipped, cells)
+            for number, cells in csv_lines(text, delimiter, source.path)
+        ]
         commas = [cell for _, cells in lines for cell in cells if "," in cell]
         return cls._of_lines(
             source.path, lines, "line", has_decimal_comma(commas), repr(delimiter)
@@ -205,12 +214,7 @@ class Frame:
 
     @classmethod
     def _of_json(cls, source: Source) -> "Frame":
-        try:
-            source.check_json()
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(
-                f"{error} Export the results again if you cannot correct the file."
-            ) from error
+        source.check_json()
         if source.lines:
             rows = _objects(source.path, source.lines, "line")
             return cls._of_records(source.path, rows, "line")
@@ -294,7 +298,6 @@ class Frame:
                         if len(cells) > len(names)
                         else "Write the missing cells."
                     )
-                    + " Export the results again if you cannot correct the file."
                 )
         columns = {
             name: [cells[at] if at < len(cells) else None for _, cells in rows]
@@ -316,7 +319,7 @@ def _has_value(cell: object) -> bool:
     return cell is not None and bool(str(cell).strip())
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     """The delimiter with which most rows have the same number of cells, and among several the most cells."""
     lines = text.lstrip("\r\n").splitlines(keepends=True)[:_LOOKED_AT]
     sample = "".join(lines)

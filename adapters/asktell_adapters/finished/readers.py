@@ -35,6 +35,7 @@ _HERE = "asktell_adapters.finished"
 FORMATS = (
     Format(f"{_HERE}.inspect:InspectReader"),
     Format(f"{_HERE}.promptfoo:PromptfooReader"),
+    Format(f"{_HERE}.promptfoo_csv:PromptfooCsvReader"),
     Format(f"{_HERE}.lm_eval:LmEvalReader"),
     Format(f"{_HERE}.table:TableReader"),
 )

@@ -84,7 +84,10 @@ def roles_of(evidence: Evidence, wanted: Wanted) -> Roles:
     wide = _wide(evidence, wanted, roles, examples)
     if wide:
         return roles._replace(wide=wide, examples=examples)
-    apart = _apart(evidence, examples) if examples and not wanted.metrics else ()
+    apart: tuple[str, ...] = ()
+    if not wanted.metrics and not wanted.example_columns:
+        _check_averages(evidence, wanted, examples)
+        apart = _apart(evidence, examples) if examples else ()
     return _with_metrics(evidence, wanted, roles, apart, examples)
 
 
@@ -116,6 +119,7 @@ def _examples(evidence: Evidence, candidates: tuple[str, ...]) -> tuple[str, ...
         for name in names
         if (place := column_names.rank(name, column_names.INPUTS)) is not None
         and evidence.is_text(name)
+        and evidence.n_filled(name) == evidence.n_rows
     )
     ordered = [*(name for _, name in usual), *(name for _, name in inputs), *indexes]
     if candidates:
@@ -304,7 +308,35 @@ def _apart(evidence: Evidence, examples: tuple[str, ...]) -> tuple[str, ...]:
         has_many = evidence.n_rows >= 2 * evidence.n_values(name)
         if has_many and evidence.is_text(name) and name not in examples:
             return (name,)
+    # A name is missing in a row: the error names the cell
+    for name in evidence.frame.columns:
+        if (
+            column_names.rank(name, column_names.CANDIDATES) is not None
+            and 0 < evidence.n_filled(name) < evidence.n_rows
+            and not evidence.is_distinct(*examples)
+        ):
+            return (name,)
     return ()
+
+
+def _check_averages(
+    evidence: Evidence, wanted: Wanted, examples: tuple[str, ...]
+) -> None:
+    """Check that a table has more than a row for each candidate.
+
+    Raises:
+        InvalidArgumentError: each row has another value in a column with a usual name for
+            candidates, and no other column identifies the example.
+    """
+    for name in _usual(evidence):
+        is_id = not examples or name in examples
+        if wanted.is_alone and is_id and evidence.is_distinct(name):
+            raise InvalidArgumentError(
+                f"{evidence.frame.path} has one row for each value of the column {name!r}. If these are candidates, "
+                "the rows are averages, but a verdict needs the scores of each example. Give a table with a row "
+                f"for each candidate and example. If these are examples of one candidate, pass --example-column "
+                f"{quoted(name)}."
+            )
 
 
 def _with_metrics(
@@ -512,8 +544,8 @@ def _check_mixed(evidence: Evidence, columns: Sequence[str]) -> None:
         cell = evidence.frame.columns[name][column.wrong[0]]
         raise InvalidArgumentError(
             f"{evidence.frame.where(column.wrong[0])}: The column {name!r} must hold finite numbers, got "
-            f"{short(cell)}. Write a number there, or leave the cell empty if it is unknown. If the column is no score, pass --ignore "
-            f"{quoted(name)}."
+            f"{short(cell)}. Write a number there, or leave the cell empty if it is unknown. If the column is no "
+            f"score, pass --ignore {quoted(name)}."
         )
 
 

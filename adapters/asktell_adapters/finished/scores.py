@@ -284,7 +284,12 @@ class Scores:
     def _check_positions(self) -> None:
         """Check that files have equally many rows, if rows are matched by their position."""
         lengths = {name: len(each.examples) for name, each in self.by_name.items()}
-        if self.of_examples != BY_POSITION or len(set(lengths.values())) < 2:
+        n_files = len({each.path for each in self.candidates})
+        if (
+            self.of_examples != BY_POSITION
+            or n_files < 2
+            or len(set(lengths.values())) < 2
+        ):
             return
         shortest = min(lengths, key=lambda name: lengths[name])
         longest = max(lengths, key=lambda name: lengths[name])

@@ -12,7 +12,8 @@ from asktell import InvalidArgumentError
 from asktell_adapters.rows import from_json, read_text
 
 _HEAD = 65_536
-_BINARY = (b"PK", b"PAR1")
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_PARQUET = b"PAR1"
 
 
 @final
@@ -62,7 +63,7 @@ class Source:
     @cached_property
     def members(self) -> tuple[str, ...]:
         """The names in a zip archive. Empty for another file."""
-        if not self.head.startswith(b"PK"):
+        if not self.is_zip:
             return ()
         try:
             with zipfile.ZipFile(io.BytesIO(self.path.read_bytes())) as archive:
@@ -71,9 +72,19 @@ class Source:
             return ()
 
     @property
+    def is_zip(self) -> bool:
+        """Whether this is an archive, even if it is damaged."""
+        return self.head.startswith(_ZIP)
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether this is a Parquet file, even if it is damaged."""
+        return self.head.startswith(_PARQUET)
+
+    @property
     def is_binary(self) -> bool:
         """Whether this is an archive or a Parquet file."""
-        return self.head.startswith(_BINARY)
+        return self.is_zip or self.is_parquet
 
     @cached_property
     def text(self) -> str:

@@ -149,6 +149,7 @@ def _sample(data: Mapping[str, Any]) -> Any:
         scores=scores,
         error=error or None,
         limit=limit or None,
+        limited=bool(limit),
         model_usage={
             model: _usage(used)
             for model, used in (data.get("model_usage") or {}).items()
