@@ -136,6 +136,8 @@ class PromptfooCsvReader:
 def _outputs(header: Sequence[str]) -> list[_Output]:
     """The columns of each prompt. Empty unless promptfoo wrote the header."""
     starts = [at for at, title in enumerate(header) if _PROMPT.fullmatch(title.strip())]
+    if not starts:
+        return []
     ends = [*starts[1:], len(header)]
     outputs = [_Output(start, end) for start, end in zip(starts, ends, strict=True)]
     if all({_STATUS, _SCORE} <= set(header[each.start : each.end]) for each in outputs):

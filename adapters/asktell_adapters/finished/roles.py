@@ -362,19 +362,27 @@ def _with_metrics(
     )
     taken = (*candidates, *examples, repeat, roles.segment, roles.error)
     rest = [name for name in names if name not in taken]
-    if wanted.metrics:
-        metrics = list(wanted.metrics)
-    else:
-        metrics = [
+    scores = [
+        name
+        for name in rest
+        if name in wanted.goal
+        or (
+            evidence.is_score(name)
+            and column_names.plain(name) not in column_names.REPEATS
+        )
+    ]
+    # The last column of numbers is a score, even if it follows from the candidate
+    metrics = wanted.metrics or (
+        [
             name
-            for name in rest
+            for name in scores
             if name in wanted.goal
-            or (
-                evidence.is_score(name)
-                and column_names.plain(name) not in column_names.REPEATS
-                and not _is_property(evidence, name, candidates, examples)
-            )
+            or not _is_property(evidence, name, candidates, examples)
         ]
+        or scores
+    )
+    if not wanted.goal and not wanted.metrics:
+        _check_mixed(evidence, rest)
     status = roles.status if roles.status not in metrics else None
     text = next(
         (
@@ -405,7 +413,7 @@ def _is_property(
     examples: tuple[str, ...],
 ) -> bool:
     """Whether a number follows from the example or from the candidate alone, as a difficulty or a model's size does."""
-    if not candidates or column_names.is_metric(name):
+    if not candidates or column_names.is_metric(name) or evidence.n_values(name) == 1:
         return False
     return evidence.is_function(name, *candidates) or (
         bool(examples) and evidence.is_function(name, *examples)

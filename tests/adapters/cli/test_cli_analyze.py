@@ -93,7 +93,7 @@ def test_json_is_the_result_and_nothing_else() -> None:
     )
     assert found["comparison"]["a"] == "new"
     assert said.err.startswith(
-        "Read a table: 12 evaluations of 2 candidates on 6 examples. Metrics: accuracy, cost."
+        "Read 2 candidates (column prompt: old, new) x 6 examples (column example), accuracy from 0 to 1, cost from 0.5"
     )
 
 
@@ -141,7 +141,7 @@ def test_a_repeat_is_said() -> None:
     Path("r.csv").write_text(as_csv([*long_rows(), long_rows()[0]]))
     assert (
         "1 of 12 cells were evaluated several times, up to 2."
-        in cli("analyze r.csv --maximize accuracy").out
+        in cli("analyze r.csv --maximize accuracy --repeats").out
     )
 
 
