@@ -57,6 +57,12 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
 def _pair(scores: Scores, arguments: argparse.Namespace) -> tuple[str, str]:
     """The names of the candidate and the baseline. Of two candidates, one name is enough."""
     names = list(scores.by_name)
+    if len(names) == 1:
+        raise InvalidArgumentError(
+            f"The files have one candidate, {names[0]!r}, but a gate compares two. Give the results of the other one "
+            "as another file. If columns of a table are candidates, name them with --candidates A,B, and if a column has "
+            "their names, pass --candidate-column COLUMN."
+        )
     if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
         missing = "baseline" if arguments.baseline is None else "candidate"
         raise InvalidArgumentError(

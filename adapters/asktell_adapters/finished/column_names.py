@@ -80,7 +80,7 @@ RESPONSES = frozenset(_RESPONSES.split())
 """Columns with the text of a response. A table with exactly one is the run of one candidate."""
 
 _METRICS_WORDS = """
-accuracy acc correct correctness right score scores points rating ratings grade grades mark marks f1
+accuracy acc ok correct correctness right score scores points rating ratings grade grades mark marks f1
 fscore rouge rougel rougelsum bleu bertscore meteor chrf comet em match exact precision recall pass
 passed passes success successful solved resolved similarity relevance relevancy relevant
 faithfulness faithful groundedness grounded helpfulness helpful harmlessness harmless honesty honest
@@ -149,3 +149,17 @@ def is_no_score(name: str) -> bool:
         or rank(name, EXAMPLES) is not None
         or rank(name, CANDIDATES) is not None
     )
+
+
+_BROKEN_WORDS = """
+error errored timeout timed_out time_out crash crashed exception cancelled canceled aborted killed
+oom rate_limited rate_limit api_error infrastructure_error infra_error out_of_memory interrupted
+expired
+"""
+_BROKEN = frozenset(_BROKEN_WORDS.split())
+
+
+def is_failure(cell: object) -> bool:
+    """Whether a status, such as "timeout", says that there is no response to score."""
+    word = plain(str(cell))
+    return word in _BROKEN or word.startswith(("timeout", "timed_out", "error"))

@@ -281,7 +281,7 @@ class Frame:
                 if _has_value(cell)
             }
             names = [
-                name or (f"(column {at + 1})" if at in used else "")
+                name or (f"(unnamed {at + 1})" if at in used else "")
                 for at, name in enumerate(names[:width])
             ]
         _check_names(names, f"{path}, {place} {head}", place)

@@ -7,7 +7,7 @@ from asktell import InvalidArgumentError
 from asktell.extend import nearest, short, some
 from asktell_adapters.finished import column_names
 from asktell_adapters.finished.evidence import Evidence
-from asktell_adapters.finished.number_column import PERCENT, PLAIN
+from asktell_adapters.finished.number_column import PERCENT, PLAIN, NumberColumn
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
 
@@ -372,7 +372,7 @@ def _with_metrics(
         )
     ]
     # The last column of numbers is a score, even if it follows from the candidate
-    metrics = wanted.metrics or (
+    metrics = wanted.metrics or tuple(
         [
             name
             for name in scores
@@ -381,9 +381,16 @@ def _with_metrics(
         ]
         or scores
     )
+    if not metrics and roles.status is not None:
+        # Passes and fails are scores, unless timeouts are all that the status has
+        cells = [
+            None if column_names.is_failure(cell) else cell
+            for cell in evidence.frame.columns[roles.status]
+        ]
+        if NumberColumn.of(cells).is_numeric:
+            metrics = (roles.status,)
     if not wanted.goal and not wanted.metrics:
         _check_mixed(evidence, rest)
-    status = roles.status if roles.status not in metrics else None
     text = next(
         (
             name
@@ -399,9 +406,8 @@ def _with_metrics(
     return roles._replace(
         candidates=candidates,
         examples=examples,
-        metrics=tuple(metrics),
+        metrics=metrics,
         repeat=repeat,
-        status=status,
         text=text,
     )
 
@@ -494,24 +500,29 @@ def _wide(
     rests = {name: _without_metrics(name, scores) for name in scores}
     if all(rests.values()):
         metrics = []
-    if len(metrics) == len(scores):
+    if named and len(named) == len(wanted.compared):
+        # The user names columns as candidates
+        if len(named) > 1 or len(scores) == 2:
+            return tuple(named if len(named) > 1 else scores)
+    elif len(metrics) == len(scores):
         return ()
     responses = [
         name
         for name in columns
         if column_names.plain(name) in column_names.RESPONSES and evidence.is_text(name)
     ]
+    indexes = [name for name in scores if evidence.may_be_index(name)]
     is_clear = (
         not metrics
         and not responses
         and evidence.share_a_scale(scores)
-        and not any(evidence.may_be_index(name) for name in scores)
+        and (not indexes or len(indexes) == len(scores))
         and not all(_numbers_repeats(name) for name in scores)
     )
-    if is_clear or (named and len(named) == len(wanted.compared) and not metrics):
+    if is_clear:
         return tuple(scores)
     others = [name for name in scores if name not in metrics]
-    likely = [name for name in others if not evidence.may_be_index(name)] or others
+    likely = [name for name in others if name not in indexes] or others
     readings = [
         Reading(
             f"One candidate, the file, with the metrics {some(scores)}.",

@@ -316,21 +316,25 @@ class Scores:
             ),
             None,
         )
+        if differing is None and self.alternatives:
+            # Alike for all candidates, but another column distinguishes the rows
+            differing = next(
+                (name for count in counts for name, n in count.items() if n > 1), None
+            )
         if differing is None:
             return
         times = ", ".join(
-            f"{count[differing]} for {name!r}"
+            f"{count[differing]} rows of {name!r}"
             for name, count in list(zip(self.by_name, counts, strict=True))[:_SHOWN]
         )
         raise UnclearResultsError(
-            f"The same example occurs several times, and not equally often for each candidate: {differing!r} "
-            f"({self.of_examples}) has the rows: {times}.",
+            f"The same example occurs several times: {differing!r} ({self.of_examples}) in {times}.",
             [
+                *self.alternatives,
                 Reading(
                     "Rows with the same candidate and example are repeated evaluations, which are averaged.",
                     ("--repeats",),
                 ),
-                *self.alternatives,
             ],
         )
 

@@ -8,14 +8,17 @@ import numpy as np
 from asktell import InvalidArgumentError
 from asktell.extend import short, some
 from asktell_adapters.finished import column_names
+from asktell_adapters.finished.column_names import is_failure
 from asktell_adapters.finished.evidence import Evidence
 from asktell_adapters.finished.frame import Frame, as_id
 from asktell_adapters.finished.number_column import (
     PERCENT,
     PLAIN,
     Floats,
+    NumberColumn,
     is_unknown,
 )
+from asktell_adapters.finished.pivot import pivoted
 from asktell_adapters.finished.roles import Roles, quoted, roles_of
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
@@ -27,6 +30,7 @@ from asktell_adapters.finished.wanted import Wanted
 SCORE = "score"
 """The metric of a table that has a column per candidate, and so no name for it."""
 
+_LONGEST_NAME = 80  # characters of a candidate's name. A longer text is an input
 _LAST = 5  # rows at the end that may summarize the others
 # Words of a status or an error
 _NO_ERRORS_WORDS = """
@@ -34,12 +38,6 @@ false 0 0.0 none null no ok okay success succeeded passed completed complete don
 '' ""
 """
 _NO_ERRORS = frozenset(_NO_ERRORS_WORDS.split())
-_BROKEN_WORDS = """
-error errored timeout timed_out time_out crash crashed exception cancelled canceled aborted killed
-oom rate_limited rate_limit api_error infrastructure_error infra_error out_of_memory interrupted
-expired
-"""
-_BROKEN = frozenset(_BROKEN_WORDS.split())
 _NOT_DONE_WORDS = """
 failed fail failure incomplete skipped missing invalid
 """
@@ -67,6 +65,7 @@ class TableReader:
             UnclearResultsError: several readings are plausible.
         """
         frame = _without_summaries(Frame.read(source, wanted).changed(wanted))
+        frame = pivoted(frame)
         evidence = Evidence(frame)
         roles = roles_of(evidence, wanted)
         frame = _with_ids(frame, roles)
@@ -124,7 +123,10 @@ def _column(names: tuple[str, ...]) -> str:
 def _scores(evidence: Evidence, roles: Roles, wanted: Wanted) -> Scores:
     """The scores of a table whose columns have roles."""
     frame = evidence.frame
-    columns = {name: _numbers(evidence, name) for name in (*roles.wide, *roles.metrics)}
+    columns = {
+        name: _numbers(evidence, name, roles.status)
+        for name in (*roles.wide, *roles.metrics)
+    }
     if not any(np.isfinite(column).any() for column in columns.values()):
         _refuse(evidence, roles)
     ids = _ids(frame, roles.examples)
@@ -136,9 +138,9 @@ def _scores(evidence: Evidence, roles: Roles, wanted: Wanted) -> Scores:
         candidates = list(_of_rows(frame, roles, ScoreColumns(ids, columns, errors)))
         origin = f"{_column(roles.candidates)}:"
     else:
-        name = None
+        evaluations = ScoreColumns(ids, columns, errors)
         candidates = [
-            ScoredCandidate(frame.path, ScoreColumns(ids, columns, errors), name)
+            ScoredCandidate(frame.path, evaluations, names=_constant_name(evidence))
         ]
         origin = "file" if wanted.is_alone else "files"
     used: set[str | None] = {*roles.wide, *roles.metrics, *roles.candidates}
@@ -164,6 +166,19 @@ def _scores(evidence: Evidence, roles: Roles, wanted: Wanted) -> Scores:
     )
 
 
+def _constant_name(evidence: Evidence) -> tuple[str, ...]:
+    """The name of the only candidate, if a column such as "model" has it in each row."""
+    frame = evidence.frame
+    names = [
+        str(frame.columns[name][0]).strip()
+        for name in frame.columns
+        if column_names.rank(name, column_names.CANDIDATES) is not None
+        and evidence.n_values(name) == 1
+        and evidence.n_filled(name) == evidence.n_rows
+    ]
+    return tuple(name for name in names if len(name) <= _LONGEST_NAME)
+
+
 def _refuse(evidence: Evidence, roles: Roles) -> None:
     """Refuse a table without scores, and show the reasons of failures that it has."""
     frame = evidence.frame
@@ -187,14 +202,16 @@ def _refuse(evidence: Evidence, roles: Roles) -> None:
     )
 
 
-def _numbers(evidence: Evidence, name: str) -> Floats:
-    """A column of scores.
+def _numbers(evidence: Evidence, name: str, status: str | None) -> Floats:
+    """A column of scores. Of a status, timeouts and the like are no scores.
 
     Raises:
         InvalidArgumentError: a cell is no number, or some are percentages and others not.
     """
     frame, column = evidence.frame, evidence.numbers(name)
     cells = frame.columns[name]
+    if name == status:
+        column = NumberColumn.of([None if is_failure(cell) else cell for cell in cells])
     if column.wrong:
         cell = cells[column.wrong[0]]
         raise InvalidArgumentError(
@@ -283,10 +300,9 @@ def _errors(
         for column in columns.values():
             scored |= np.isfinite(column)
         for at, cell in enumerate(frame.columns[roles.status]):
-            word = column_names.plain(str(cell))
             # A "failed" test has a score. Without a score, the evaluation failed
-            is_failure = word in _BROKEN or word.startswith(("timeout", "error"))
-            if is_failure or (word in _NOT_DONE and not scored[at]):
+            is_not_done = column_names.plain(str(cell)) in _NOT_DONE
+            if is_failure(cell) or (is_not_done and not scored[at]):
                 errors[at] = str(cell).strip()
     if roles.error is not None:
         for at, cell in enumerate(frame.columns[roles.error]):
@@ -322,7 +338,8 @@ def _alternatives(evidence: Evidence, roles: Roles) -> list[Reading]:
         if name not in (*roles.candidates, *roles.examples, *roles.metrics, *roles.wide)
         and name not in (roles.repeat, roles.error, roles.status)
         and column_names.plain(name) not in column_names.RESPONSES
-        and evidence.n_values(name) > 1
+        and 1 < evidence.n_values(name) <= evidence.n_rows // 4
+        and not evidence.is_date(name)
         and evidence.is_distinct(*roles.candidates, name, *roles.examples)
     ]
     return [
