@@ -60,8 +60,8 @@ def _pair(scores: Scores, arguments: argparse.Namespace) -> tuple[str, str]:
     if len(names) == 1:
         raise InvalidArgumentError(
             f"The files have one candidate, {names[0]!r}, but a gate compares two. Give the results of the other one "
-            "as another file. If columns of a table are candidates, name them with --candidates A,B, and if a column has "
-            "their names, pass --candidate-column COLUMN."
+            "as another file. If columns of a table are candidates, name them with --candidates A,B, and if a column "
+            "has their names, pass --candidate-column COLUMN."
         )
     if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
         missing = "baseline" if arguments.baseline is None else "candidate"

@@ -98,6 +98,36 @@ precisión exactitud puntuación costo coste точность полнота ч�
 время длина 准确率 得分 分数 成本 延迟 正確
 """
 _METRICS = frozenset(_METRICS_WORDS.split())
+_QUESTIONS = frozenset(
+    [
+        "is",
+        "has",
+        "have",
+        "does",
+        "do",
+        "did",
+        "are",
+        "was",
+        "were",
+        "can",
+        "should",
+        "will",
+        "contains",
+    ]
+)
+_OF_REFERENCES = frozenset(
+    (
+        "expected",
+        "gold",
+        "golden",
+        "reference",
+        "target",
+        "true",
+        "predicted",
+        "pred",
+        "ideal",
+    )
+)
 _NUMBER_AT_END = re.compile(r"[\d@]+$")
 _QUALIFIERS = ("_name", "_id", "_version", "_label", "_key", "_text")
 
@@ -114,10 +144,16 @@ def words(name: str) -> list[str]:
 
 
 def is_metric(name: str) -> bool:
-    """Whether a column's name has a word of a usual metric."""
-    return less_may_be_better(name) or any(
-        word in _METRICS or _NUMBER_AT_END.sub("", word) in _METRICS
-        for word in words(name)
+    """Whether a column's name has a word of a usual metric, or asks a question, as "is_valid" does."""
+    first = words(name)[:1]
+    asks = name.rstrip().endswith("?") or (first and first[0] in _QUESTIONS)
+    return (
+        bool(asks)
+        or less_may_be_better(name)
+        or any(
+            word in _METRICS or _NUMBER_AT_END.sub("", word) in _METRICS
+            for word in words(name)
+        )
     )
 
 
@@ -140,11 +176,18 @@ def rank(name: str, usual: tuple[str, ...]) -> int | None:
     return None
 
 
+def is_reference(name: str) -> bool:
+    """Whether a column is no score by its name: a reference, a prediction, a date, a setting."""
+    first = words(name)[:1]
+    return plain(name) in NO_SCORES or (bool(first) and first[0] in _OF_REFERENCES)
+
+
 def is_no_score(name: str) -> bool:
     """Whether a column has a usual name of something other than a score."""
     text = plain(name)
     return (
-        text in NO_SCORES | RESPONSES | INDEXES | ERRORS | STATUSES | REPEATS | SEGMENTS
+        is_reference(name)
+        or text in RESPONSES | INDEXES | ERRORS | STATUSES | REPEATS | SEGMENTS
         or text in INPUTS
         or rank(name, EXAMPLES) is not None
         or rank(name, CANDIDATES) is not None

@@ -139,7 +139,7 @@ class Evidence:
         """Whether a column may be a score: numbers that are no index, date, reference or setting by their name."""
         if not self.is_number(name) or self.is_index(name) or self.is_date(name):
             return False
-        return column_names.plain(name) not in column_names.NO_SCORES
+        return not column_names.is_reference(name)
 
     def is_text(self, name: str) -> bool:
         """Whether a column has values that are no numbers."""

@@ -19,8 +19,9 @@ from asktell_adapters.rows import csv_lines, from_json
 
 _STATUS, _SCORE, _NAMED, _REASON = "Status", "Score", "Named Scores", "Grader Reason"
 _PROMPT = re.compile(r"\[(?P<provider>[^\]]*)\] (?P<label>.*)", re.DOTALL)
-# The web page writes the outcome before the response
-_OUTCOME = re.compile(r"\[(PASS|FAIL|ERROR)\]")
+# The web page and old versions write the outcome before the response, instead of columns
+_OUTCOME = re.compile(r"\[(PASS|FAIL|ERROR)\](?: \((-?\d+(?:\.\d+)?)\))?")
+_NO_ASSERTIONS = "Pass Reason: No assertions"
 
 
 class _Output(NamedTuple):
@@ -50,7 +51,7 @@ class PromptfooCsvReader:
             lines = csv_lines(start, delimiter_of(start), source.path)
         except InvalidArgumentError:
             return False
-        return bool(lines) and bool(_outputs(lines[0][1]))
+        return len(lines) > 1 and bool(_outputs(lines[0][1], lines[1][1]))
 
     def read(self, source: Source, wanted: Wanted) -> Scores:
         """Read the results of all prompts and providers.
@@ -60,7 +61,7 @@ class PromptfooCsvReader:
         """
         text = source.text
         (_, header), *rows = csv_lines(text, delimiter_of(text), source.path)
-        outputs = _outputs(header)
+        outputs = _outputs(header, rows[0][1])
         titles = [_PROMPT.fullmatch(header[output.start].strip()) for output in outputs]
         parts = [(title["provider"], title["label"]) for title in titles if title]
         n_providers = len({provider for provider, _ in parts})
@@ -119,10 +120,13 @@ class PromptfooCsvReader:
                 example, {}, f"promptfoo reported this error: {reason.strip()}"
             )
         scores: dict[str, float] = {}
-        if status in ("PASS", "FAIL"):
-            scores["success"] = float(status == "PASS")
-        if not is_unknown(values.get(_SCORE)):
-            scores["score"] = _number(source, line, values[_SCORE])
+        score = values.get(_SCORE) or (shown[2] if shown else None)
+        # Without assertions, promptfoo reports a pass, which means nothing
+        if _NO_ASSERTIONS not in response:
+            if status in ("PASS", "FAIL"):
+                scores["success"] = float(status == "PASS")
+            if not is_unknown(score):
+                scores["score"] = _number(source, line, str(score))
         named: Any = values.get(_NAMED)
         if not is_unknown(named):
             parsed = from_json(named, source.path, line)
@@ -133,16 +137,18 @@ class PromptfooCsvReader:
         return Graded(example, scores)
 
 
-def _outputs(header: Sequence[str]) -> list[_Output]:
-    """The columns of each prompt. Empty unless promptfoo wrote the header."""
+def _outputs(header: Sequence[str], first: Sequence[str]) -> list[_Output]:
+    """The columns of each prompt. Empty unless promptfoo wrote the header and the first row."""
     starts = [at for at, title in enumerate(header) if _PROMPT.fullmatch(title.strip())]
     if not starts:
         return []
     ends = [*starts[1:], len(header)]
     outputs = [_Output(start, end) for start, end in zip(starts, ends, strict=True)]
-    if all({_STATUS, _SCORE} <= set(header[each.start : each.end]) for each in outputs):
-        return outputs
-    return []
+    has_columns = all(
+        {_STATUS, _SCORE} <= set(header[each.start : each.end]) for each in outputs
+    )
+    has_outcomes = all(at < len(first) and _OUTCOME.match(first[at]) for at in starts)
+    return outputs if has_columns or has_outcomes else []
 
 
 def _number(source: Source, line: int, cell: str) -> float:

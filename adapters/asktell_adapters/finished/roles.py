@@ -389,7 +389,7 @@ def _with_metrics(
         ]
         if NumberColumn.of(cells).is_numeric:
             metrics = (roles.status,)
-    if not wanted.goal and not wanted.metrics:
+    if not wanted.goal and not wanted.metrics and len(metrics) < 2:
         _check_mixed(evidence, rest)
     text = next(
         (
@@ -473,6 +473,10 @@ def _groups(
             and (len(metrics) > 1 or is_known)
             and (is_known or all(map(column_names.is_metric, metrics)))
             and (is_known or not any(map(column_names.is_metric, candidates)))
+            and (
+                is_known
+                or all(_without_metrics(c, list(candidates)) for c in candidates)
+            )
             and set(wanted.goal) <= metrics
         ):
             return way
@@ -491,8 +495,11 @@ def _wide(
         return ()
     scores = _possible_scores(evidence, roles, examples)
     taken = (*examples, roles.segment, roles.error)
-    _check_mixed(evidence, [name for name in columns if name not in taken])
+    rest = [name for name in columns if name not in taken]
     named = [name for name in wanted.compared if name in scores]
+    if wanted.is_alone and len(scores) == 1:
+        # Perhaps the other candidates have a text in a cell
+        _check_mixed(evidence, rest)
     if not wanted.is_alone or len(scores) < 2:
         return ()
     _check_percentages(evidence, scores)
@@ -517,9 +524,11 @@ def _wide(
         and not responses
         and evidence.share_a_scale(scores)
         and (not indexes or len(indexes) == len(scores))
+        and len(_unexplained(evidence, rest, scores)) < len(scores)
         and not all(_numbers_repeats(name) for name in scores)
     )
     if is_clear:
+        _check_mixed(evidence, rest)
         return tuple(scores)
     others = [name for name in scores if name not in metrics]
     likely = [name for name in others if name not in indexes] or others
@@ -543,6 +552,24 @@ def _wide(
         f"{frame.path} has several columns of numbers, which may be candidates or metrics: {some(scores)}.",
         readings,
     )
+
+
+def _unexplained(
+    evidence: Evidence, columns: Sequence[str], scores: Sequence[str]
+) -> list[str]:
+    """Columns that a table of candidates does not usually have.
+
+    If there are many, columns of numbers are probably properties of the example, too.
+    """
+    return [
+        name
+        for name in columns
+        if name not in scores
+        and not column_names.is_no_score(name)
+        and not evidence.is_index(name)
+        and not evidence.is_date(name)
+        and evidence.n_filled(name)
+    ]
 
 
 def _check_mixed(evidence: Evidence, columns: Sequence[str]) -> None:
@@ -606,7 +633,7 @@ def _without_metrics(name: str, names: Sequence[str]) -> str:
         for word in column_names.words(name)
         if not (word in shared and column_names.is_metric(word))
     ]
-    if any(column_names.is_metric(word) for word in rest):
+    if not set(rest) - shared or any(column_names.is_metric(word) for word in rest):
         return ""
     return " ".join(rest) if any(not word.isdigit() for word in rest) else ""
 
