@@ -42,6 +42,7 @@ _DIGITS = r"[-+]?(?:\d[\d.,' ]*|\.\d+)(?:e[-+]?\d+)?"
 _MONEY = re.compile(
     rf"-?{_CURRENCY} ?({_DIGITS})|({_DIGITS}) ?{_CURRENCY}", re.IGNORECASE
 )
+_UNITS = re.compile(rf"{_CURRENCY}|%", re.IGNORECASE)
 _PERCENT = re.compile(rf"({_DIGITS}) ?%")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?(?:/| of | out of ) ?(\d+(?:\.\d+)?)")
 # A comma that is surely a decimal one: it does not precede a group of three digits, or
@@ -126,10 +127,7 @@ class NumberColumn:
 
 def has_decimal_comma(cells: Sequence[str]) -> bool:
     """Whether some number among texts surely has a decimal comma."""
-    return any(
-        _DECIMAL_COMMA.fullmatch(cell.strip().removesuffix("%").strip())
-        for cell in cells
-    )
+    return any(_DECIMAL_COMMA.fullmatch(_UNITS.sub("", cell).strip()) for cell in cells)
 
 
 def is_unknown(cell: object) -> bool:

@@ -78,7 +78,7 @@ def read_results(paths: Sequence[str | Path], wanted: Wanted | None = None) -> S
         InvalidArgumentError: a file has no known format, is damaged, or has no scores.
         UnclearResultsError: several readings are plausible.
     """
-    wanted = (wanted or Wanted())._replace(is_alone=len(paths) == 1)
+    wanted = (wanted or Wanted()).renamed()._replace(is_alone=len(paths) == 1)
     sources = [Source(Path(path).expanduser(), wanted.encoding) for path in paths]
     parts = [part for source in sources for part in _parts(source, wanted)]
     return Scores.joined(parts, wanted)

@@ -90,9 +90,7 @@ class Scores:
                     dict.fromkeys(way for part in parts for way in part.alternatives)
                 ),
             )
-        # In a wide table, these may be columns, which have other names if renamed
-        names = [wanted.rename.get(name, name) for name in wanted.candidates]
-        scores = scores._among(names)
+        scores = scores._among(wanted.candidates)
         scores._check_scores()
         scores._check_metrics()
         scores._check_positions()

@@ -43,3 +43,18 @@ class Wanted(NamedTuple):
     goal: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     is_alone: bool = True
+
+    def renamed(self) -> "Wanted":
+        """The same with the new names, since files are renamed before anything else."""
+
+        def new(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(self.rename.get(name, name) for name in names)
+
+        return self._replace(
+            candidates=new(self.candidates),
+            metrics=new(self.metrics),
+            candidate_columns=new(self.candidate_columns),
+            example_columns=new(self.example_columns),
+            goal=new(self.goal),
+            compared=new(self.compared),
+        )

@@ -1,18 +1,21 @@
 """`asktell analyze`, and `asktell gate` on files of results."""
 
 import csv
+import io
 import json
 import random
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import asktell
+from asktell_adapters.cli.main import main
 from tests.adapters.finished.test_formats import as_csv, long_rows
-from tests.command_line import cli
+from tests.command_line import Terminal, cli
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +146,66 @@ def test_a_repeat_is_said() -> None:
         "1 of 12 cells were evaluated several times, up to 2."
         in cli("analyze r.csv --maximize accuracy --repeats").out
     )
+
+
+# What the flags say, and what is asked
+
+
+def three() -> None:
+    rows = [f"q{i},{i % 2},1,{900 + i}" for i in range(20)]
+    Path("three.csv").write_text("\n".join(["id,old,new,latency_ms", *rows]) + "\n")
+
+
+@pytest.mark.parametrize("command", ["analyze", "gate --baseline old"])
+def test_a_question_has_a_complete_command_for_each_reading(command: str) -> None:
+    three()
+    said = cli(f"{command} three.csv", code=2)
+    question, *readings = said.err.splitlines()
+    assert said.out == ""
+    assert question.startswith("asktell: three.csv has several columns of numbers")
+    assert len(readings) == 2
+    start = f"asktell {command} three.csv"
+    assert readings[0].endswith(f"Run: {start} --candidates old,new")
+    assert readings[1].endswith(f"Run: {start} --metrics old,new,latency_ms")
+    assert "2 candidates" in cli(f"{command} three.csv --candidates old,new").out
+
+
+def test_a_question_is_asked_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    three()
+    monkeypatch.setattr(sys, "stdin", Terminal("5\n1\n"))
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(Terminal()) as err:
+        assert main(["analyze", "three.csv"]) == 0
+    assert err.getvalue().count("Which one (1 to 2)?") == 2
+    assert "1. The candidates 'old', 'new'" in err.getvalue()
+    assert "Read 2 candidates (columns old, new)" in out.getvalue()
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(Terminal()) as err:
+        assert main(["analyze", "three.csv"]) == 2
+    assert (out.getvalue(), "Run: asktell" in err.getvalue()) == ("", True)
+
+
+def test_without_a_common_example_nothing_is_compared() -> None:
+    for name, letter in (("old", "q"), ("new", "x")):
+        rows = "".join(f"{letter}{i},{i % 2}\n" for i in range(20))
+        Path(f"{name}.csv").write_text("id,ok\n" + rows)
+    for command in ("analyze", "gate --baseline old"):
+        said = cli(f"{command} old.csv new.csv", code=2)
+        assert "no example in common" in said.err
+        assert said.out.count("\n") < 2
+
+
+def test_a_gate_needs_two_candidates() -> None:
+    Path("old.csv").write_text("id,ok\na,1\nb,0\n")
+    said = cli("gate old.csv --baseline old", code=2).err
+    assert "have one candidate, 'old', but a gate compares two" in said
+
+
+def test_names_in_flags() -> None:
+    three()
+    flags = "--candidates old,new --rename new=tuned --baseline old"
+    assert '"tuned"' in cli(f"analyze three.csv {flags}").out
+    said = cli("analyze three.csv --rename new", code=2).err
+    assert "--rename needs two names" in said
 
 
 # The gate

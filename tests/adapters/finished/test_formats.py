@@ -6,6 +6,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ import pytest
 
 from asktell import BestFeasible, InvalidArgumentError
 from asktell_adapters.finished import (
+    Graded,
+    ScoreColumns,
+    ScoredCandidate,
     Scores,
+    Source,
     UnclearResultsError,
     Wanted,
     read_results,
+    readers,
 )
 from tests.command_line import cli
 
@@ -287,6 +293,70 @@ def test_promptfoo_with_one_prompt_names_the_providers() -> None:
     ]
 
 
+def test_errors_of_promptfoo_2() -> None:
+    rows = promptfoo_rows()
+    for row in rows:
+        del row["failureReason"]
+    rows[0] |= {"error": "API call error: 429", "gradingResult": None}
+    scores = read_results([write("results.json", promptfoo(rows))])
+    assert scores.by_name["old"].errors == {
+        0: "promptfoo reported this error: API call error: 429"
+    }
+    assert scores_in(scores, "right")["new"] == SCORES["new"]
+
+
+def test_responses_from_the_cache_of_promptfoo_have_no_cost() -> None:
+    rows = promptfoo_rows()
+    for row in rows[:6]:
+        row["response"] |= {"cached": True, "cost": 0}
+    scores = read_results([write("results.json", promptfoo(rows))])
+    assert "cost" not in scores.by_name["old"].scores
+    assert scores.by_name["new"].scores["cost"].tolist() == [0.001] * 6
+    assert "6 of 12 responses are from promptfoo's cache" in scores.notes[0]
+
+
+def test_tests_of_promptfoo_are_matched_by_their_variables() -> None:
+    for name, rubric in (("before", "polite"), ("after", "polite and short")):
+        rows = [row for row in promptfoo_rows() if row["promptIdx"] == 0]
+        for row in rows:
+            row["vars"]["lang"] = "en"
+            row["testCase"]["assert"] = [{"type": "llm-rubric", "value": rubric}]
+        write(f"{name}.json", promptfoo(rows))
+    scores = read_results(["before.json", "after.json"])
+    assert len(scores.examples) == 6
+    # Tests with the same variables are distinguished by their assertions
+    twice = [*promptfoo_rows(), *promptfoo_rows()]
+    for row in twice[:12]:
+        row["testCase"] = {**row["testCase"], "assert": [{"type": "contains"}]}
+    assert len(read_results([write("r.json", promptfoo(twice))]).examples) == 12
+
+
+PROMPTFOO_CSV = """\
+topic,[m] short,Status,Score,Named Scores,Grader Reason,Comment,[m] long,Status,Score,Named Scores,Grader Reason,Comment
+a,out,PASS,1,"{""brief"": 0.5}",ok,,out,FAIL,0,{},no,
+b,out,PASS,1,{},ok,,out,ERROR,0,{},429,
+"""
+OLD_PROMPTFOO_CSV = """\
+topic,[m] short,[m] long
+a,[PASS] (1.00) out,[FAIL] (0.00) out
+b,[PASS] (1.00) out,[ERROR] 429
+"""
+
+
+@pytest.mark.parametrize("text", [PROMPTFOO_CSV, OLD_PROMPTFOO_CSV])
+def test_csv_of_promptfoo(text: str) -> None:
+    scores = read_results([write("r.csv", text)])
+    assert list(scores.by_name) == ["short", "long"]
+    assert (scores.examples, scores.of_examples) == (["a", "b"], "variables topic")
+    assert scores.by_name["short"].scores["score"].tolist() == [1, 1]
+    assert scores.by_name["long"].scores["success"].tolist()[:1] == [0]
+    assert "429" in scores.by_name["long"].errors[1]
+    with pytest.raises(
+        InvalidArgumentError, match="line 2: The score must be a number"
+    ):
+        read_results([write("r.csv", PROMPTFOO_CSV.replace("PASS,1", "PASS,one"))])
+
+
 def test_two_runs_of_one_prompt_of_promptfoo() -> None:
     for name in ("before", "after"):
         write(
@@ -401,7 +471,7 @@ def test_logs_of_inspect_are_named_by_what_differs() -> None:
 def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     log = inspect_log([1, 1, 0])
     log["samples"][0] |= {"error": {"message": "boom", "traceback": ""}, "scores": {}}
-    log["samples"][1] |= {"limit": {"type": "token", "limit": 100}}
+    log["samples"][1] |= {"limit": {"type": "token", "limit": 100}, "scores": {}}
     log["samples"].append(
         {**log["samples"][2], "epoch": 2, "scores": {"match": {"value": "C"}}}
     )
@@ -412,6 +482,32 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     }
     assert made.examples[2:] == ["q2", "q2"]
     assert made.scores["match"][2:].tolist() == [0.0, 1.0]
+
+
+def test_samples_with_a_limit_count_as_in_inspect() -> None:
+    log = inspect_log([1, 1, 0])
+    for sample in log["samples"]:
+        sample["limit"] = {"type": "message", "limit": 50}
+    log["samples"][1]["error"] = {"message": "boom", "traceback": ""}
+    path = write("a.json", json.dumps(log))
+    scores = read_results([path])
+    assert scores_in(scores, "match") == {"a": [1, 1, 0]}
+    assert "3 of 3 samples reached a limit" in scores.notes[0]
+    write("b.json", json.dumps(inspect_log([1, 1, 1])))
+    dropped = read_results([path, "b.json"], Wanted(drop_limited=True))
+    assert len(dropped.by_name["a"].errors) == 3
+
+
+def test_words_and_reducers_of_inspect() -> None:
+    log = inspect_log([1] * 4)
+    log["eval"]["config"] = {"epochs_reducer": ["max"]}
+    for sample, grade in zip(log["samples"], "ABCP", strict=True):
+        sample["scores"] = {"grade": {"value": grade}, "remark": {"value": "fine"}}
+    scores = read_results([write("a.json", json.dumps(log))])
+    assert scores_in(scores, "grade") == {"a": [0, 0, 1, 0.5]}
+    assert "remark" not in scores.metrics
+    assert "the values 'A', 'B', and counts them as 0" in scores.notes[0]
+    assert "reduces epochs by max, but asktell averages" in scores.notes[1]
 
 
 def test_a_log_of_many_prompts_that_asktell_chose() -> None:
@@ -500,6 +596,55 @@ def test_documents_of_lm_eval_are_matched_by_content() -> None:
     scores = read_results(["old", "new"])
     assert scores_in(scores, "exact_match") == SCORES
     assert len(scores.examples) == 6
+
+
+def test_old_samples_of_lm_eval_are_an_array() -> None:
+    rows = [json.loads(line) for line in samples([1, 0]).splitlines()]
+    scores = read_results([write("a.jsonl", json.dumps(rows, indent=1))])
+    assert (scores.kind, scores.examples) == ("lm-eval's samples", scores.examples)
+    assert list(scores_in(scores, "exact_match").values()) == [[1, 0]]
+
+
+# The reader of a file
+
+
+def test_one_key_does_not_decide() -> None:
+    """EvalPlus has a key "eval", too, and another tool may have "results"."""
+    rows = [{"id": i, "model": m, "score": 1} for m in "ab" for i in range(3)]
+    for document in ({"eval": {"rows": rows}}, {"results": rows}, {"doc_id": rows}):
+        scores = read_results([write("a.json", json.dumps(document))])
+        assert (scores.kind, list(scores.by_name)) == ("a table", ["a", "b"])
+
+
+def test_the_ending_does_not_decide() -> None:
+    for name, text in (("a.txt", promptfoo(promptfoo_rows())), ("b", lines(promptfoo_rows()))):  # fmt: skip
+        assert read_results([write(name, text)]).kind == "promptfoo's results"
+    Path("log").write_bytes(zipped(inspect_log([1, 0])))
+    assert read_results(["log"]).kind == "Inspect logs"
+
+
+class OwnReader:
+    """A format of another package."""
+
+    name = "own results"
+
+    def recognizes(self, source: Source) -> bool:
+        return source.text.startswith("OWN\n")
+
+    def read(self, source: Source, wanted: Wanted) -> Scores:
+        columns = ScoreColumns.of([Graded("q0", {"score": 1.0})])
+        return Scores(self.name, [ScoredCandidate(source.path, columns)])
+
+
+def test_a_reader_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("own", f"{__name__}:OwnReader", "asktell.readers")
+    monkeypatch.setattr(readers, "entry_points", lambda group: [point])
+    readers.readers.cache_clear()
+    try:
+        scores = read_results([write("a.csv", "OWN\nid,old,new\n")])
+        assert (scores.kind, list(scores.by_name)) == ("own results", ["a"])
+    finally:
+        readers.readers.cache_clear()
 
 
 # Files that are none of these
