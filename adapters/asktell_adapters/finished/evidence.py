@@ -20,6 +20,7 @@ Codes = npt.NDArray[np.int64]
 _DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([T ,].*)?|\d{4}/\d\d?/\d\d?.*"
 )
+_DATES = 1_000  # cells among which dates are looked for
 _ALIKE = 20.0  # ratio of the widths of two ranges that may be one scale
 
 
@@ -126,8 +127,9 @@ class Evidence:
         return len(known) > 2 and bool((np.diff(known) > 0).all())
 
     def is_date(self, name: str) -> bool:
-        """Whether most cells are dates."""
+        """Whether most of the first cells are dates."""
         cells = [cell for cell in self.frame.columns[name] if not is_unknown(cell)]
+        cells = cells[:_DATES]
         dates = [
             cell
             for cell in cells

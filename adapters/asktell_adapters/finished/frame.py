@@ -22,10 +22,12 @@ from asktell_adapters.rows import csv_lines, excel_sheets, parquet_rows, plain_v
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_MOST_TITLES = 50  # rows above the header
 _LOOKED_AT = 200  # lines from which the delimiter is detected
 _DEEPEST = 4  # levels of objects that are flattened to columns with dots
 # A whole number with decimals that are 0. "007" is a text.
 _WHOLE = re.compile(r"^(-?(?:0|[1-9]\d*))\.0+$")
+_FORMULA = re.compile(r"'+[=+\-@\t\r\n]")
 _EXCEL = "[Content_Types].xml"
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
@@ -252,9 +254,6 @@ class Frame:
         delimiter: str = "",
     ) -> "Frame":
         """Find the header, and check the width of the rows below it."""
-        lines = [
-            (number, cells) for number, cells in lines if any(map(_has_value, cells))
-        ]
         lines, titles = _without_titles(lines)
         notes = (
             (f"{path.name}: the {titles} rows above the header are left out.",)
@@ -266,7 +265,10 @@ class Frame:
         if not lines:
             return cls(path, {}, [], place)
         (head, header), *rows = lines
-        names = ["" if cell is None else str(cell).strip() for cell in header]
+        names = [
+            "" if cell is None else _without_apostrophe(str(cell).strip())
+            for cell in header
+        ]
         groups: dict[str, tuple[str, str]] = {}
         if rows and _is_second_header(names, rows[0][1], rows[1:]):
             names, groups = _merged(names, rows[0][1])
@@ -276,9 +278,9 @@ class Frame:
             # An unnamed column with values, such as the index of a data frame
             used = {
                 at
-                for _, cells in rows
-                for at, cell in enumerate(cells[:width])
-                if _has_value(cell)
+                for at, name in enumerate(names[:width])
+                if not name
+                and any(at < len(cells) and _has_value(cells[at]) for _, cells in rows)
             }
             names = [
                 name or (f"(unnamed {at + 1})" if at in used else "")
@@ -286,6 +288,8 @@ class Frame:
             ]
         _check_names(names, f"{path}, {place} {head}", place)
         for number, cells in rows:
+            if len(cells) == len(names):
+                continue
             n_cells = max(
                 (at + 1 for at, cell in enumerate(cells) if _has_value(cell)), default=0
             )
@@ -345,7 +349,7 @@ def delimiter_of(text: str) -> str:
 
 def _without_titles(lines: Lines) -> tuple[Lines, int]:
     """Drop the rows above the header, which have a single cell where the header has several."""
-    filled = [sum(map(_has_value, cells)) for _, cells in lines]
+    filled = [sum(map(_has_value, cells)) for _, cells in lines[:_MOST_TITLES]]
     if not filled or max(filled) < 2:
         return lines, 0
     first = next(at for at, n in enumerate(filled) if n > 1)
@@ -497,8 +501,18 @@ def _flattened(
             yield f"{prefix}{name}", plain_value(value)
 
 
+def _without_apostrophe(text: str) -> str:
+    """A text as it was before an apostrophe kept a spreadsheet from taking it for a formula."""
+    return text[1:] if _FORMULA.match(text) else text
+
+
 def as_id(cell: object) -> str | None:
     """A cell as an id. Ids are compared as values: 1, 1.0, "1" and " 1 " are the same. None if the cell is empty."""
+    if type(cell) is str:
+        cell = _without_apostrophe(cell.strip())
+        if "." not in cell:
+            # Most ids, and a large table has millions of them
+            return cell or None
     if cell is None or cell != cell:
         return None
     return _WHOLE.sub(r"\1", str(cell).strip()) or None

@@ -53,6 +53,8 @@ _THOUSANDS_WITH_POINTS = re.compile(r"[-+]?\d{1,3}(?:[.' ]\d{3})*(?:,\d+)?")
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 
+_ENOUGH = 1_000  # texts, after which a column without a number is one of texts
+
 PLAIN, PERCENT, MONEY, SHARE, WORD = "number", "percentage", "amount", "share", "word"
 
 
@@ -82,7 +84,10 @@ class NumberColumn:
                 column decides it, this is ignored.
         """
         try:
-            numbers = np.array(cells, dtype=np.float64)
+            # Fast, since a large table has millions of cells
+            numbers = np.array(
+                [math.nan if cell == "" else cell for cell in cells], dtype=np.float64
+            )
         except (TypeError, ValueError, OverflowError):
             numbers = np.empty(0)
         if numbers.shape == (len(cells),):
@@ -100,6 +105,10 @@ class NumberColumn:
         wrong, notations = list[int](), dict[str, int]()
         for at, cell in enumerate(cells):
             if is_unknown(cell):
+                continue
+            if len(wrong) > _ENOUGH and not notations:
+                # A long column that begins with so many texts is a column of texts
+                wrong.append(at)
                 continue
             number, notation = _number(cell, decimal_comma)
             if not math.isfinite(number):

@@ -367,6 +367,12 @@ def test_ids_are_values() -> None:
     assert read(wide("id,old,new", ["007", "7"], [0, 1], [1, 1])).examples == ["007", "7"]  # fmt: skip
 
 
+def test_apostrophes_that_keep_a_spreadsheet_from_calculating() -> None:
+    scores = read(wide("id,'=old,new", ["'=1+1", "'-x", "'90s"], [0, 1, 1], [1, 1, 1]))
+    assert scores.examples == ["=1+1", "-x", "'90s"]
+    assert list(scores.by_name) == ["=old", "new"]
+
+
 def test_candidates_that_cannot_be_compared() -> None:
     Path("old.csv").write_text(wide("id,acc", IDS, HALF))
     Path("new.csv").write_text(wide("id,acc", [f"x{i}" for i in range(N)], HALF))
