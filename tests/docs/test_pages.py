@@ -49,8 +49,8 @@ from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
 from asktell_adapters.server.labeling import FORMAT, VERSION
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
-from tests.adapters.finished import test_formats as finished
 from tests.adapters.batch_server import BatchServer
+from tests.adapters.finished import test_formats as finished
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
 from tests.times import wait_for
@@ -516,7 +516,16 @@ def test_four_commands_lead_from_a_csv_to_a_choice(
 
 
 @pytest.mark.page("how-to/read-your-data.md")
-def test_read_your_data(page: Page, tmp_path: Path) -> None:
+def test_read_your_data(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "97")
+    tables = page.blocks("text")
+    for words, text in zip(page.commands(), tables, strict=True):
+        Path(words[2]).write_text(text.lstrip("\n"), encoding="utf-8")
+        code = 2 if words[2] == "run.csv" else 0
+        said = cli(*words[1:], code=code)
+        page.printed(f"asktell analyze {words[2]}", said.err if code else said.out)
     openpyxl = pytest.importorskip("openpyxl")
     Path("tickets.csv").write_bytes(page.block("csv").encode("cp1252"))
     book = openpyxl.Workbook()
@@ -524,7 +533,9 @@ def test_read_your_data(page: Page, tmp_path: Path) -> None:
         book.active.append(row)
     book.save("prompts.xlsx")
     names = page.run()
-    data = tomllib.loads(page.block("toml"))["data"]
+    configuration, entry_point = map(tomllib.loads, page.blocks("toml"))
+    assert "asktell.readers" in entry_point["project"]["entry-points"]
+    data = configuration["data"]
     found = read_examples(DataTable.read(tmp_path / "a.toml", "data", data))
     assert list(found.examples) == names["examples"]
     assert found.names == tuple(example.id for example in names["examples"])

@@ -12,6 +12,7 @@ from typing import Any
 from asktell import InvalidArgumentError
 from asktell.extend import nearest, short, some
 from asktell_adapters.finished.number_column import (
+    WORD,
     NumberColumn,
     has_decimal_comma,
 )
@@ -369,9 +370,15 @@ def _is_second_header(names: Sequence[str], second: Sequence[Any], rows: Lines) 
     )
     if not has_gap or len(filled) < 2 or not rows:
         return False
-    return NumberColumn.of([second[at] for at in filled]).n_known == 0 and any(
-        NumberColumn.of([cells[at] for _, cells in rows if at < len(cells)]).n_known
-        for at in filled
+    titles = NumberColumn.of([second[at] for at in filled])
+    # "solved" is a name here, and a score in other cells
+    return (
+        bool(titles.wrong)
+        and set(titles.notations) <= {WORD}
+        and any(
+            NumberColumn.of([cells[at] for _, cells in rows if at < len(cells)]).n_known
+            for at in filled
+        )
     )
 
 
@@ -402,7 +409,8 @@ def _check_names(names: Sequence[str], where: str, place: str) -> None:
         raise InvalidArgumentError(
             f"{where}: Two columns have the same name, {some(twice)}. Rename one of them in the file."
         )
-    if present and NumberColumn.of(present).is_numeric:
+    titles = NumberColumn.of(present)
+    if titles.is_numeric and WORD not in titles.notations:
         raise InvalidArgumentError(
             f"{where}: The first {place} must have the names of the columns, got numbers: {some(present)}. Write a "
             "header above them."

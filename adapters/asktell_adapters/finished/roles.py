@@ -121,7 +121,15 @@ def _examples(evidence: Evidence, candidates: tuple[str, ...]) -> tuple[str, ...
         and evidence.is_text(name)
         and evidence.n_filled(name) == evidence.n_rows
     )
-    ordered = [*(name for _, name in usual), *(name for _, name in inputs), *indexes]
+    # Without a usual name: texts that are all different, such as the names of tickets
+    labels = [
+        name
+        for name in names
+        if evidence.numbers(name).n_known == 0
+        and evidence.n_filled(name) == evidence.n_rows
+        and not column_names.is_no_score(name)
+    ]
+    ordered = [name for _, name in [*usual, *inputs]] + labels + indexes
     if candidates:
         # Candidates meet on an example, which a number of the row does not permit.
         meeting = [name for name in ordered if evidence.is_fuller(name, candidates[0])]

@@ -86,6 +86,7 @@ ONES = [1] * N
         (wide(",old,new", range(N), HALF, ONES), ["old", "new"], "column (unnamed 1)", []),
         (wide("old,new", HALF, ONES), ["old", "new"], "rows by their position", []),
         (wide("question,old,new", IDS, HALF, ONES), ["old", "new"], "column question", []),
+        (wide("screenplay,old,new", IDS, HALF, ONES), ["old", "new"], "column screenplay", []),
         (wide("id,baseline,candidate", IDS, HALF, ONES), ["baseline", "candidate"], "column id", []),
         (wide("id,method,old,new", IDS, list("ab" * 4), HALF, ONES), ["old", "new"], "column id", ["method"]),
         (wide("id,difficulty,old,new", IDS, [1, 2] * 4, HALF, ONES), ["old", "new"], "column id", ["difficulty"]),
@@ -410,6 +411,15 @@ def test_layouts(name: str, text: str) -> None:
     scores = read(text, name)
     assert scores.examples == ["q0", "q1"]
     assert means(scores) == {"old": 0.5, "new": 1.0}
+
+
+def test_a_header_of_two_rows_with_words_that_may_be_scores() -> None:
+    scores = read("id,old,,new,\n,solved,cost,solved,cost\nq0,no,$1,yes,$2\nq1,yes,$1,yes,$2\n")  # fmt: skip
+    assert means(scores, "solved") == {"old": 0.5, "new": 1.0}
+    assert means(scores, "cost") == {"old": 1.0, "new": 2.0}
+    names = ("pass", "fail")
+    text = "id,pass,fail\nq0,1,0\nq1,1,1\n"
+    assert tuple(read(text, candidates=names).by_name) == names
 
 
 def test_nested_scores_have_dots() -> None:
