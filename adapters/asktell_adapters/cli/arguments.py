@@ -371,11 +371,14 @@ _DECIDE = (
     Command("analyze", "analyze:analyze", "analyze results that another tool has produced",
         "Print which prompt or model in finished results is best, how sure that is, and how many more examples would\n"
         "settle it. Nothing is evaluated. FILE is one of:\n"
-        "- a table (.csv, .tsv, .json, .jsonl, .parquet, .xlsx) with the columns prompt, example and one per metric,\n"
-        "  or with a column of scores per prompt\n"
-        "- results of promptfoo\n"
+        "- a table (.csv, .tsv, .json, .jsonl, .parquet, .xlsx) with a row for each evaluation, or with a row for\n"
+        "  each example and a column of scores for each candidate\n"
+        "- results of promptfoo (.json, .jsonl, .csv)\n"
         "- Inspect logs (.eval, .json), or their folder\n"
-        "- samples_*.jsonl of lm-eval, or their folder",
+        "- samples_*.jsonl of lm-eval, or their folder\n"
+        "- results in a format that another package reads\n"
+        "The first line says what was read. If a file can be read in several ways, the command asks in a terminal.\n"
+        "Otherwise it ends with exit code 2 and the command for each way.",
         "example: asktell analyze scores.csv\n"
         "         asktell analyze results.json --maximize accuracy --at-most cost=0.01 --baseline old -o report.html\n"
         "         asktell analyze old.eval new.eval --maximize match",

@@ -18,7 +18,6 @@ from asktell_adapters.cli.analyze import (
     write_report,
 )
 from asktell_adapters.cli.gate import Judge, ranged
-from asktell_adapters.cli.output import show
 from asktell_adapters.cli.ruling import Ruling
 from asktell_adapters.finished import Scores
 from asktell_adapters.llms.base import Example
@@ -50,8 +49,10 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         remarks.append(
             "--recheck has no effect with files of results, since nothing is evaluated."
         )
-    show(scores.overview())
-    return lambda: _ruling(judge, selector, one, other, remarks, arguments)
+    return lambda: replace(
+        _ruling(judge, selector, one, other, remarks, arguments),
+        reading=scores.overview(),
+    )
 
 
 def _pair(scores: Scores, arguments: argparse.Namespace) -> tuple[str, str]:

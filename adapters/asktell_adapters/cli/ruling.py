@@ -83,6 +83,7 @@ class Ruling:
             they differ.
         rechecks: number of evaluations in the rechecks.
         recheck_cost: their cost.
+        reading: what was read from files of results, as a sentence. Empty without files.
     """
 
     verdict: str
@@ -102,6 +103,7 @@ class Ruling:
     rechecked: Comparison | None = None
     rechecks: int = 0
     recheck_cost: float = 0.0
+    reading: str = ""
 
     @cached_property
     def candidate(self) -> PromptResult:
@@ -303,7 +305,9 @@ class Ruling:
         return f"{self._names[0]} is the better choice {where} with {in_percent(p_best)} probability."
 
     def lines(self) -> Iterator[str]:
-        """The ruling as printed lines, the verdict last."""
+        """The ruling as printed lines, what was read first and the verdict last."""
+        if self.reading:
+            yield self.reading
         for name, each in self.found.items():
             yield f"{each:<9} {self.required(name)}"
         for entry in self.result.prompts:
@@ -442,7 +446,13 @@ class Ruling:
         for name in self._objectives:
             head += _paragraphs(f"{name}: {said}" for said in self.held(name))
         head += _paragraphs(
-            [self.failure_rates, *self.reasons, self.likely_best, *self.remarks]
+            [
+                self.failure_rates,
+                *self.reasons,
+                self.likely_best,
+                self.reading,
+                *self.remarks,
+            ]
         )
         head += self._failure_list() + self._check_list()
         tail = [

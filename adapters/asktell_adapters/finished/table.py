@@ -1,6 +1,7 @@
 """Tables of scores: CSV, TSV, JSON, JSON lines, Parquet and Excel."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -30,6 +31,8 @@ from asktell_adapters.finished.wanted import Wanted
 SCORE = "score"
 """The metric of a table that has a column per candidate, and so no name for it."""
 
+_OF_ASKTELL = {"trial", "prompt", "example", "example_id"}
+_METRIC = "metric "  # before the name of a metric that is also the name of a column
 _LONGEST_NAME = 80  # characters of a candidate's name. A longer text is an input
 _LAST = 5  # rows at the end that may summarize the others
 # Words of a status or an error
@@ -65,7 +68,7 @@ class TableReader:
             UnclearResultsError: several readings are plausible.
         """
         frame = _without_summaries(Frame.read(source, wanted).changed(wanted))
-        frame = pivoted(frame)
+        frame = pivoted(_of_asktell(frame))
         evidence = Evidence(frame)
         roles = roles_of(evidence, wanted)
         frame = _with_ids(frame, roles)
@@ -73,6 +76,27 @@ class TableReader:
             evidence = Evidence(frame)
             roles = roles_of(evidence, wanted)
         return _scores(evidence, roles, wanted)
+
+
+def _of_asktell(frame: Frame) -> Frame:
+    """Give metrics their names in a table of asktell's own evaluations.
+
+    There, a metric "cost" is in the column "metric cost", because the column "cost" has
+    the money that was spent.
+    """
+    if not frame.columns.keys() >= _OF_ASKTELL:
+        return frame
+    names = {
+        name: name.removeprefix(_METRIC)
+        for name in frame.columns
+        if name.startswith(_METRIC)
+    }
+    columns = {
+        names.get(name, name): cells
+        for name, cells in frame.columns.items()
+        if name not in names.values()
+    }
+    return replace(frame, columns=columns)
 
 
 def _without_summaries(frame: Frame) -> Frame:
