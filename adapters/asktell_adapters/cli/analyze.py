@@ -166,7 +166,7 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         encoding=arguments.encoding,
         drop_limited=arguments.limited == "drop",
         goal=tuple(dict.fromkeys(goal)),
-        compared=tuple(name for name in compared if name is not None),
+        compared=tuple(dict.fromkeys(name for name in compared if name)),
     )
 
 

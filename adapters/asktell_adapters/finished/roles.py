@@ -7,6 +7,7 @@ from asktell import InvalidArgumentError
 from asktell.extend import nearest, short, some
 from asktell_adapters.finished import column_names
 from asktell_adapters.finished.evidence import Evidence
+from asktell_adapters.finished.frame import as_id
 from asktell_adapters.finished.number_column import PERCENT, PLAIN, NumberColumn
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
@@ -170,7 +171,7 @@ def _long(
         return (), ()
     taken = {roles.segment, roles.error, roles.status}
     usual = [name for name in _usual(evidence) if name not in taken]
-    found = {
+    meeting = {
         name: examples
         for name in usual
         if (examples := wanted.example_columns or _examples(evidence, (name,)))
@@ -178,15 +179,17 @@ def _long(
         and evidence.is_fuller(name, examples[0])
     }
     if named_in := [
-        name for name in found if _has_values(evidence, name, wanted.compared)
+        name
+        for name in meeting
+        if _has_values(evidence, name, wanted.compared or wanted.candidates)
     ]:
         # The baseline is a value of this column
-        found = {name: found[name] for name in named_in}
-    found = _independent(evidence, found)
-    if len(found) > 1:
-        _ask_combination(evidence, found)
-    if found:
-        ((name, examples),) = found.items()
+        meeting = {name: meeting[name] for name in named_in}
+    meeting = _independent(evidence, meeting)
+    if len(meeting) > 1:
+        _ask_combination(evidence, list(meeting))
+    if meeting:
+        ((name, examples),) = meeting.items()
         return (name,), _checked(evidence, (name,), examples)
     return _unusual(evidence, wanted, taken)
 
@@ -207,8 +210,10 @@ def _names_columns(names: Sequence[str], columns: Sequence[str]) -> bool:
 
 
 def _has_values(evidence: Evidence, column: str, names: Sequence[str]) -> bool:
-    cells = {str(cell).strip() for cell in evidence.frame.columns[column]}
-    return bool(names) and all(name in cells for name in names)
+    if not names:
+        return False
+    cells = {as_id(cell) for cell in evidence.frame.columns[column]}
+    return all(name in cells for name in names)
 
 
 def _checked(
@@ -241,9 +246,8 @@ def _independent(
     return kept
 
 
-def _ask_combination(evidence: Evidence, found: dict[str, tuple[str, ...]]) -> None:
+def _ask_combination(evidence: Evidence, names: list[str]) -> None:
     """Ask which of several columns that vary independently names the candidates."""
-    names = list(found)
     joint = ",".join(map(quoted, names))
     raise UnclearResultsError(
         f"{evidence.frame.path} has several columns that could name the candidates: {some(names)}.",
@@ -284,7 +288,7 @@ def _unusual(
         and n >= _COMPLETE * evidence.n_values(name) * evidence.n_values(*base)
     ]
     for name in crossing:
-        if _has_values(evidence, name, wanted.compared):
+        if _has_values(evidence, name, wanted.compared or wanted.candidates):
             return (name,), base
     if crossing and wanted.repeats is None:
         raise UnclearResultsError(

@@ -226,6 +226,8 @@ def test_what_names_the_candidates_is_asked() -> None:
     text = long("annotator,id,score", model, example, score)
     with pytest.raises(UnclearResultsError, match="--candidate-column annotator"):
         read(text)
+    assert list(read(text, candidates=("b",)).by_name) == ["b"]
+    assert list(read(text, compared=("b",)).by_name) == ["a", "b"]
 
 
 def test_averages_are_refused() -> None:
