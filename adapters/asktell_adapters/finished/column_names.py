@@ -48,6 +48,11 @@ mittelwert durchschnitt summe moyenne media promedio 平均 合计 合計
 SUMMARIES = frozenset(_SUMMARIES.split())
 """First cells of rows that summarize the rows above them."""
 
+SETTINGS = frozenset(
+    ("temperature", "top_p", "top_k", "max_tokens", "reasoning_effort")
+)
+"""Columns with a setting of the candidate. Runs of a model with different settings are different candidates."""
+
 SEGMENTS = frozenset(("segment", "segments"))
 
 _ERRORS = """
@@ -67,7 +72,7 @@ label gold golden target expected answer reference truth ground_truth prediction
 response output completion choice choices difficulty level year month day date time_stamp timestamp
 created created_at updated updated_at ts start end started ended page port zip phone age fold group
 cluster batch size_of_input temperature top_p max_tokens version split dataset notes note comment
-comments user user_id session session_id
+comments user session turn step part section subtask
 """
 NO_SCORES = frozenset(_NO_SCORES.split())
 """Columns of numbers that are no scores: inputs, references, dates, settings."""
@@ -179,7 +184,9 @@ def rank(name: str, usual: tuple[str, ...]) -> int | None:
 def is_reference(name: str) -> bool:
     """Whether a column is no score by its name: a reference, a prediction, a date, a setting."""
     first = words(name)[:1]
-    return plain(name) in NO_SCORES or (bool(first) and first[0] in _OF_REFERENCES)
+    text = plain(name)
+    is_id = text.endswith("_id") or text in SETTINGS
+    return is_id or text in NO_SCORES or (bool(first) and first[0] in _OF_REFERENCES)
 
 
 def is_no_score(name: str) -> bool:

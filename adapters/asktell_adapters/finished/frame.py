@@ -361,13 +361,15 @@ def _is_second_header(names: Sequence[str], second: Sequence[Any], rows: Lines) 
     """Whether the second row continues a header with merged cells.
 
     It has only names, at least two, and the first row has an empty cell after each merged
-    name. The rows below have other values than names there.
+    name, or the name again. The rows below have other values than names there.
     """
     filled = [at for at, cell in enumerate(second) if _has_value(cell)]
     has_gap = any(
         at < len(second) and _has_value(second[at]) and not name and at > 0
         for at, name in enumerate([*names, *[""] * (len(second) - len(names))])
     )
+    # Programs repeat the name instead of merging cells
+    has_gap = has_gap or len(set(names)) < len(names)
     if not has_gap or len(filled) < 2 or not rows:
         return False
     titles = NumberColumn.of([second[at] for at in filled])

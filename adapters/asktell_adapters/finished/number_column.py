@@ -21,18 +21,21 @@ _POSITIVE = """
 true yes y ja oui si sí sì sim да tak evet joo ano igen 是 对 正确 はい 正解 예 네 참
 t correct right pass passed success succeeded solved resolved accepted win won
 wahr richtig bestanden vrai correcto correcta verdadero verdadeiro vero corretto верно правильно истина goed
-✅ ✔ ✔️ ✓ ☑ ☑️ 👍 ⭕ ○
+o ✅ ✔ ✔️ ✓ ☑ ☑️ 👍 ⭕ ○
 """
 _NEGATIVE = """
 false no n nein non não nao нет nie hayır ei ne nem 否 错 错误 いいえ 不正解 아니오 거짓
 f incorrect wrong fail failed failure unsolved unresolved rejected loss lost
 falsch faux incorrecto incorrecta falso errato неверно неправильно ложь fout
-❌ ✘ ✗ ✖ ✖️ ☒ 👎 ×
+x ❌ ✘ ✗ ✖ ✖️ ☒ 👎 ×
 """
 TRUTHS = dict.fromkeys(_POSITIVE.split(), 1.0) | dict.fromkeys(_NEGATIVE.split(), 0.0)
 """Words and marks for a success and a failure, in lower case."""
 # Words of more than one truth, of which a column may have neither more nor less
 TRUTHS |= {"partial": 0.5, "partially correct": 0.5, "not correct": 0.0}
+
+# Letters that mean a success or a failure if they are all that a column has
+_LETTERS = [set(pair) for pair in ("", "y", "n", "yn", "t", "f", "tf", "o", "ox")]
 
 _SIGNS = str.maketrans(
     {"−": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "’": "'"}
@@ -116,6 +119,18 @@ class NumberColumn:
                 continue
             numbers[at] = number
             notations.setdefault(notation, at)
+        words = {
+            str(cell).strip().lower()
+            for cell in cells
+            if notations.keys() == {WORD} and isinstance(cell, str)
+        }
+        if not _is_pair(words):
+            # "x" and "y" are names, and "y" and "n" are not
+            return cls(
+                np.full(len(cells), np.nan),
+                [at for at, cell in enumerate(cells) if not is_unknown(cell)],
+                {},
+            )
         return cls(numbers, wrong, notations)
 
     @property
@@ -132,6 +147,13 @@ class NumberColumn:
     def is_mixed(self) -> bool:
         """Whether some cells are numbers and others are not."""
         return bool(self.wrong) and self.n_known > 0
+
+
+def _is_pair(words: set[str]) -> bool:
+    """Whether letters among the words of a column are the short forms of a success and a failure."""
+    letters = {word for word in words if len(word) == 1 and "a" <= word <= "z"}
+    marks = {word for word in words - letters if word in TRUTHS}
+    return letters in _LETTERS or (letters == {"x"} and bool(marks))
 
 
 def has_decimal_comma(cells: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from asktell_adapters.finished.wanted import Wanted
 # without a usual name may name candidates
 _COMPLETE = 0.9
 _MOST_CANDIDATES = 200
+_MANY = 5  # rows, of which rising numbers are no coincidence
 # Between the name of a candidate and that of a metric in the name of a column
 _SEPARATORS = (".", "/", ":", "|", " - ", " ", "_", "-")
 
@@ -88,7 +89,9 @@ def roles_of(evidence: Evidence, wanted: Wanted) -> Roles:
     apart: tuple[str, ...] = ()
     if not wanted.metrics and not wanted.example_columns:
         _check_averages(evidence, wanted, examples)
-        apart = _apart(evidence, examples) if examples else ()
+        apart = _apart(evidence, examples)
+        if apart and not examples:
+            _checked(evidence, apart, ())
     return _with_metrics(evidence, wanted, roles, apart, examples)
 
 
@@ -115,6 +118,8 @@ def _examples(evidence: Evidence, candidates: tuple[str, ...]) -> tuple[str, ...
         and (not evidence.numbers(name).is_numeric or evidence.is_whole(name))
     )
     indexes = [name for name in names if evidence.is_index(name)]
+    if names and _begins_with_ids(evidence, names[0]):
+        indexes.append(names[0])
     inputs = sorted(
         (place, name)
         for name in names
@@ -143,6 +148,16 @@ def _examples(evidence: Evidence, candidates: tuple[str, ...]) -> tuple[str, ...
         if usual and exact and exact[0] in indexes and exact[0] != usual[0][1]:
             chosen = [usual[0][1]]
     return tuple(chosen[:1])
+
+
+def _begins_with_ids(evidence: Evidence, name: str) -> bool:
+    """Whether the first column has rising whole numbers, as ids are and scores are not."""
+    return (
+        evidence.may_be_index(name)
+        and evidence.n_rows >= _MANY
+        and not column_names.is_metric(name)
+        and not column_names.is_reference(name)
+    )
 
 
 # A row for each evaluation
@@ -223,8 +238,8 @@ def _checked(
         names = [name for name in evidence.frame.columns if name not in candidates]
         raise InvalidArgumentError(
             f"{evidence.frame.path} has the candidates in the column {candidates[0]!r}, but no column that identifies "
-            "the examples. Candidates are compared on the same examples. Pass --example-column COLUMN. The columns "
-            f"are {some(names)}."
+            "the examples. Candidates are compared on the same examples. Pass --example-column COLUMN. If the column "
+            f"has no candidates, pass --ignore {quoted(candidates[0])}. The other columns are {some(names)}."
         )
     return examples
 
@@ -323,7 +338,8 @@ def _apart(evidence: Evidence, examples: tuple[str, ...]) -> tuple[str, ...]:
     # A name is missing in a row: the error names the cell
     for name in evidence.frame.columns:
         if (
-            column_names.rank(name, column_names.CANDIDATES) is not None
+            examples
+            and column_names.rank(name, column_names.CANDIDATES) is not None
             and 0 < evidence.n_filled(name) < evidence.n_rows
             and not evidence.is_distinct(*examples)
         ):

@@ -366,10 +366,20 @@ def _alternatives(evidence: Evidence, roles: Roles) -> list[Reading]:
         and not evidence.is_date(name)
         and evidence.is_distinct(*roles.candidates, name, *roles.examples)
     ]
-    return [
-        Reading(
-            f"The columns {name} and {', '.join(roles.examples)} together identify the example.",
-            ("--example-column", ",".join(map(quoted, (name, *roles.examples)))),
+    return [_together(roles, name) for name in names]
+
+
+def _together(roles: Roles, name: str) -> Reading:
+    """The reading in which a column distinguishes rows with the same candidate and example."""
+    settings = (*column_names.CANDIDATES, *column_names.SETTINGS)
+    if roles.candidates and column_names.plain(name) in settings:
+        both = (*roles.candidates, name)
+        return Reading(
+            f"Each combination of {' and '.join(both)} is a candidate.",
+            ("--candidate-column", ",".join(map(quoted, both))),
         )
-        for name in names
-    ]
+    both = (name, *roles.examples)
+    return Reading(
+        f"The columns {' and '.join(both)} together identify the example.",
+        ("--example-column", ",".join(map(quoted, both))),
+    )

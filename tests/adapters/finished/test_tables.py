@@ -84,6 +84,7 @@ ONES = [1] * N
         (wide("idx,old,new", range(1, N + 1), HALF, ONES), ["old", "new"], "column idx", []),
         (wide("№,Модель А,Модель Б", range(1, N + 1), HALF, ONES), ["Модель А", "Модель Б"], "column №", []),
         (wide(",old,new", range(N), HALF, ONES), ["old", "new"], "column (unnamed 1)", []),
+        (wide("Aufgabe,old,new", range(7, 7 + 3 * N, 3), HALF, ONES), ["old", "new"], "column Aufgabe", []),
         (wide("old,new", HALF, ONES), ["old", "new"], "rows by their position", []),
         (wide("question,old,new", IDS, HALF, ONES), ["old", "new"], "column question", []),
         (wide("screenplay,old,new", IDS, HALF, ONES), ["old", "new"], "column screenplay", []),
@@ -128,7 +129,7 @@ def test_columns_of_metrics_are_no_candidates(header: str) -> None:
         (wide("id,old,new,latency_ms", IDS, HALF, ONES, range(900, 900 + N)), "--candidates old,new"),
         (wide("id,response,foo,bar", IDS, IDS, HALF, ONES), "--candidates foo,bar"),
         (wide("id,run1,run2", IDS, HALF, ONES), "--candidates run1,run2"),
-        (wide("when,old,new", range(1_700_000_000, 1_700_000_000 + N), HALF, ONES), "--candidates old,new"),
+        (wide("old,when,new", HALF, range(1_700_000_000, 1_700_000_000 + N), ONES), "--candidates old,new"),
         (wide("id,a,b,p,q,r", IDS, HALF, ONES, IDS, IDS, IDS), "--metrics a,b"),
         (wide('id,"x, y",z,cost', IDS, HALF, ONES, HALF), """--candidates '"x, y",z'"""),
     ],
@@ -422,6 +423,36 @@ def test_a_header_of_two_rows_with_words_that_may_be_scores() -> None:
     names = ("pass", "fail")
     text = "id,pass,fail\nq0,1,0\nq1,1,1\n"
     assert tuple(read(text, candidates=names).by_name) == names
+
+
+def test_a_header_of_two_rows_that_repeats_the_names_of_candidates() -> None:
+    scores = read(",old,old,new,new\nid,acc,cost,acc,cost\nq0,1,2,1,2\nq1,0,2,1,3\n")
+    assert means(scores, "acc") == {"old": 0.5, "new": 1.0}
+    assert scores.of_examples == "column id"
+
+
+def test_settings_make_other_candidates() -> None:
+    rows = [(m, t, i, 1) for m in "ab" for t in (0, 0.7) for i in range(N)]
+    text = table("model,temperature,id,score", *rows)
+    with pytest.raises(UnclearResultsError, match="--candidate-column model,temper"):
+        read(text)
+    scores = read(text, candidate_columns=("model", "temperature"))
+    assert list(scores.by_name) == ["a/0", "a/0.7", "b/0", "b/0.7"]
+
+
+def test_candidates_without_examples() -> None:
+    text = table("model,score", *((m, i % 2) for m in "ab" for i in range(N)))
+    with pytest.raises(InvalidArgumentError, match="no column that identifies"):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("letters", "is_score"),
+    [("yn", True), ("TF", True), ("x✓", True), ("xy", False), ("mf", False), ("ab", False)],
+)  # fmt: skip
+def test_letters(letters: str, is_score: bool) -> None:
+    text = long("model,id,it,score", model, example, lambda k, i: letters[(i + k) % 2], score)  # fmt: skip
+    assert ("it" in read(text).metrics) == is_score
 
 
 def test_nested_scores_have_dots() -> None:
