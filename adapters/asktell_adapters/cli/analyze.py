@@ -26,6 +26,7 @@ from asktell.extend import (
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.output import show
 from asktell_adapters.finished import (
+    ONE_FILE,
     Scores,
     UnclearResultsError,
     Wanted,
@@ -201,10 +202,15 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
             name for name in metrics if name not in at_least and name not in at_most
         ]
         if len(free) != 1 or less_may_be_better(free[0]):
+            if_columns = (
+                " If the columns are candidates, name them with --candidates A,B."
+                if scores.of_candidates == ONE_FILE
+                else ""
+            )
             raise InvalidArgumentError(
-                "No metric to optimize is given. Choose one by --maximize METRIC or --minimize METRIC, for example "
-                f"{_suggested(metrics)}. The metrics are {some(metrics)}. To bound another metric, add --at-least "
-                "METRIC=X or --at-most METRIC=X."
+                f"{scores.overview()} No metric to optimize is given. Choose one by --maximize METRIC or --minimize "
+                f"METRIC, for example {_suggested(metrics)}. The metrics are {some(metrics)}. To bound another metric, "
+                f"add --at-least METRIC=X or --at-most METRIC=X.{if_columns}"
             )
         maximize = free
         why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."

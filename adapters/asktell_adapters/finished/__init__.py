@@ -26,12 +26,13 @@ from asktell_adapters.finished.reader import Reader
 from asktell_adapters.finished.readers import read_results
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
-from asktell_adapters.finished.scores import Scores
+from asktell_adapters.finished.scores import ONE_FILE, Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
 
 __all__ = [
+    "ONE_FILE",
     "Graded",
     "Reader",
     "Reading",

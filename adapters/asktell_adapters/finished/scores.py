@@ -16,6 +16,9 @@ from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
 
+ONE_FILE = "file"
+"""The description of the only candidate of the only file."""
+
 BY_POSITION = "rows by their position"
 """The description of examples that no column identifies."""
 

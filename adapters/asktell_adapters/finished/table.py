@@ -23,7 +23,7 @@ from asktell_adapters.finished.pivot import pivoted
 from asktell_adapters.finished.roles import Roles, quoted, roles_of
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
-from asktell_adapters.finished.scores import BY_POSITION, Scores
+from asktell_adapters.finished.scores import BY_POSITION, ONE_FILE, Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.unclear_results_error import Reading
 from asktell_adapters.finished.wanted import Wanted
@@ -166,7 +166,7 @@ def _scores(evidence: Evidence, roles: Roles, wanted: Wanted) -> Scores:
         candidates = [
             ScoredCandidate(frame.path, evaluations, names=_constant_name(evidence))
         ]
-        origin = "file" if wanted.is_alone else "files"
+        origin = ONE_FILE if wanted.is_alone else "files"
     used: set[str | None] = {*roles.wide, *roles.metrics, *roles.candidates}
     used |= {
         *roles.examples,

@@ -200,6 +200,15 @@ def test_a_gate_needs_two_candidates() -> None:
     assert "have one candidate, 'old', but a gate compares two" in said
 
 
+def test_a_file_of_one_candidate_is_no_comparison_of_its_columns() -> None:
+    rows = [f"q{i},{i % 2},{900 + i},0.00{i % 3}" for i in range(20)]
+    Path("run.csv").write_text("\n".join(["id,accuracy,latency_ms,usd", *rows]) + "\n")
+    said = cli("analyze run.csv", code=2).err
+    assert "Read 1 candidate (file run) x 20 examples (column id), accuracy" in said
+    assert "If the columns are candidates, name them with --candidates" in said
+    assert '"run"' in cli("analyze run.csv --maximize accuracy").out
+
+
 def test_names_in_flags() -> None:
     three()
     flags = "--candidates old,new --rename new=tuned --baseline old"
