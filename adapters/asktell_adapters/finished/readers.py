@@ -3,18 +3,20 @@
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import NamedTuple
 
-from asktell import InvalidArgumentError
-from asktell.extend import needs_extra
+from asktell import AsktellError, InvalidArgumentError
+from asktell.extend import in_words, needs_extra
 from asktell_adapters.finished.reader import Reader
 from asktell_adapters.finished.scores import Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.wanted import Wanted
 
 _GROUP = "asktell.readers"
+# What readers raise for a value of another type than their format has
+_OF_ODD_VALUES = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
 
 
 class Format(NamedTuple):
@@ -48,7 +50,20 @@ are tables, too."""
 def readers() -> tuple[Reader, ...]:
     """All readers, in the order in which they are asked."""
     installed = sorted(entry_points(group=_GROUP), key=lambda point: point.name)
-    return (*(point.load()() for point in installed), *map(_loaded, FORMATS))
+    return (*map(_installed, installed), *map(_loaded, FORMATS))
+
+
+def _installed(point: EntryPoint) -> Reader:
+    """A reader of another package."""
+    try:
+        reader: Reader = point.load()()
+    except Exception as error:
+        # Whatever the package raises
+        raise InvalidArgumentError(
+            f"The reader of results {point.name!r} ({point.value}) cannot be loaded: {in_words(error)}. Upgrade or "
+            "uninstall its package."
+        ) from error
+    return reader
 
 
 def _loaded(form: Format) -> Reader:
@@ -88,9 +103,9 @@ def _parts(source: Source, wanted: Wanted) -> Iterator[Scores]:
     """Read a file, or a folder as a whole or file by file."""
     if not source.path.exists():
         raise InvalidArgumentError(f"There is no file {str(source.path)!r}.")
-    reader = next((reader for reader in readers() if reader.recognizes(source)), None)
+    reader = _reader_of(source, readers())
     if reader is not None:
-        yield reader.read(source, wanted)
+        yield _read(reader, source, wanted)
         return
     if not source.is_folder:
         raise InvalidArgumentError(
@@ -101,7 +116,7 @@ def _parts(source: Source, wanted: Wanted) -> Iterator[Scores]:
     pairs = [
         (file, reader)
         for file in source.files
-        if (reader := next((each for each in specific if each.recognizes(file)), None))
+        if (reader := _reader_of(file, specific)) is not None
     ]
     if not pairs:
         raise InvalidArgumentError(
@@ -109,7 +124,32 @@ def _parts(source: Source, wanted: Wanted) -> Iterator[Scores]:
             f"lm-eval with --log_samples. If it has tables, give their paths. {_known()}"
         )
     for file, reader in pairs:
-        yield reader.read(file, wanted)
+        yield _read(reader, file, wanted)
+
+
+def _reader_of(source: Source, among: Sequence[Reader]) -> Reader | None:
+    """The first reader that recognizes a file or folder."""
+    for reader in among:
+        try:
+            if reader.recognizes(source):
+                return reader
+        except _OF_ODD_VALUES:
+            # Not this format, then
+            continue
+    return None
+
+
+def _read(reader: Reader, source: Source, wanted: Wanted) -> Scores:
+    """Read a file. A value of another type than the format has is an error of the file."""
+    try:
+        return reader.read(source, wanted)
+    except _OF_ODD_VALUES as error:
+        if isinstance(error, AsktellError):
+            raise
+        raise InvalidArgumentError(
+            f"{source.path} was recognized as {reader.name}, but cannot be read ({in_words(error)}). Export the "
+            "results again."
+        ) from error
 
 
 def _known() -> str:

@@ -647,6 +647,23 @@ def test_a_reader_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         readers.readers.cache_clear()
 
 
+def test_a_reader_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("own", "no_such_package:Reader", "asktell.readers")
+    monkeypatch.setattr(readers, "entry_points", lambda group: [point])
+    readers.readers.cache_clear()
+    try:
+        with pytest.raises(InvalidArgumentError, match=r"'own' .no_such_package:Reader.*uninstall"):  # fmt: skip
+            read_results([write("a.csv", "id,old,new\na,1,0\n")])
+    finally:
+        readers.readers.cache_clear()
+
+
+def test_values_of_other_types_are_errors_of_the_file() -> None:
+    row = {"doc_id": 1, "doc": {}, "metrics": [{"a": 1}]}
+    with pytest.raises(InvalidArgumentError, match="lm-eval's samples, but cannot be"):
+        read_results([write("a.jsonl", lines([row]))])
+
+
 # Files that are none of these
 
 
