@@ -16,7 +16,7 @@ Entries are defined in `asktell.state.events` or, if they are about leases, in
 | `["q", arm, reason, key]`                           | a prompt was retired                                   |
 | `["e", evaluations, cost, examples, key, ids]`      | budget or examples were added                          |
 | `["c", topic, text, doubtful]`                      | remarked                                               |
-| `["l", worker, deadline, [trial, ..]]`              | leased                                                 |
+| `["l", worker, deadline, [trial, ..], seconds, ..]` | leased                                                 |
 | `["x", trial]`                                      | a lease expired                                        |
 | `["p", time]`                                       | paused: no trials are handed out                       |
 | `["g"]`                                             | resumed                                                |
@@ -219,6 +219,33 @@ class LoggedSelector:
 
     # Leases
 
+    def lease(
+        self,
+        worker: str,
+        trials: Iterable[int],
+        now: float,
+        seconds: float,
+        instance: str = "",
+    ) -> None:
+        """Give a worker leases of this duration on trials, or extend them.
+
+        `instance` is the worker's instance, if it has one.
+        """
+        if instance in self.leases.instances.get(worker, ())[-1:]:
+            instance = ""
+        deadline = round(now + seconds, 3)
+        self.note(Leased(worker, deadline, tuple(trials), seconds, instance))
+
+    def extend(self, worker: str, now: float, seconds: float) -> None:
+        """Extend the leases of a worker that are in their second half, because the worker is alive."""
+        late = []
+        for trial in self.leases.held(worker):
+            lease = self.leases.by_trial[trial]
+            if lease.deadline <= now + lease.seconds / 2:
+                late.append(trial)
+        if late:
+            self.lease(worker, late, now, seconds)
+
     def expire(self, now: float, max_attempts: int) -> None:
         """End the leases that have expired. Their trials are handed out again, or fail after `max_attempts` leases."""
         for id_ in sorted(
@@ -238,11 +265,16 @@ class LoggedSelector:
                 self.selector.release(id_)
         self.leases = self.leases.tightened()
 
-    def lost(self, id_: int, worker: str | None) -> bool:
-        """True if another worker holds the trial now, or has ended it."""
+    def lost(self, id_: int, worker: str | None, instance: str = "") -> bool:
+        """True if another worker, or another instance of the worker, holds the trial now, or has ended it."""
         if self.state.open(id_) is None:
             return id_ in self.leases.reissued
-        return worker is not None and self.leases.holder(id_) not in (None, worker)
+        if worker is None:
+            return False
+        return self.leases.holder(id_) not in (
+            None,
+            worker,
+        ) or self.leases.is_replaced(worker, instance)
 
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:

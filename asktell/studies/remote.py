@@ -95,6 +95,7 @@ class RemoteStudy(AbstractStudy):
     def __init__(
         self, connection: Connection, name: str, info: Mapping[str, Any]
     ) -> None:
+        super().__init__()
         self._connection = connection
         self._name = name
         self._path = path_of(name)
@@ -266,15 +267,14 @@ class RemoteStudy(AbstractStudy):
     # no request.
 
     def _hand_out(self, n: int) -> list[Trial]:
-        worker = self._worker
-        lease = None if worker is None else worker.lease
-        besides = [] if worker is None else worker.busy()
+        worker = self._asker
         data = self._post(
             "ask",
             n=n,
-            worker=self.worker_name,
-            lease=lease,
-            besides=besides,
+            worker=worker.name,
+            lease=worker.lease,
+            besides=worker.busy(),
+            instance=worker.instance,
         )
         trials = _trials(data)
         # Missing if no trial is a repeat
@@ -368,11 +368,17 @@ class RemoteStudy(AbstractStudy):
             reason=reason,
             cost=cost,
             worker=self.worker_name,
+            instance=self._asker.instance,
             **_kept(details),
         )
 
     def _release(self, trial: AnyTrial) -> bool:
-        return self._taken("release", trial=_named(trial), worker=self.worker_name)
+        return self._taken(
+            "release",
+            trial=_named(trial),
+            worker=self.worker_name,
+            instance=self._asker.instance,
+        )
 
     # Workers
 
@@ -380,7 +386,13 @@ class RemoteStudy(AbstractStudy):
         worker = self._bound("heartbeat")
         only = None if trial is None else _named(trial)
         return _trials(
-            self._post("heartbeat", worker=worker.name, trial=only, lease=worker.lease)
+            self._post(
+                "heartbeat",
+                worker=worker.name,
+                trial=only,
+                lease=worker.lease,
+                instance=worker.instance,
+            )
         )
 
     def workers(self) -> list[Holding]:

@@ -7,15 +7,21 @@ crash.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from asktell import reports
-from asktell.errors import InvalidArgumentError, StudyExistsError
+from asktell.errors import (
+    ConflictingWorkerError,
+    InvalidArgumentError,
+    StudyExistsError,
+)
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
@@ -31,9 +37,10 @@ from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.export import Document
-from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed
+from asktell.studies.leases import Holding, Lease, Paused, Resumed
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Operation, Replica
+from asktell.studies.worker import Worker, held_by
 
 _T = TypeVar("_T")
 
@@ -140,6 +147,7 @@ class Study(AbstractStudy):
     def __init__(
         self, replica: Replica, name: str, max_attempts: int, owned: bool
     ) -> None:
+        super().__init__()
         self._replica = replica
         self._name = name
         self._max_attempts = max_attempts
@@ -367,30 +375,36 @@ class Study(AbstractStudy):
 
     def _hand_out(self, n: int) -> list[Trial]:
         self._replica.prepare()
-        worker = self._worker
+        worker = self._worker or self._unnamed
         with self._replica.writing(durable=False) as (logged, clock):
+            if logged.leases.is_replaced(worker.name, worker.instance):
+                raise _replaced(worker)
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
-            # 1. Take back the trials of workers that died.
+            # 1. Extend the leases of this worker, which is alive: its machine may have
+            # slept for longer than a lease. Not each time, because it may hold many.
+            if not 0 <= now - worker.looked < worker.lease / 4:
+                logged.extend(worker.name, now, worker.lease)
+            # 2. Take back the trials of workers that died.
             if now >= logged.leases.earliest:
                 logged.expire(now, self._max_attempts)
-            # 2. Return what this worker holds, for example from before a restart.
-            if worker is not None and worker.name in logged.leases.by_worker:
+            # 3. Return what this worker holds, for example from before a restart.
+            if worker.name in logged.leases.by_worker:
                 idle = worker.idle(logged.leases.held(worker.name), n)
                 trials = [logged.trial(id_) for id_ in idle]
-            # 3. Fill up with new trials, and extend all leases.
+            # 4. Fill up with new trials, and lease all.
             n_held = len(trials)
             trials += logged.selector._ask(n - n_held)
-            if worker is not None and trials:
-                deadline = round(now + worker.lease, 3)
-                ids = list(map(attrgetter("id"), trials))
-                logged.note(Leased(worker.name, deadline, tuple(ids)))
-            if not n_held:
-                return trials
+            if trials:
+                ids = map(attrgetter("id"), trials)
+                logged.lease(worker.name, ids, now, worker.lease, worker.instance)
             # The new trials are grouped by prompt already. Stable, so that a prompt's
             # examples keep their order.
-            return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm)
+            if n_held:
+                trials.sort(key=lambda trial: logged.state.pending[trial.id].arm)
+        worker.looked = now
+        return trials
 
     # Telling. When these methods return, the scores are stored durably.
 
@@ -405,6 +419,13 @@ class Study(AbstractStudy):
         checked = selector._checked(tell.scores)
         worker = None if self._worker is None else self._worker.name
         id_ = logged.find(tell.trial, worker)
+        lease = logged.leases.by_trial.get(id_)
+        if lease is not None and worker in (None, lease.worker):
+            # Its holder is alive, so its other trials are not given to others yet. They
+            # were often leased at the same time.
+            now = clock()
+            if lease.deadline <= now + lease.seconds / 2:
+                logged.extend(lease.worker, now, lease.seconds)
         # A trial that was handed out once needs no more checks: the selector compares
         # its scores with recorded ones.
         reissue = logged.leases.reissued.get(id_)
@@ -418,7 +439,7 @@ class Study(AbstractStudy):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
                 # So that this worker counts as the teller
-                logged.note(Leased(worker, round(clock(), 3), (id_,)))
+                logged.lease(worker, (id_,), clock(), 0.0)
         is_new = selector._record(
             id_, checked, needed_cost(tell.cost, selector.max_cost)
         )
@@ -441,9 +462,8 @@ class Study(AbstractStudy):
         self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
-            worker = self.worker_name
-            id_ = logged.find(trial, worker)
-            if logged.lost(id_, worker) or not logged.selector.fail(id_, reason, cost):
+            id_ = logged.find(trial, self.worker_name)
+            if self._lost(logged, id_) or not logged.selector.fail(id_, reason, cost):
                 return False
             if details is not None:
                 self._replica.attach(id_, details)
@@ -451,22 +471,26 @@ class Study(AbstractStudy):
 
     def _release(self, trial: AnyTrial) -> bool:
         with self._replica.writing(durable=False) as (logged, _):
-            worker = self.worker_name
-            id_ = logged.find(trial, worker)
-            return not logged.lost(id_, worker) and logged.selector.release(id_)
+            id_ = logged.find(trial, self.worker_name)
+            return not self._lost(logged, id_) and logged.selector.release(id_)
+
+    def _lost(self, logged: LoggedSelector, id_: int) -> bool:
+        """True if another worker, or another process under this worker's name, holds or has ended the trial."""
+        return logged.lost(id_, self.worker_name, self._asker.instance)
 
     # Workers
 
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
         worker = self._bound("heartbeat")
         with self._replica.writing(durable=False) as (logged, clock):
+            if logged.leases.is_replaced(worker.name, worker.instance):
+                raise _replaced(worker)
             held = tuple(logged.leases.held(worker.name))
             if trial is not None:
                 id_ = logged.find(trial, worker.name)
                 held = tuple(other for other in held if other == id_)
             if held:
-                deadline = round(clock() + worker.lease, 3)
-                logged.note(Leased(worker.name, deadline, held))
+                logged.lease(worker.name, held, clock(), worker.lease)
             return [logged.trial(id_) for id_ in held]
 
     def workers(self) -> list[Holding]:
@@ -479,7 +503,8 @@ class Study(AbstractStudy):
                 prompts.trial(id_, *cell),
                 lease and lease.deadline - now,
                 attempt,
-                wanted=not state.is_eliminated(cell[0]),
+                not state.is_eliminated(cell[0]),
+                lease and now - lease.since,
             )
             for id_, cell, lease, attempt in out
         ]
@@ -623,7 +648,27 @@ class Study(AbstractStudy):
         return copy(self._view())
 
     def result(self) -> Result:
-        return self._view().result()
+        view = self._view()
+        result = view.result()
+        return replace(result, notes=(*result.notes, *self._reasons_to_wait(view)))
+
+    def _reasons_to_wait(self, view: Selector) -> list[str]:
+        """Return sentences on why `ask` returns no trial at the moment, although the study is not done."""
+        state = view._state
+        if view.done:
+            return []
+        if self.paused:
+            return ["The study is paused, so ask() returns no trials until resume()."]
+        may_ask = view._next_pull() is not None or (
+            state.may_decide and view._decide(view.method, state) is not None
+        )
+        pending = [] if may_ask else self._patiently(self.workers)
+        if not pending:
+            return []
+        return [
+            f"ask() returns no trials until the pending trials are recorded: {held_by(pending, time.time())}. If a "
+            "worker has died, its trials are handed out again after that time."
+        ]
 
     def compare(
         self,
@@ -678,3 +723,12 @@ class Study(AbstractStudy):
             if (text := encode(e.details)) is not None
         )
         documents.write(Path(path), document, self._name, replica.lines(), details)
+
+
+def _replaced(worker: Worker) -> ConflictingWorkerError:
+    """Return the error for a worker whose trials another process has got, because it uses the same name."""
+    return ConflictingWorkerError(
+        f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its trials. "
+        "Give each process a different name, or none: study.worker(). This worker gets no more trials, but it can "
+        "still record the scores of those that it has."
+    )
