@@ -132,10 +132,6 @@ class Leases(NamedTuple):
         lease = self.by_trial.get(trial)
         return None if lease is None else lease.worker
 
-    def is_replaced(self, worker: str, instance: str) -> bool:
-        """True if another instance has used the worker's name since this instance did."""
-        return instance in self.instances.get(worker, ())[:-1]
-
     def attempt(self, trial: int) -> int:
         """Return the number of the present attempt at a trial, from 1."""
         return 1 + (self.reissued.get(trial) or Reissue()).expired
@@ -157,7 +153,9 @@ class Leases(NamedTuple):
         held = leases.by_worker.get(worker, _NONE)
         instances = leases.instances
         if entry.instance:
-            past = [name for name in instances.get(worker, ()) if name != entry.instance]
+            past = [
+                name for name in instances.get(worker, ()) if name != entry.instance
+            ]
             latest = (*past[1 - _INSTANCES :], entry.instance)
             instances = {**instances, worker: latest}
         return leases._replace(

@@ -265,16 +265,11 @@ class LoggedSelector:
                 self.selector.release(id_)
         self.leases = self.leases.tightened()
 
-    def lost(self, id_: int, worker: str | None, instance: str = "") -> bool:
-        """True if another worker, or another instance of the worker, holds the trial now, or has ended it."""
+    def lost(self, id_: int, worker: str | None) -> bool:
+        """True if another worker holds the trial now, or has ended it."""
         if self.state.open(id_) is None:
             return id_ in self.leases.reissued
-        if worker is None:
-            return False
-        return self.leases.holder(id_) not in (
-            None,
-            worker,
-        ) or self.leases.is_replaced(worker, instance)
+        return worker is not None and self.leases.holder(id_) not in (None, worker)
 
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:

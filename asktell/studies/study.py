@@ -33,11 +33,13 @@ from asktell.results.evaluations import Evaluations
 from asktell.results.result import Result
 from asktell.selector import NewPrompts, Selector, part_at
 from asktell.storages import AbstractStorage, Location, opened
+from asktell.studies import edits
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
+from asktell.studies.edits import Additions, settings_that_differ
 from asktell.studies.export import Document
-from asktell.studies.leases import Holding, Lease, Paused, Resumed
+from asktell.studies.leases import Holding, Lease, Leases, Paused, Resumed
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Operation, Replica
 from asktell.studies.worker import Worker, held_by
@@ -177,15 +179,17 @@ class Study(AbstractStudy):
             max_attempts: a trial whose lease has expired this many times counts as a
                 failed evaluation.
             exist_ok: True opens the study if it exists already, so that every worker
-                can run the same program. The existing study must have been created with
-                the same prompts, goal, budget, method, `max_attempts` and so on. It
-                keeps its own evaluations, and ignores those of `selector`.
+                can run the same program. If `selector` has a larger budget, or more
+                prompts or examples after the existing ones, they are added to the study
+                (see `grow`). Everything else must be the same: goal, method, seed,
+                `max_attempts` and so on. The study keeps its own evaluations, and
+                ignores those of `selector`.
             details: pairs `(trial id, details)` for trials whose scores or failures the
                 selector has recorded. The details are as for `tell`.
 
         Raises:
             StudyExistsError: a study with this name exists. With `exist_ok`, only if it
-                was created with other settings.
+                differs in something that cannot be added. The message has both values.
             InvalidStateError: the method, or a part of it, is your own class, and one
                 of its parameters cannot be stored. A parameter must be text, a finite
                 number, True, False, None, or a list of such values.
@@ -211,11 +215,107 @@ class Study(AbstractStudy):
             except StudyExistsError:
                 if not exist_ok:
                     raise
-                key = storage.find(name)
-                documents.from_bytes(storage.document(key)).refuse_others(
-                    document, name
+                return cls._existing(
+                    storage, name, storage is not location, selector, document
                 )
-            return cls._at(storage, name, key, storage is not location, selector.method)
+            study = cls._at(
+                storage, name, key, storage is not location, selector.method
+            )
+            study._lease_pending()
+            return study
+
+    @classmethod
+    def _existing(
+        cls,
+        storage: AbstractStorage,
+        name: str,
+        owned: bool,
+        selector: Selector,
+        document: Document,
+    ) -> Self:
+        """Return the study of this name, with what `selector`, whose document is `document`, has more of."""
+        key = storage.find(name)
+        first = documents.from_bytes(storage.document(key))
+        differing = settings_that_differ(
+            {**first.selector, "max_attempts": first.max_attempts},
+            {**document.selector, "max_attempts": document.max_attempts},
+        )
+        # Another method may be unable to continue the study's state
+        if "method" in differing:
+            raise _differs(name, edits.Comparison(differing, Additions()))
+        study = cls._at(storage, name, key, owned, selector.method)
+        study._grow(selector, differing, may_be_older=True)
+        return study
+
+    def grow(self, selector: Selector) -> list[str]:
+        """Add the prompts, the budget and the examples that a selector has more of.
+
+        If several processes do this at the same time, each addition is made once.
+        `create` with `exist_ok=True` does the same.
+
+        Args:
+            selector: the wanted selection. Its evaluations are ignored. It may lack
+                budget and examples that were added to the study, prompts that were
+                added by `add`, and retired prompts. In `create`, it may also lack
+                prompts that were added by `grow`.
+
+        Returns:
+            The additions in words, such as "100 evaluations". Empty if there are none.
+
+        Raises:
+            StudyExistsError: the study differs from the selector in something that
+                cannot be added. Nothing was added. The message has both values.
+        """
+        document = documents.from_bytes(
+            self._patiently(self._replica.storage.document, self._replica.key)
+        )
+        wanted = json.loads(selector.to_json())
+        differing = settings_that_differ(document.selector, wanted)
+        return self._grow(selector, differing, may_be_older=False)
+
+    def _grow(
+        self,
+        selector: Selector,
+        differing: dict[str, list[str]],
+        may_be_older: bool,
+    ) -> list[str]:
+        """Do what `grow` does. `differing` are the settings that differ, and `may_be_older` is as for `compare`."""
+
+        def compared(logged: LoggedSelector) -> Additions:
+            found = edits.compare(logged.selector, selector, may_be_older)
+            if differing or found.differing:
+                raise _differs(
+                    self._name,
+                    found._replace(differing={**differing, **found.differing}),
+                )
+            return found.additions
+
+        def add(logged: LoggedSelector, _: Clock) -> Additions:
+            # Again, because others may have added the same meanwhile
+            additions = compared(logged)
+            try:
+                additions.add_to(logged.selector)
+            except InvalidArgumentError as error:
+                raise StudyExistsError(
+                    f"The study {self._name!r} exists, and cannot get {', '.join(additions.in_words())} more. {error}"
+                ) from error
+            return additions
+
+        return (self._read(compared) and self._write(add)).in_words()
+
+    def _lease_pending(self) -> None:
+        """Lease the trials that were pending in the selector from which the study was made, to this object."""
+        trials = self._all_pending()
+        worker = self._unnamed
+        if not trials:
+            return
+        self._write(
+            lambda logged, clock: logged.lease(
+                worker.name, [trial.id for trial in trials], clock(), worker.lease
+            )
+        )
+        worker.at_hand = trials
+        self._ask(len(trials))  # so that they are out
 
     @classmethod
     def open(
@@ -377,8 +477,7 @@ class Study(AbstractStudy):
         self._replica.prepare()
         worker = self._worker or self._unnamed
         with self._replica.writing(durable=False) as (logged, clock):
-            if logged.leases.is_replaced(worker.name, worker.instance):
-                raise _replaced(worker)
+            _check_name(worker, logged.leases)
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
@@ -476,15 +575,18 @@ class Study(AbstractStudy):
 
     def _lost(self, logged: LoggedSelector, id_: int) -> bool:
         """True if another worker, or another process under this worker's name, holds or has ended the trial."""
-        return logged.lost(id_, self.worker_name, self._asker.instance)
+        try:
+            _check_name(self._asker, logged.leases)
+        except ConflictingWorkerError:
+            return True
+        return logged.lost(id_, self.worker_name)
 
     # Workers
 
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
         worker = self._bound("heartbeat")
         with self._replica.writing(durable=False) as (logged, clock):
-            if logged.leases.is_replaced(worker.name, worker.instance):
-                raise _replaced(worker)
+            _check_name(worker, logged.leases)
             held = tuple(logged.leases.held(worker.name))
             if trial is not None:
                 id_ = logged.find(trial, worker.name)
@@ -725,10 +827,16 @@ class Study(AbstractStudy):
         documents.write(Path(path), document, self._name, replica.lines(), details)
 
 
-def _replaced(worker: Worker) -> ConflictingWorkerError:
-    """Return the error for a worker whose trials another process has got, because it uses the same name."""
-    return ConflictingWorkerError(
-        f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its trials. "
-        "Give each process a different name, or none: study.worker(). This worker gets no more trials, but it can "
-        "still record the scores of those that it has."
-    )
+def _check_name(worker: Worker, leases: Leases) -> None:
+    """Raise a ConflictingWorkerError if another process has asked under the worker's name since this worker did."""
+    if worker.instance in leases.instances.get(worker.name, ())[:-1]:
+        raise ConflictingWorkerError(
+            f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its "
+            "trials. Give each process a different name, or none: study.worker(). This worker gets no more trials, "
+            "but it can still record the scores of those that it has."
+        )
+
+
+def _differs(name: str, found: edits.Comparison) -> StudyExistsError:
+    """Return the error for a study that differs from a selector."""
+    return StudyExistsError(f"The study {name!r} {found.in_words()}")

@@ -121,7 +121,7 @@ class Worker:
         fresh_after_fork(self, Worker._renew)
 
     def _renew(self) -> None:
-        """Begin again in a forked process: a thread of the parent may hold the lock, and both processes have the name."""
+        """Begin again in a forked process. A thread of the parent may hold the lock, and the parent has the name."""
         self._asking = Lock()
         if self.instance:
             self.instance = uuid.uuid4().hex[:8]
