@@ -78,6 +78,14 @@ class Additions(NamedTuple):
         words = [f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
         return [*words, *([f"a cost of {self.cost:.4g}"] if self.cost else [])]
 
+    def settings(self) -> list[str]:
+        """Return the names of the settings that differ."""
+        has_budget = self.evaluations or self.cost
+        named = zip(
+            ("prompts", "examples", "budget"), (*self[:2], has_budget), strict=True
+        )
+        return [name for name, value in named if value]
+
     def calls(self) -> list[str]:
         """Return the calls that would add these to a study, as hints for a message."""
         prompts: Any = self.prompts

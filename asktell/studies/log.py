@@ -299,6 +299,9 @@ def evaluations(
         find: returns the details, as JSON text, for those of the given trials that have
             some.
         after: number of evaluations to skip.
+
+    Raises:
+        InvalidStateError: a line of the log, or details, are malformed.
     """
     told = islice(_evaluations(base, lines, prompts), after, None)
     while group := list(islice(told, _DETAILS_AT_ONCE)):
@@ -323,26 +326,34 @@ def _evaluations(
         for t in range(base.asked)
         if (pull := base.open(t)) is not None
     }
-    for line in lines:
-        for entry in decode(line):
-            if isinstance(entry, events.Growth):
-                problem, prompts = grown(problem, entry), prompts_after(prompts, entry)
-            elif isinstance(entry, events.Asked):
-                out[entry.trial] = entry.arm, entry.example
-            elif isinstance(entry, events.Told | events.Failed):
-                arm, example = out.pop(entry.trial)
-                scores, reason = counted, None
-                if isinstance(entry, events.Told):
-                    scores = dict(zip(problem.goal.metrics, entry.scores, strict=False))
-                else:
-                    reason = entry.reason
-                id_ = id_of_example(problem, example)
-                yield Evaluation(
-                    entry.trial,
-                    prompts.ids[arm],
-                    example,
-                    scores,
-                    entry.cost,
-                    reason,
-                    example_id=id_,
-                )
+    for number, line in enumerate(lines, 1):
+        ended: list[Evaluation] = []
+        # Lines before a snapshot were not checked when the study was opened
+        with formats.checked(f"Line {number} of the study's log"):
+            for entry in decode(line):
+                if isinstance(entry, events.Growth):
+                    problem = grown(problem, entry)
+                    prompts = prompts_after(prompts, entry)
+                elif isinstance(entry, events.Asked):
+                    out[entry.trial] = entry.arm, entry.example
+                elif isinstance(entry, events.Told | events.Failed):
+                    arm, example = out.pop(entry.trial)
+                    scores, reason = counted, None
+                    if isinstance(entry, events.Told):
+                        scores = dict(
+                            zip(problem.goal.metrics, entry.scores, strict=False)
+                        )
+                    else:
+                        reason = entry.reason
+                    ended.append(
+                        Evaluation(
+                            entry.trial,
+                            prompts.ids[arm],
+                            example,
+                            scores,
+                            entry.cost,
+                            reason,
+                            example_id=id_of_example(problem, example),
+                        )
+                    )
+        yield from ended

@@ -297,7 +297,8 @@ class Study(AbstractStudy):
                 additions.add_to(logged.selector)
             except InvalidArgumentError as error:
                 raise StudyExistsError(
-                    f"The study {self._name!r} exists, and cannot get {', '.join(additions.in_words())} more. {error}"
+                    f"The study {self._name!r} was created with other values of {', '.join(additions.settings())}. "
+                    f"It cannot get {' and '.join(additions.in_words())} more. {error}"
                 ) from error
             return additions
 
@@ -477,7 +478,9 @@ class Study(AbstractStudy):
         self._replica.prepare()
         worker = self._worker or self._unnamed
         with self._replica.writing(durable=False) as (logged, clock):
-            _check_name(worker, logged.leases)
+            # Written out, because each worker does it for each trial
+            if worker.instance in logged.leases.instances.get(worker.name, ())[:-1]:
+                raise _replaced(worker)
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
@@ -575,18 +578,16 @@ class Study(AbstractStudy):
 
     def _lost(self, logged: LoggedSelector, id_: int) -> bool:
         """True if another worker, or another process under this worker's name, holds or has ended the trial."""
-        try:
-            _check_name(self._asker, logged.leases)
-        except ConflictingWorkerError:
-            return True
-        return logged.lost(id_, self.worker_name)
+        is_replaced = _is_replaced(self._asker, logged.leases)
+        return is_replaced or logged.lost(id_, self.worker_name)
 
     # Workers
 
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
         worker = self._bound("heartbeat")
         with self._replica.writing(durable=False) as (logged, clock):
-            _check_name(worker, logged.leases)
+            if _is_replaced(worker, logged.leases):
+                raise _replaced(worker)
             held = tuple(logged.leases.held(worker.name))
             if trial is not None:
                 id_ = logged.find(trial, worker.name)
@@ -827,14 +828,18 @@ class Study(AbstractStudy):
         documents.write(Path(path), document, self._name, replica.lines(), details)
 
 
-def _check_name(worker: Worker, leases: Leases) -> None:
-    """Raise a ConflictingWorkerError if another process has asked under the worker's name since this worker did."""
-    if worker.instance in leases.instances.get(worker.name, ())[:-1]:
-        raise ConflictingWorkerError(
-            f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its "
-            "trials. Give each process a different name, or none: study.worker(). This worker gets no more trials, "
-            "but it can still record the scores of those that it has."
-        )
+def _is_replaced(worker: Worker, leases: Leases) -> bool:
+    """True if another process has asked under the worker's name since this worker did."""
+    return worker.instance in leases.instances.get(worker.name, ())[:-1]
+
+
+def _replaced(worker: Worker) -> ConflictingWorkerError:
+    """Return the error for a worker that `_is_replaced`."""
+    return ConflictingWorkerError(
+        f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its trials. "
+        "Give each process a different name, or none: study.worker(). This worker gets no more trials, but it can "
+        "still record the scores of those that it has."
+    )
 
 
 def _differs(name: str, found: edits.Comparison) -> StudyExistsError:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -85,10 +86,12 @@ def make_app(
     overview = Overview(studies)
     metrics = Metrics(lambda: len(studies), overview.rows)
     app = FastAPI(
-        title="asktell", version=version("asktell"), docs_url=None, redoc_url=None
+        title="asktell",
+        version=version("asktell"),
+        openapi_url=None,  # see `describe`
     )
     # IdempotentRoute finds them here.
-    app.state.answers = Answers()
+    app.state.answers = defaultdict(Answers)
     app.router.route_class = IdempotentRoute
     if not only_labels:
         add_health(app, studies, metrics, overview)

@@ -141,7 +141,7 @@ def test_a_name_that_is_taken(service: Any, tmp_path: Path) -> None:
     service.post("/v1/studies", {**STUDY, "exist_ok": True}, 201)
     assert (
         "budget"
-        in service.post("/v1/studies", {**STUDY, "budget": 7, "exist_ok": True}, 409)[
+        in service.post("/v1/studies", {**STUDY, "budget": 5, "exist_ok": True}, 409)[
             "detail"
         ]
     )
