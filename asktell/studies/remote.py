@@ -73,8 +73,8 @@ def _of_info(name: str, key: str = "") -> Any:
 class RemoteStudy(AbstractStudy):
     """A study in a service (`asktell serve`), used like an `asktell.Study`.
 
-    It lacks these members of `Study`: `export`, `import_`, `report_data`, `attendance`
-    and `standing`.
+    It lacks these members of `Study`: `grow`, `export`, `import_`, `report_data`,
+    `attendance` and `standing`.
 
     Make a study with `RemoteStudy.create`, or open an existing study with
     `RemoteStudy.open`. Do not call the class itself. Close the study at the end, or use
@@ -136,7 +136,7 @@ class RemoteStudy(AbstractStudy):
 
         Raises:
             StudyExistsError: a study with this name exists. With `exist_ok`, only if it
-                was created with other settings.
+                differs in something that cannot be added. The message has both values.
             InvalidArgumentError: the method, or a part of it, is your own code, which
                 cannot be sent to a service.
         """
@@ -192,8 +192,7 @@ class RemoteStudy(AbstractStudy):
                 unless the service was restarted in between. After a restart, a repeated
                 `tell`, `fail`, `add`, `retire` or `extend` still counts once, but a
                 repeated `observe` may count twice. If the response to an `ask` was
-                lost, a bound study gets the same trials when it asks again. A study
-                that is not bound gets other trials, and the lost trials stay pending.
+                lost, the object gets the same trials when it asks again.
 
         Raises:
             StudyNotFoundError: the study does not exist.

@@ -837,8 +837,8 @@ def _replaced(worker: Worker) -> ConflictingWorkerError:
     """Return the error for a worker that `_is_replaced`."""
     return ConflictingWorkerError(
         f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its trials. "
-        "Give each process a different name, or none: study.worker(). This worker gets no more trials, but it can "
-        "still record the scores of those that it has."
+        "Give each process a different name. This worker gets no more trials, but it can still record the scores of "
+        "those that it has."
     )
 
 

@@ -92,9 +92,9 @@ class Worker:
         self.name = (
             default_name() if name is None else check_name("The name of a worker", name)
         )
-        self.instance = "" if name is None else instance
-        if self.instance is None:
-            self.instance = uuid.uuid4().hex[:8]
+        if instance is None:
+            instance = "" if name is None else uuid.uuid4().hex[:8]
+        self.instance = instance
         self._lease = None if lease is None else check_seconds("lease", lease)
         self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
         self.ahead = whole("`ahead`", ahead, 0)

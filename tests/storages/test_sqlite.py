@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from asktell import BestFeasible, Selector, StorageError, Study
+from asktell import BestFeasible, InvalidArgumentError, Selector, StorageError, Study
+from asktell.storages import open_storage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.storage_contract import Connect, StorageContract
 

@@ -38,7 +38,8 @@ _KEY = {
     "in": "header",
     "required": False,
     "description": "Send a new key with each request, and the same key with its retries. A retry gets the first "
-    "response and has no further effect. The latest 10,000 keys of each token (64 MiB of responses) are kept until the service ends.",
+    "response and has no further effect. The latest 10,000 keys of each token (64 MiB of responses) are "
+    "kept until the service ends.",
     "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 
