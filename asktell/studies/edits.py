@@ -102,7 +102,7 @@ class Additions(NamedTuple):
         ]
 
 
-class Comparison(NamedTuple):
+class Differences(NamedTuple):
     """A selector compared with a study.
 
     Attributes:
@@ -189,7 +189,7 @@ def _leaves(where: str, then: Any, now: Any) -> Iterator[str]:
         yield f"{where}: {short(then)} then, {short(now)} now"
 
 
-def compare(study: Selector, wanted: Selector, may_be_older: bool) -> Comparison:
+def compare(study: Selector, wanted: Selector, may_be_older: bool) -> Differences:
     """Compare the prompts, the budget and the examples of a study, as they are now, with those of a selector.
 
     The selector may lack budget and examples that were added to the study since its
@@ -209,7 +209,7 @@ def compare(study: Selector, wanted: Selector, may_be_older: bool) -> Comparison
     prompts = _new_prompts(study, wanted, besides, differing.setdefault("prompts", []))
     examples = _new_examples(study, wanted, differing.setdefault("examples", []))
     budget = _new_budget(study, wanted, differing.setdefault("budget", []))
-    return Comparison(
+    return Differences(
         {name: texts for name, texts in differing.items() if texts},
         Additions(prompts or None, examples or None, *budget),
     )

@@ -242,7 +242,7 @@ class Study(AbstractStudy):
         )
         # Another method may be unable to continue the study's state
         if "method" in differing:
-            raise _differs(name, edits.Comparison(differing, Additions()))
+            raise _differs(name, edits.Differences(differing, Additions()))
         study = cls._at(storage, name, key, owned, selector.method)
         study._grow(selector, differing, may_be_older=True)
         return study
@@ -842,6 +842,6 @@ def _replaced(worker: Worker) -> ConflictingWorkerError:
     )
 
 
-def _differs(name: str, found: edits.Comparison) -> StudyExistsError:
+def _differs(name: str, found: edits.Differences) -> StudyExistsError:
     """Return the error for a study that differs from a selector."""
     return StudyExistsError(f"The study {name!r} {found.in_words()}")

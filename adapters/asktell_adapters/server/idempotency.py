@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from asktell_adapters.server.pages import ROLE
+from asktell_adapters.server.auth import ROLE
 from asktell_adapters.server.problems import ProblemDetails
 
 _LONGEST_KEY = 200
