@@ -205,22 +205,20 @@ class Study(AbstractStudy):
         )
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
+            texts = (
+                (trial, text)
+                for trial, each in details
+                if (text := encode(each)) is not None
+            )
+            key, owned = None, storage is not location
             try:
-                texts = (
-                    (trial, text)
-                    for trial, each in details
-                    if (text := encode(each)) is not None
-                )
                 key = storage.create(name, document.to_bytes(), details=texts)
             except StudyExistsError:
                 if not exist_ok:
                     raise
-                return cls._existing(
-                    storage, name, storage is not location, selector, document
-                )
-            study = cls._at(
-                storage, name, key, storage is not location, selector.method
-            )
+            if key is None:
+                return cls._existing(storage, name, owned, selector, document)
+            study = cls._at(storage, name, key, owned, selector.method)
             study._lease_pending()
             return study
 
