@@ -315,7 +315,7 @@ class RemoteStudy(AbstractStudy):
         scores = self._checked(tell.scores)
         cost = None if tell.cost is None else checks.check_cost(tell.cost)
         return {
-            "trial": _named(tell.trial),
+            "trial": _named(self._asker.own(tell.trial)),
             "scores": scores,
             "cost": cost,
             **_kept(encode(tell.details)),

@@ -518,7 +518,7 @@ class Study(AbstractStudy):
         selector = logged.selector
         checked = selector._checked(tell.scores)
         worker = None if self._worker is None else self._worker.name
-        id_ = logged.find(tell.trial, worker)
+        id_ = logged.find(tell.trial, (self._worker or self._unnamed).name)
         lease = logged.leases.by_trial.get(id_)
         if lease is not None and worker in (None, lease.worker):
             # Its holder is alive, so its other trials are not given to others yet. They

@@ -333,6 +333,20 @@ def test_without_a_name_a_lost_trial_is_handed_out_again(
     assert other.ask() == lost
 
 
+def test_without_a_name_a_prompt_is_the_trial_of_this_object(
+    storage: AbstractStorage,
+) -> None:
+    study = Study.create(storage, "s", small(method="uniform"))
+    other = Study.open(storage, "s")
+    trials, mine = sorted(other.ask(6)), sorted(study.ask(6))
+    prompt = mine[0].prompt
+    assert any(trial.prompt == prompt for trial in trials)
+    assert study.tell_many([(prompt, [1, 1])]) == [True]
+    assert mine[0] not in study.pending
+    assert not study.ask(6)  # every other trial is out
+    assert len(study.pending) == 11
+
+
 def test_each_score_keeps_the_other_trials_of_its_holder(
     storage: AbstractStorage, clock: Clock
 ) -> None:
