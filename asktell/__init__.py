@@ -14,6 +14,7 @@ from asktell.errors import (
     BudgetTooSmallError,
     ConfigError,
     ConflictingTellError,
+    ConflictingWorkerError,
     EvaluatorError,
     FolderBusyError,
     IncompatibleMethodError,
@@ -63,7 +64,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
-    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference",
+    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
+    "ConflictingWorkerError", "Difference",
     "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError",
     "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",

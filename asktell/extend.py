@@ -55,6 +55,7 @@ Studies
     shown_estimates(entries, metric): a metric's name and estimates as text
     Standing, Attendance, Holding: the progress of a study, the workers at a moment, and one pending trial
     definition(study): its goal and method as JSON, from which `RemoteStudy` makes them
+    besides_definition(state): the prompts that a person or a program added, unlike those of an edited definition
     open_storage(location): the storage at a URL or a path
     reports: a study's page as data and HTML
     fresh_after_fork(obj, renew): renews an object's locks in a forked process
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from asktell.state.repeats import n_repeats
     from asktell.storages import open_storage
     from asktell.studies.base import AbstractStudy
+    from asktell.studies.edits import besides_definition
     from asktell.studies.leases import Holding
     from asktell.studies.remote import definition
     from asktell.studies.study import Attendance, Standing
@@ -142,6 +144,7 @@ _HOMES = {
     "state.repeats": ("n_repeats",),
     "storages": ("open_storage",),
     "studies.base": ("AbstractStudy",),
+    "studies.edits": ("besides_definition",),
     "studies.leases": ("Holding",),
     "studies.remote": ("definition",),
     "studies.study": ("Attendance", "Standing"),
@@ -152,8 +155,8 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
-    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
-    "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
+    "Standing", "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_extra",
+    "decide", "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
     "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
     "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
     "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",

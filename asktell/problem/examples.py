@@ -98,8 +98,22 @@ def check_examples(
     if changed:
         raise InvalidArgumentError(
             f"{what} was made with other examples. Compared with those, your examples have these changes: {changed}. "
-            "Pass the same examples in the same order."
+            f"Pass the same examples in the same order.{_how_to_add(n, ids, n_given, given_ids)}"
         )
+
+
+def _how_to_add(
+    n: int | None, ids: Examples | None, n_given: int | None, given_ids: Examples | None
+) -> str:
+    """Return a sentence on how to add the given examples, if they are the existing ones and more."""
+    if n is None or n_given is None or n_given <= n:
+        return ""
+    more: int | list[str] = n_given - n
+    if ids is not None:
+        if given_ids is None or given_ids.ids[:n] != ids.ids:
+            return ""
+        more = list(given_ids.ids[n:])
+    return f" To add the new ones, call extend(examples={short(more)}) first, if the method allows it."
 
 
 class Changes(NamedTuple):

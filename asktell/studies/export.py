@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell._util.files import replacing
-from asktell.errors import InvalidStateError, StudyExistsError
+from asktell.errors import InvalidStateError
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError, check_format
-from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
 from asktell.studies.details import encode
@@ -43,31 +42,6 @@ class Document(NamedTuple):
     def logged(self, method: AbstractMethod | None = None) -> LoggedSelector:
         """Return the selector at the study's beginning. `method` is required if it has parts of the user's own."""
         return LoggedSelector(Selector.from_json(self.selector, method))
-
-    def refuse_others(self, other: "Document", name: str) -> None:
-        """Raise a StudyExistsError if another document of the same name differs, except for its evaluations."""
-        mine, theirs, apart = (
-            self.selector,
-            other.selector,
-            ("asktell", "state", "examples", "example_ids"),
-        )
-        found = [
-            key
-            for key in {**mine, **theirs}
-            if key not in apart and mine.get(key) != theirs.get(key)
-        ]
-        ids: tuple[Any, Any] = mine.get("example_ids"), theirs.get("example_ids")
-        if all(ids):
-            found += [f"examples: {changed}"] if (changed := changes(*ids)) else []
-        elif ids[0] or mine["examples"] != theirs["examples"]:
-            # A study without ids fits others of the same number
-            found.append("examples")
-        if self.max_attempts != other.max_attempts:
-            found.append("max_attempts")
-        if found:
-            raise StudyExistsError(
-                f"The study {name!r} was created with other values of {', '.join(found)}. Choose another name."
-            )
 
 
 def from_bytes(data: bytes) -> Document:

@@ -73,8 +73,8 @@ def _of_info(name: str, key: str = "") -> Any:
 class RemoteStudy(AbstractStudy):
     """A study in a service (`asktell serve`), used like an `asktell.Study`.
 
-    It lacks these members of `Study`: `export`, `import_`, `report_data`, `attendance`
-    and `standing`.
+    It lacks these members of `Study`: `grow`, `export`, `import_`, `report_data`,
+    `attendance` and `standing`.
 
     Make a study with `RemoteStudy.create`, or open an existing study with
     `RemoteStudy.open`. Do not call the class itself. Close the study at the end, or use
@@ -95,6 +95,7 @@ class RemoteStudy(AbstractStudy):
     def __init__(
         self, connection: Connection, name: str, info: Mapping[str, Any]
     ) -> None:
+        super().__init__()
         self._connection = connection
         self._name = name
         self._path = path_of(name)
@@ -135,7 +136,7 @@ class RemoteStudy(AbstractStudy):
 
         Raises:
             StudyExistsError: a study with this name exists. With `exist_ok`, only if it
-                was created with other settings.
+                differs in something that cannot be added. The message has both values.
             InvalidArgumentError: the method, or a part of it, is your own code, which
                 cannot be sent to a service.
         """
@@ -191,8 +192,7 @@ class RemoteStudy(AbstractStudy):
                 unless the service was restarted in between. After a restart, a repeated
                 `tell`, `fail`, `add`, `retire` or `extend` still counts once, but a
                 repeated `observe` may count twice. If the response to an `ask` was
-                lost, a bound study gets the same trials when it asks again. A study
-                that is not bound gets other trials, and the lost trials stay pending.
+                lost, the object gets the same trials when it asks again.
 
         Raises:
             StudyNotFoundError: the study does not exist.
@@ -266,15 +266,14 @@ class RemoteStudy(AbstractStudy):
     # no request.
 
     def _hand_out(self, n: int) -> list[Trial]:
-        worker = self._worker
-        lease = None if worker is None else worker.lease
-        besides = [] if worker is None else worker.busy()
+        worker = self._asker
         data = self._post(
             "ask",
             n=n,
-            worker=self.worker_name,
-            lease=lease,
-            besides=besides,
+            worker=worker.name,
+            lease=worker.lease,
+            besides=worker.busy(),
+            instance=worker.instance,
         )
         trials = _trials(data)
         # Missing if no trial is a repeat
@@ -316,7 +315,7 @@ class RemoteStudy(AbstractStudy):
         scores = self._checked(tell.scores)
         cost = None if tell.cost is None else checks.check_cost(tell.cost)
         return {
-            "trial": _named(tell.trial),
+            "trial": _named(self._asker.own(tell.trial)),
             "scores": scores,
             "cost": cost,
             **_kept(encode(tell.details)),
@@ -368,11 +367,17 @@ class RemoteStudy(AbstractStudy):
             reason=reason,
             cost=cost,
             worker=self.worker_name,
+            instance=self._asker.instance,
             **_kept(details),
         )
 
     def _release(self, trial: AnyTrial) -> bool:
-        return self._taken("release", trial=_named(trial), worker=self.worker_name)
+        return self._taken(
+            "release",
+            trial=_named(trial),
+            worker=self.worker_name,
+            instance=self._asker.instance,
+        )
 
     # Workers
 
@@ -380,7 +385,13 @@ class RemoteStudy(AbstractStudy):
         worker = self._bound("heartbeat")
         only = None if trial is None else _named(trial)
         return _trials(
-            self._post("heartbeat", worker=worker.name, trial=only, lease=worker.lease)
+            self._post(
+                "heartbeat",
+                worker=worker.name,
+                trial=only,
+                lease=worker.lease,
+                instance=worker.instance,
+            )
         )
 
     def workers(self) -> list[Holding]:

@@ -140,3 +140,18 @@ def test_a_file_with_details_that_fit_no_trial_makes_no_study(tmp_path: Path) ->
         with pytest.raises(asktell.InvalidStateError):
             Study.import_(storage, tmp_path / "broken.jsonl")
     assert storage.names() == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['[["t",99,[0.5],null]]', "[", "\ud800", '[["t",0,[0.5],null],["t",0,[0.5],null]]'],
+)
+def test_a_damaged_line_below_a_snapshot_is_named(line: str) -> None:
+    storage = MemoryStorage()
+    study = Study.create(storage, "s", selector())
+    told(study)
+    study._replica.save()
+    storage._logs[1].lines[1] = line
+    again = Study.open(storage, "s")  # from the snapshot
+    with pytest.raises(asktell.InvalidStateError, match="Line 2 of the study's log"):
+        list(again.evaluations())

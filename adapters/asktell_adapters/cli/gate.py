@@ -29,6 +29,7 @@ from asktell.extend import (
     State,
     at_state,
     attempt,
+    besides_definition,
     goal_scores,
     in_words,
     not_worse,
@@ -39,7 +40,6 @@ from asktell.extend import (
 )
 from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import (
@@ -723,7 +723,7 @@ def _added(config: "Config") -> dict[str, PromptResult]:
     with folder.open_study() as study:
         joined = {
             str(study.selector.prompts.ids[arm])
-            for arm in besides_configuration(study.selector.state)
+            for arm in besides_definition(study.selector.state)
         }
         return {
             str(entry.id): entry

@@ -11,9 +11,14 @@ from typing import Any, TypeAlias
 
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Study
-from asktell.extend import Calling, changes, describe_spending, safe
+from asktell.extend import (
+    Calling,
+    besides_definition,
+    changes,
+    describe_spending,
+    safe,
+)
 from asktell_adapters._scores import Scores
-from asktell_adapters.cli import growth
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.places import AnyStudy, create_study, open_study
@@ -123,10 +128,7 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
     try:
         return create_study(url, name, config.selector)
     except asktell.StudyExistsError as error:
-        study = open_study(url, name)
-        if growth.grow(study, config.selector) is not None:
-            return study
-        with study:
+        with open_study(url, name) as study:
             then = study.example_ids
         if then and (rows := changed_rows(then, config.dataset)):
             raise asktell.StudyExistsError(
@@ -338,8 +340,12 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
             and folder.study_name is not None
             and not _is_less(saved["budget"], same["budget"])
         ):
-            with folder.open_study() as study:
-                got = growth.grow(study, config.selector)
+            got = None
+            with (
+                folder.open_study() as study,
+                contextlib.suppress(asktell.StudyExistsError),
+            ):
+                got = study.grow(config.selector)
             if got is not None:
                 more = (
                     f"Continuing with more: {', '.join(got)}"
@@ -400,9 +406,9 @@ def _changed_prompts(then: Selector, now: Selector) -> str:
         )
         for made in (then, now)
     )
-    besides = {
-        then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)
-    } - set(after)
+    besides = {then.prompts.ids[arm] for arm in besides_definition(then.state)} - set(
+        after
+    )
     changed = [
         id_
         for id_ in {**before, **after}

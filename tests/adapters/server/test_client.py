@@ -22,6 +22,7 @@ import asktell
 import asktell.schedulers
 from asktell import (
     BestFeasible,
+    ConflictingWorkerError,
     InvalidArgumentError,
     ParetoSet,
     RemoteStudy,
@@ -262,6 +263,42 @@ def test_a_study_that_every_worker_may_make(server: Any, remote: RemoteStudy) ->
         assert same.pending == [trial]
     with pytest.raises(StudyExistsError, match="other values of budget"):
         RemoteStudy.create(server.url, remote.name, small(13), exist_ok=True)
+
+
+def test_a_program_with_a_larger_budget_extends_the_study(server: Any) -> None:
+    def made(budget: int) -> RemoteStudy:
+        selector = Selector(["a", "b"], BestFeasible("q"), budget, examples=9)
+        return RemoteStudy.create(server.url, "grown", selector, exist_ok=True)
+
+    for budget, expected in ((6, 6), (10, 10), (10, 10), (6, 10)):
+        with made(budget) as study:
+            assert study.budget == expected
+    with pytest.raises(StudyExistsError, match=r"6 evaluations then, 5 .* now"):
+        made(5)
+
+
+def test_a_lost_answer_to_a_client_without_a_name_is_no_leak(
+    remote: RemoteStudy,
+) -> None:
+    trial = remote.ask()
+    holding = remote.workers()[0]
+    assert holding.worker is not None
+    assert 0 < (holding.seconds_left or 0) <= 600
+    remote._unnamed.ended(trial)  # as if the answer had never come
+    assert remote.ask() == trial
+    assert remote.tell(trial, scores(trial))
+
+
+def test_two_clients_under_one_name_are_noticed(remote: RemoteStudy) -> None:
+    first, second = remote.worker("same"), remote.worker("same")
+    trial = first.ask()
+    assert second.ask() == trial
+    for use in (first.ask, first.heartbeat):
+        with pytest.raises(ConflictingWorkerError, match="'same'"):
+            use()
+    assert not first.release(trial)
+    assert second.heartbeat() == [trial]
+    assert first.tell(trial, scores(trial))
 
 
 def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:

@@ -82,6 +82,27 @@ def in_memory(tmp_path: Path) -> Session:
     return run
 
 
+def test_two_agents_under_one_worker_name_are_noticed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+    selector = Selector(TWO, BestFeasible("accuracy"), 20, examples=9)
+    Study.create(url, "support", selector).close()
+
+    async def session() -> None:
+        async with Client(make_server(url)) as one, Client(make_server(url)) as two:
+            first, second = Agent(one), Agent(two)
+            trials = (await first.call("ask", n=2))["trials"]
+            assert (await first.call("ask", n=2))["trials"] == trials
+            assert (await second.call("ask", n=2))["trials"] == trials
+            refusal = await first.refused("ask", n=2)
+            assert "'agent'" in refusal
+            assert "different name" in refusal
+            results = [{"trial": trials[0]["trial"], "scores": {"accuracy": 1.0}}]
+            assert (await first.call("tell", results=results))["recorded"] == 1
+            assert (await first.call("ask", n=2, worker="agent 2"))["trials"]
+
+    asyncio.run(session())
+
+
 def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(
     tmp_path: Path,
 ) -> None:
