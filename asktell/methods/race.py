@@ -82,9 +82,12 @@ class Race(AbstractMethod):
         Raises:
             InvalidArgumentError: a parameter is out of range.
         """
-        check_part("confidence of Race", self.confidence)
-        check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
-        whole("block of Race", self.block, 1, MOST_EXAMPLES)
+        tolerance = check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
+        vars(self).update(
+            confidence=check_part("confidence of Race", self.confidence),
+            tolerance=tolerance,
+            block=whole("block of Race", self.block, 1, MOST_EXAMPLES),
+        )
 
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem. It supports every budget, and most goals.

@@ -188,7 +188,7 @@ class Comparison:
         self, fdr: float, metric: str | None, wanted: int
     ) -> tuple[ChangedExample, ...]:
         """The regressions (`wanted` -1) or the improvements (1)."""
-        check_number("fdr", fdr, 0.0, 1.0, above=True)
+        fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
         found = self._flips(metric)
         if found is None:
             return ()
@@ -576,8 +576,8 @@ def compare_two(
     tolerance: float,
 ) -> Comparison:
     """Compare two prompts, given as in `Result.compare`. `default`: the arm to use if b is None."""
-    check_part("The confidence", confidence)
-    check_number("The tolerance", tolerance, 0.0, LARGEST)
+    confidence = check_part("The confidence", confidence)
+    tolerance = check_number("The tolerance", tolerance, 0.0, LARGEST)
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:

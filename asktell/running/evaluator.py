@@ -15,6 +15,7 @@ from asktell.errors import (
 )
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import cause_of, needed_cost, some
+from asktell.problem.goals import by_name
 from asktell.selector import Selection, checked_scores
 
 Evaluator: TypeAlias = Any
@@ -323,10 +324,11 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
         selector: a Selector or a Study.
         scores: the scores.
     """
+    outcome, scores = scores, by_name(scores)
     if not isinstance(scores, Mapping):
         return scores, None
     metrics = selector.metrics
-    cost = getattr(scores, "paid", None)
+    cost = getattr(outcome, "paid", None)
     if cost is None:
         cost = scores.get("cost")
         # A score like others, which need not be money

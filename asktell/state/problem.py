@@ -369,10 +369,8 @@ def checked_problem(
             'inputs="given" needs examples=... and sampling="shared", because the mean over the given examples is '
             "estimated from evaluations of different examples."
         )
-    exact = repeats == 1
-    repeats = whole(
-        "repeats", 1 if repeats is None else repeats, 1, checks.MOST_REPEATS
-    )
+    states_repeats = repeats is not None
+    repeats = whole("repeats", repeats if states_repeats else 1, 1, checks.MOST_REPEATS)
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
             f"repeats={repeats} needs examples=..., because a repeat evaluates a prompt on the same example again. If "
@@ -388,11 +386,11 @@ def checked_problem(
     return Problem(
         n_arms=len(prompts),
         goal=goal if labels is None else goal.with_segments(len(set(labels))),
-        budget=everything if budget.evaluations is None else int(budget.evaluations),
+        budget=everything if budget.evaluations is None else budget.evaluations,
         n_examples=n_examples,
         features=_features(features, prompts.texts),
         seed=whole("seed", seed, 0, 2**64 - 1),
-        sampling=sampling,
+        sampling=str(sampling),
         failure_scores=_failure_scores(on_failure, goal),
         max_failure_rate=checks.check_number(
             "max_failure_rate", max_failure_rate, 0.0, 1.0, above=True
@@ -405,8 +403,8 @@ def checked_problem(
         profile=_profile(profile, goal, ids),
         candidates=prompts.candidates,
         labels=labels,
-        inputs=inputs,
-        exact=exact,
+        inputs=str(inputs),
+        exact=states_repeats and repeats == 1,
         proxies=_proxies(proxies, goal, len(prompts), n_examples),
     )
 
@@ -439,7 +437,7 @@ def _labels(
             f"The number of labels in segments is {len(segments)}, but the number of examples is "
             f"{n_examples or 0}. Pass one label per example."
         )
-    return tuple(segments)
+    return tuple(map(str, segments))
 
 
 def _proxies(
@@ -451,7 +449,7 @@ def _proxies(
         raise InvalidArgumentError(
             f"proxies must be a list of names of metrics, such as ['judge']. Got {short(proxies)}."
         )
-    names = tuple(proxies)
+    names = tuple(map(str, proxies))
     if len(set(names)) < len(names):
         raise InvalidArgumentError(
             f"Each proxy must be named once, got {short(list(names))}."

@@ -317,7 +317,7 @@ class AbstractStudy(Selection):
             True after waiting. False, at once, if the study is done.
         """
         if seconds is not None:
-            check_seconds("seconds", seconds)
+            seconds = check_seconds("seconds", seconds)
         if self.done:
             return False
         worker = self._worker
