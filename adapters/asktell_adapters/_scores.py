@@ -3,11 +3,10 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import in_words
+from asktell.extend import in_words, real
 
 _Item = TypeVar("_Item")
 _Ready = TypeVar("_Ready")
@@ -172,12 +171,11 @@ def number(metric: str, value: object) -> float:
     """
     if value is None:
         raise EvaluatorError(f"the metric {metric!r} returned None instead of a number")
-    value = plain(value)
-    if not isinstance(value, Real):
+    score = real(value)
+    if score is None:
         raise EvaluatorError(
             f"the metric {metric!r} returned {value!r:.100}, which is not a number"
         )
-    score = float(value)
     if not math.isfinite(score):
         raise EvaluatorError(
             f"the metric {metric!r} returned {score}, which is not a finite number"

@@ -61,7 +61,11 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
-from asktell.problem.goals import BestFeasible, check_over_all_examples
+from asktell.problem.goals import (
+    BestFeasible,
+    check_over_all_examples,
+    check_tolerance,
+)
 from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
@@ -248,9 +252,16 @@ class Adaptive(AbstractMethod):
         Raises:
             IncompatibleMethodError: `confidence` is given, and the goal uses segments
                 (`in_every_segment` or `worst_segment`).
+            InvalidArgumentError: the tolerance is as wide as the range of a metric.
         """
         if self.confidence is not None:
             check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
+        check_tolerance(
+            problem.goal,
+            "The tolerance of Adaptive",
+            self.tolerance,
+            of_constraints=True,
+        )
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.

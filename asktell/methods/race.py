@@ -38,7 +38,12 @@ from asktell.problem.checks import (
     check_part,
     whole,
 )
-from asktell.problem.goals import BestFeasible, check_not_sure, check_over_all_examples
+from asktell.problem.goals import (
+    BestFeasible,
+    check_not_sure,
+    check_over_all_examples,
+    check_tolerance,
+)
 from asktell.state import Decided, Departure, Problem, State
 
 OPEN = "still open when the budget ended"
@@ -98,9 +103,11 @@ class Race(AbstractMethod):
         Raises:
             IncompatibleMethodError: the goal is a `BestFeasible(..., sure=...)`, or it
                 uses segments (`in_every_segment` or `worst_segment`).
+            InvalidArgumentError: the tolerance is as wide as the range of a metric.
         """
         check_not_sure(problem.goal, "Race")
         check_over_all_examples(problem.goal, "Race")
+        check_tolerance(problem.goal, "The tolerance of Race", self.tolerance)
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.

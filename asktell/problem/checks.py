@@ -210,7 +210,7 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
 
 
 def real(number: object) -> float | None:
-    """Return a real number of any kind as a float: of Python, of numpy, a decimal, a fraction, or a tensor of one number.
+    """Return a real number of any kind as a float, such as one of numpy, a decimal, or a tensor of one number.
 
     NaN stands for a number that no float can represent, and for several numbers. None:
     it is no real number, but for example text, a complex number, a date or a duration.

@@ -1156,6 +1156,42 @@ def check_less_than_range(name: str, margin: float, span: tuple[float, float]) -
         )
 
 
+def check_tolerance(
+    goal: Goal, name: str, tolerance: float, of_constraints: bool = False
+) -> None:
+    """Check that a tolerance is less than the width of the ranges that are known.
+
+    Args:
+        goal: the goal.
+        name: the tolerance, as the beginning of a message.
+        tolerance: the tolerance, in units of the metric. For a Pareto set, it is a part
+            of the width of the range.
+        of_constraints: True if a constraint may be violated by this part of the width
+            of its range.
+
+    Raises:
+        InvalidArgumentError: any two prompts would count as equally good, or every
+            prompt would satisfy a constraint.
+    """
+    is_part = isinstance(goal, ParetoSet)
+    for objective in goal.objectives:
+        if objective.range is not None:
+            check_less_than_range(
+                f"{name} for {objective.metric!r}",
+                tolerance,
+                (0.0, 1.0) if is_part else objective.range,
+            )
+    for constraint in goal.constraints if of_constraints else ():
+        # Violations are shares of the evaluations, of the examples or of the range
+        is_share = constraint.metric == FAILURE_RATE or constraint.quantile is not None
+        if tolerance >= 1.0 and (is_share or constraint.range is not None):
+            raise InvalidArgumentError(
+                f"{name} must be below 1, because the constraint {str(constraint)!r} may be violated by this part of "
+                f"its range, got {exact(tolerance)}. Every prompt would satisfy it."
+                f"{_as_share(tolerance, (0.0, 1.0), '%')}"
+            )
+
+
 def _as_share(number: float, span: tuple[float, float], unit: str) -> str:
     """The sentence for a number that was probably meant in percent of a range from 0 to 1."""
     if span != (0.0, 1.0) or not 1.0 <= number <= 100.0:

@@ -474,7 +474,10 @@ class _Scoring(Generic[_LLM]):
                 value = judged[name] if name in judged else metric(completion, row)
                 if isinstance(value, BaseException):
                     raise value
-                scores[name] = float(value)
+                score = real(value)
+                if score is None:
+                    raise TypeError(f"it returned {short(value)}, which is no number")
+                scores[name] = score
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 failure: BaseException = error
                 if not isinstance(error, EvaluatorError):
