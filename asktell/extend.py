@@ -35,6 +35,7 @@ Methods
     State, events: the state of a selection, and the events that change it
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
+    check_path(path): an error if the path of a file is a URL, such as "sqlite:study.db"
     check_margin(goal, margin): the margin of a gate, or an error if it is as wide as the range of an objective
     not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
     UNSEEN_FAILURES: the smallest tolerated difference of failure rates while the candidate has no more failures
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from asktell import reports
     from asktell._util.chats import parts_of
     from asktell._util.extras import check_extra, import_extra, needs_extra
-    from asktell._util.files import write_atomically
+    from asktell._util.files import check_path, write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
@@ -111,7 +112,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "_util.chats": ("parts_of",),
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
-    "_util.files": ("write_atomically",),
+    "_util.files": ("check_path", "write_atomically"),
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
     "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
@@ -156,8 +157,8 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
-    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "check_margin", "decide",
-    "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
+    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "check_margin", "check_path",
+    "decide", "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
     "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
     "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
     "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",

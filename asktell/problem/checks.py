@@ -4,7 +4,6 @@ import itertools
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ SMALLEST_COST = 1e-50
 
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
-# Values that are no numbers, although some classes of them can be converted to one
-_NO_NUMBERS = (str, bytes, bytearray, complex, date, timedelta)
+# Values that are no numbers, although float() converts some of them
+_NO_NUMBERS = (str, bytes, bytearray, complex)
 # Kinds of numpy: complex numbers, durations, dates, bytes and two kinds of text
 _NO_REAL_KINDS = frozenset("cmMSUT")
 # Bools, signed and unsigned whole numbers, floats and text

@@ -73,6 +73,7 @@ class Calling(NamedTuple):
         taken = list(signature.parameters) if signature else []
         first = _first_argument(taken, in_batches)
         names = (first, "example") if first in ("prompt", "candidate") else (first,)
+        _check_names(call, taken, names)
         repeats = "repeats" if in_batches else "repeat"
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
@@ -167,6 +168,38 @@ def _first_argument(
     if taken[:1] == ["candidate"]:
         return "candidate"
     return "trial" if taken[:1] == ["trial"] else "prompt"
+
+
+# Names that say what an argument is, so that none may be at the place of another
+_ROLES = {
+    "prompt": "prompt",
+    "candidate": "candidate",
+    "trial": "trial",
+    "trials": "trials",
+    "example": "example",
+    "example_id": "example",
+    "example_index": "example",
+    "repeat": "repeat",
+    "repeats": "repeats",
+}
+
+
+def _check_names(
+    call: Callable[..., Any], taken: list[str], names: Sequence[str]
+) -> None:
+    """Check that no argument is named like another one, as in `evaluate(example, prompt)`.
+
+    Raises:
+        InvalidArgumentError: the first arguments are swapped.
+    """
+    for name, own in zip(names, taken, strict=False):
+        role = _ROLES.get(own, name)
+        if role not in (name, name.removesuffix("s")):
+            function = getattr(call, "__qualname__", None) or repr(call)
+            raise InvalidArgumentError(
+                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {own!r} is at the place "
+                f"of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
+            )
 
 
 def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:

@@ -241,6 +241,11 @@ class Example:
         )
 
 
+def names_of(example: Example) -> tuple[Any, ...]:
+    """The names that identify an example in a selection: its id, and its columns "id" and "name"."""
+    return example.id, example.fields.get("id"), example.fields.get("name")
+
+
 class Metric(Protocol):
     """A function or object that scores a response to an example: `metric(completion, example)` returns a number.
 

@@ -66,7 +66,9 @@ _LONGEST_NAME = 60
 
 log = logging.getLogger("asktell_adapters.server")
 
-_Cell: TypeAlias = tuple[str | int, int]  # the id of a prompt, the position of an example
+_Cell: TypeAlias = tuple[
+    str | int, int
+]  # the id of a prompt, the position of an example
 
 
 class Option(NamedTuple):
@@ -499,7 +501,9 @@ class Labeling:
             for rater in self._raters.values()
             for label in (*rater.due, rater.held)
         ]
-        return sum(label is not None and label.item.trial is not None for label in labels)
+        return sum(
+            label is not None and label.item.trial is not None for label in labels
+        )
 
     def _pick(self, rater: _Rater) -> _Item | None:
         """The next item: sometimes a gold row, otherwise an item at hand, in an order that only the key determines."""
