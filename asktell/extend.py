@@ -157,8 +157,9 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
-    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "check_margin", "check_path",
-    "decide", "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
+    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "check_margin",
+    "check_path", "decide", "definition", "describe_spending", "details_of", "events", "finished_selector",
+    "fresh_after_fork",
     "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
     "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
     "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",

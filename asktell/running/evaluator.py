@@ -1,7 +1,6 @@
 """Evaluators: how they are called, and what they may return (scores with a cost and details, or an error)."""
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
@@ -14,7 +13,7 @@ from asktell.errors import (
     MissingExtraError,
 )
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import cause_of, needed_cost, some
+from asktell.problem.checks import cause_of, needed_cost, real, some
 from asktell.problem.goals import by_name
 from asktell.selector import Selection, checked_scores
 
@@ -380,44 +379,30 @@ def _as_cost(value: Any) -> float | None:
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
     """The details to store with an outcome in a study, for the argument `details` of `tell`. None if there are none.
 
-    The details are the attribute `details` of the outcome, a mapping. Values that JSON
-    cannot represent are left out. If the outcome has metrics that are neither in the
-    goal nor proxies, the details have all its metrics under "scores". A score that is
-    not a finite number is None there.
+    The details are the attribute `details` of the outcome, a mapping. `tell` converts
+    its values. If the outcome has metrics that are neither in the goal nor proxies, the
+    details have all its metrics under "scores". A score that is not a finite number is
+    None there.
 
     Args:
         selector: a Selector or a Study.
         outcome: scores, or the exception of an evaluation that failed.
     """
-    found = getattr(outcome, "details", None)
-    details = (
-        {name: value for name, value in found.items() if _is_json(value)}
-        if isinstance(found, Mapping)
-        else {}
-    )
-    if isinstance(outcome, Mapping) and not set(outcome) <= {
-        *selector.metrics,
-        *selector.proxies,
-    }:
-        details["scores"] = {
-            str(name): _finite(score) for name, score in outcome.items()
+    stored = getattr(outcome, "details", None)
+    details = dict(stored) if isinstance(stored, Mapping) else {}
+    scores = by_name(outcome)
+    if isinstance(scores, Mapping):
+        metrics = {
+            str(name): score for name, score in scores.items() if score is not stored
         }
+        if not set(metrics) <= {*selector.metrics, *selector.proxies}:
+            details["scores"] = {
+                name: _finite(score) for name, score in metrics.items()
+            }
     return details or None
 
 
 def _finite(score: Any) -> float | None:
     """Return a score as a finite float, None if it is not one."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _is_json(value: object) -> bool:
-    """True if JSON can represent a value."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+    value = real(score)
+    return value if value is not None and math.isfinite(value) else None

@@ -31,8 +31,7 @@ SAMPLINGS = ("shared", "iid")
 INPUTS = ("new", "given")
 SKIP: Final = "skip"
 
-# Scores of proxies are one table: 10^8 numbers are 0.8 GB, and twice that while they are
-# summed.
+# If all are recorded, 10^8 scores take some GB while they are summed.
 _MOST_PROXY_SCORES = 10**8
 
 
@@ -465,12 +464,21 @@ def _proxies(
             "proxies=... needs examples=... (their number or their ids), because a proxy helps only if it is scored "
             "on the same examples as the metrics of the goal."
         )
-    if len(names) * n_arms * (n_examples or 0) > _MOST_PROXY_SCORES:
+    check_proxy_scores(len(names), n_arms, n_examples or 0)
+    return names
+
+
+def check_proxy_scores(n_proxies: int, n_arms: int, n_examples: int) -> None:
+    """Check that the proxies' scores of all cells fit into memory.
+
+    Raises:
+        InvalidArgumentError: they do not.
+    """
+    if n_proxies * n_arms * n_examples > _MOST_PROXY_SCORES:
         raise InvalidArgumentError(
-            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got {len(names)} "
+            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got {n_proxies} "
             f"proxies x {n_arms:,} prompts x {n_examples:,} examples. Use fewer prompts, examples or proxies."
         )
-    return names
 
 
 def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:

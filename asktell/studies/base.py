@@ -106,7 +106,9 @@ class AbstractStudy(Selection):
             cost: as for `Selector.tell`.
             details: more data about the evaluation, such as the response, its duration
                 or other metrics. Pass a mapping from text to JSON values. It is stored
-                with the scores, and `evaluations` returns it.
+                with the scores, and `evaluations` returns it. Scalars and arrays of
+                numpy, paths and dates are converted. Any other value that JSON cannot
+                hold is left out, and named under the key "not stored".
 
         Returns:
             True if the scores were recorded. False if the same scores of the trial were
