@@ -9,7 +9,7 @@ import contextlib
 import math
 import re
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
@@ -81,7 +81,7 @@ def less_may_be_better(metric: str) -> bool:
     `asktell.problem.goals.LESS_IS_BETTER` lists the words. A word that reverses the
     meaning, as in "error_free" or "cost_efficiency", makes it False.
     """
-    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|f1", metric)
+    parts = re.findall(r"[fF]1|[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
     words = {part.lower() for part in parts}
     if not _REVERSING.isdisjoint(words):
         return False
@@ -152,7 +152,7 @@ class Objective:
 
 
 def maximize(
-    metric: str,
+    metric: str | Callable[..., Any],
     *,
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
@@ -166,7 +166,8 @@ def maximize(
         {'rouge': (0.0, 1.0)}
 
     Args:
-        metric: the name of the metric, as in the scores.
+        metric: the name of the metric, as in the scores. Or a metric of an evaluator,
+            such as `token_f1`, which has its name and its range as attributes.
         range: the lowest and the highest possible score. Scores outside the range are
             refused with an InvalidScoresError. Without a range, most confidence
             statements about the metric are only approximate (see
@@ -178,11 +179,12 @@ def maximize(
         InvalidArgumentError: the name is empty, or the range is not two finite numbers,
             the smaller one first.
     """
-    return Objective(metric, False, range, worst_segment)
+    name, span = _name_and_range(metric, range)
+    return Objective(name, False, span, worst_segment)
 
 
 def minimize(
-    metric: str,
+    metric: str | Callable[..., Any],
     *,
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
@@ -195,7 +197,18 @@ def minimize(
 
     As a key of `subject_to`, it means that a number is the highest allowed mean.
     """
-    return Objective(metric, True, range, worst_segment)
+    name, span = _name_and_range(metric, range)
+    return Objective(name, True, span, worst_segment)
+
+
+def _name_and_range(
+    metric: Any, span: tuple[float, float] | None
+) -> tuple[str, tuple[float, float] | None]:
+    """The name and the range of a metric, which may be an object with these attributes. A given range counts."""
+    if isinstance(metric, str) or not callable(metric):
+        return metric, span
+    name = getattr(metric, "name", None) or getattr(metric, "__name__", None)
+    return name or "", getattr(metric, "range", None) if span is None else span
 
 
 @final
@@ -1262,7 +1275,9 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
                 f"Scores must have the metrics {list(metrics)}, but they lack {missing}.{got}"
             )
         return [scores[name] for name in metrics]
-    if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
+    if isinstance(scores, Sequence) and not isinstance(
+        scores, str | bytes | bytearray | memoryview
+    ):
         if len(scores) != len(metrics):
             raise InvalidScoresError(
                 f"Expected {len(metrics)} scores in the order {list(metrics)}, but the number of scores is "

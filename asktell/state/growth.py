@@ -223,7 +223,7 @@ def addition(
 
     The event is None if all prompts exist already, with these ids.
     """
-    check_key(key)
+    key = check_key(key)
     came = Prompts.of(more)
     new = [arm for arm in range(len(came)) if not _is_there(prompts, came, arm)]
     if not new:

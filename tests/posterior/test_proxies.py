@@ -39,7 +39,9 @@ def test_the_parts_of_a_complete_proxy_are_its_means_by_prompt_and_by_example() 
     )
     residual = np.array([[0.5, 0.0, -0.5], [-0.5, 0.0, 0.5]])
     np.testing.assert_allclose(
-        table_of(parts.residuals[0]), residual / np.sqrt((residual**2).mean()), atol=1e-12
+        table_of(parts.residuals[0]),
+        residual / np.sqrt((residual**2).mean()),
+        atol=1e-12,
     )
     # A proxy that does not vary has no parts
     assert not parts.arms[:, 1].any()
