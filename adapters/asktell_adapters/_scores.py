@@ -206,7 +206,7 @@ def checked_example(example: int | None, n: int) -> int:
     return example
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> Any:
     """Convert scalars of numpy and torch to Python numbers. Return any other value as it is."""
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "size", 1) in (1, ()) else value

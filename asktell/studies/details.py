@@ -32,7 +32,7 @@ _MOST_LEVELS = 100
 _MOST_NAMED = 20
 _LONGEST_PLACE = 100  # characters
 # Their text is exact, and the usual form in JSON
-_WITH_TEXT = (PurePath, UUID, Decimal, Fraction, np.datetime64)
+_WITH_TEXT = (PurePath, UUID, Fraction, np.datetime64)
 
 # Most values, which need no conversion
 _PLAIN = frozenset((str, int, float, bool, type(None), dict, list))
@@ -160,12 +160,11 @@ def _simpler(value: Any) -> Any:
     value = plain(value)
     if isinstance(value, Enum):
         return _simpler(value.value)
-    if (
-        isinstance(value, Decimal)
-        and value.is_finite()
-        and Decimal(float(value)) == value
-    ):
-        return float(value)
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return value
+        number = float(value)
+        return number if Decimal(number) == value else str(value)
     if isinstance(value, _WITH_TEXT):
         return str(value)
     if isinstance(value, date | time):

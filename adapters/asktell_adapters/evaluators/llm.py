@@ -19,6 +19,7 @@ from asktell_adapters._scores import (
     grouped,
     if_ready,
     or_raise,
+    plain,
 )
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
 from asktell_adapters.llms.base import (
@@ -135,10 +136,11 @@ class _Scoring(Generic[_LLM]):
                 "leave out with_cost."
             )
         self.framing = Framing(system, template, fields)
-        self.max_new_tokens = max_new_tokens
+        # Scalars of numpy cannot be sent to an API
+        self.max_new_tokens = plain(max_new_tokens)
         self.with_cost = with_cost
-        self.temperature = temperature
-        self.seed = seed
+        self.temperature = plain(temperature)
+        self.seed = plain(seed)
         # A candidate can have a temperature of its own. check_prompts() then corrects
         # this.
         self._is_sampled = temperature > 0
