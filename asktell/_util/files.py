@@ -29,6 +29,9 @@ _OPTIONS = re.compile(r"\?[A-Za-z_]\w*=[^/\\]*$")
 def check_path(path: str | Path) -> None:
     """Check that the path of a file is not a URL, which would become the name of a new file.
 
+    Args:
+        path: the path.
+
     Raises:
         InvalidArgumentError: the path begins with a scheme such as "sqlite:", ends with
             options such as "?mode=ro", or is ":memory:".

@@ -88,7 +88,7 @@ class CellScores(NamedTuple):
 
     def sums(self, values: Float[Floats, " cells"]) -> Float[Floats, " arms"]:
         """The sum of values of the cells, for each arm."""
-        return np.bincount(self.arms, values, self.n_arms)
+        return np.asarray(np.bincount(self.arms, values, self.n_arms), np.float64)
 
 
 class ProxyParts(NamedTuple):

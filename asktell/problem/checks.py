@@ -213,6 +213,9 @@ def real(number: object) -> float | None:
 
     NaN stands for a number that no float can represent, and for several numbers. None:
     it is no real number, but for example text, a complex number, a date or a duration.
+
+    Args:
+        number: any object.
     """
     # numpy converts complex numbers, dates and durations of some units, and text
     dtype = getattr(number, "dtype", None)
