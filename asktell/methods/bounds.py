@@ -306,7 +306,7 @@ def limits_if_binary(
     goal: Goal, scores: Float[Floats, "rows metrics"]
 ) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values. A metric without a range has one if all scores are 0 or 1."""
-    return limits_by_range(goal, binary_ranges(goal, scores) | goal.ranges)
+    return limits_by_range(goal, {**binary_ranges(goal, scores), **goal.ranges})
 
 
 def binary_ranges(

@@ -243,10 +243,9 @@ class Example:
 
 def names_of(example: Example | Mapping[str, Any]) -> tuple[Any, ...]:
     """The names that may identify an example in a selection: its id, and its columns "id" and "name"."""
-    is_row = isinstance(example, Mapping)
-    fields = example if is_row else example.fields
-    own = None if is_row else example.id
-    return own, fields.get("id"), fields.get("name")
+    if isinstance(example, Example):
+        return example.id, example.fields.get("id"), example.fields.get("name")
+    return example.get("id"), example.get("name")
 
 
 class Metric(Protocol):
