@@ -84,7 +84,7 @@ def chat_case(name: str) -> None:
         )  # type: ignore[arg-type, list-item]
         selector = Selector(
             ["prompt"],
-            BestFeasible("length"),
+            BestFeasible(asktell.maximize("length")),
             1,
             "uniform",
             examples=1,
@@ -146,7 +146,11 @@ def batch_case(
         elif body is not None:
             server.faults[call] = [Fault(Reply(body=body))]
         selector = Selector(
-            ["p", "q"], BestFeasible("length"), 4, "uniform", examples=9
+            ["p", "q"],
+            BestFeasible(asktell.maximize("length")),
+            4,
+            "uniform",
+            examples=9,
         )
         study = Study.create(MemoryStorage(clock=lambda: clock[0]), "study", selector)
         llm = OpenAIChat(
