@@ -14,6 +14,7 @@ Messages
     some(values): the first values, and the number of all values
     nearest(name, known): "; did you mean ...?" if a known name is similar, else nothing
     in_words(error): the type and the message of an error
+    real(number): any real number as a float, None for text, a complex number, a date or a duration
     whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
     describe_spending(selection): "12 of 500 evaluations"
 Terminals and files
@@ -34,6 +35,8 @@ Methods
     State, events: the state of a selection, and the events that change it
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
+    check_path(path): an error if the path of a file is a URL, such as "sqlite:study.db"
+    check_margin(goal, margin): the margin of a gate, or an error if it is as wide as the range of an objective
     not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
     UNSEEN_FAILURES: the smallest tolerated difference of failure rates while the candidate has no more failures
 Finished tables
@@ -68,16 +71,17 @@ if TYPE_CHECKING:
     from asktell import reports
     from asktell._util.chats import parts_of
     from asktell._util.extras import check_extra, import_extra, needs_extra
-    from asktell._util.files import write_atomically
+    from asktell._util.files import check_path, write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
-    from asktell.methods.gate import UNSEEN_FAILURES, not_worse
+    from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import (
         MOST_EVALUATIONS,
         in_words,
         nearest,
+        real,
         short,
         some,
         whole,
@@ -110,16 +114,17 @@ if TYPE_CHECKING:
 _HOMES = {
     "_util.chats": ("parts_of",),
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
-    "_util.files": ("write_atomically",),
+    "_util.files": ("check_path", "write_atomically"),
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
-    "methods.gate": ("UNSEEN_FAILURES", "not_worse"),
+    "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
     "problem.checks": (
         "MOST_EVALUATIONS",
         "in_words",
         "nearest",
+        "real",
         "short",
         "some",
         "whole",
@@ -154,12 +159,13 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
-    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
-    "Standing", "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_extra",
-    "decide", "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
-    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
-    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
-    "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome", "Standing",
+    "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_extra", "check_margin",
+    "check_path", "decide", "definition", "describe_spending", "details_of", "events", "finished_selector",
+    "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats",
+    "nearest", "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal",
+    "parts_of", "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error",
+    "write_atomically",
 ]  # fmt: skip
 
 

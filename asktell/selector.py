@@ -63,7 +63,7 @@ from asktell.problem.checks import (
 )
 from asktell.problem.examples import check_examples
 from asktell.problem.formats import checked, items, parse, typed
-from asktell.problem.goals import Goal, Scores, proxy_score
+from asktell.problem.goals import Goal, Scores, by_name, proxy_score
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
@@ -110,6 +110,7 @@ def checked_scores(
     """
     if isinstance(scores, Checked):
         return scores
+    scores = by_name(scores)
     if not proxies or not isinstance(scores, Mapping):
         return Checked(goal.vector(scores))
     found = tuple([proxy_score(name, scores.get(name)) for name in proxies])

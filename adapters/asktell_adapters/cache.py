@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from asktell import EvaluatorError, InvalidArgumentError, StorageError
-from asktell.extend import attempt
+from asktell.extend import attempt, check_path
 from asktell_adapters._scores import positive
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
@@ -153,6 +153,8 @@ class AnswerCache:
         ]:
             if number is not None:
                 positive(name, number)
+        if path is not None:
+            check_path(path)
         self.path = Path(
             os.path.abspath(
                 cache_dir() / "answers.db" if path is None else Path(path).expanduser()

@@ -22,7 +22,7 @@ from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.equations import ENDLESS
-from asktell.posterior.proxies import ProxyParts
+from asktell.posterior.proxies import CellScores, ProxyParts
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible
@@ -231,8 +231,15 @@ def _proxies(state: State) -> ProxyParts | None:
     n_examples = problem.n_examples
     if n_examples is None or not len(scores):
         return None
-    size = len(problem.proxies), problem.n_arms, n_examples
-    return scores.memo.get(size, lambda: ProxyParts.of(scores.tables(*size)))
+    n_proxies, n_arms = len(problem.proxies), problem.n_arms
+
+    def divided() -> ProxyParts | None:
+        cells = [scores.of_cells(proxy) for proxy in range(n_proxies)]
+        return ProxyParts.of(
+            [CellScores.of(*each, n_arms, n_examples) for each in cells]
+        )
+
+    return scores.memo.get((n_proxies, n_arms, n_examples), divided)
 
 
 def _belief(

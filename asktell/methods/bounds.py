@@ -306,11 +306,18 @@ def limits_if_binary(
     goal: Goal, scores: Float[Floats, "rows metrics"]
 ) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values. A metric without a range has one if all scores are 0 or 1."""
-    ranges: dict[str, tuple[float, float]] = dict(goal.ranges)
-    for metric, x in zip(goal.columns, scores.T, strict=True):
-        if metric not in ranges and len(x) and np.isin(x, (0.0, 1.0)).all():
-            ranges[metric] = (0.0, 1.0)
-    return limits_by_range(goal, ranges)
+    return limits_by_range(goal, {**binary_ranges(goal, scores), **goal.ranges})
+
+
+def binary_ranges(
+    goal: Goal, scores: Float[Floats, "rows metrics"]
+) -> dict[str, tuple[float, float]]:
+    """The range 0 to 1 for each column of the goal in which all scores are 0 or 1."""
+    return {
+        metric: (0.0, 1.0)
+        for metric, x in zip(goal.columns, scores.T, strict=True)
+        if len(x) and np.isin(x, (0.0, 1.0)).all()
+    }
 
 
 def limits_if_few(

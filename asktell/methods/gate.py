@@ -8,11 +8,18 @@ from jaxtyping import Float, Int
 
 from asktell.intervals.betting import Betting
 from asktell.methods.belief import has_drifted
-from asktell.methods.bounds import ROUNDING, Bounds, limits_if_binary
+from asktell.methods.bounds import ROUNDING, Bounds, binary_ranges, limits_if_binary
 from asktell.methods.claims import satisfies, violates
 from asktell.methods.ordered import OrderedScores, Rows, first_out
 from asktell.numerics.arrays import Floats, Ints
-from asktell.problem.goals import FAILURE_RATE, ParetoSet, check_over_all_examples
+from asktell.problem.checks import LARGEST, check_number, check_part
+from asktell.problem.goals import (
+    FAILURE_RATE,
+    Goal,
+    ParetoSet,
+    check_less_than_range,
+    check_over_all_examples,
+)
 from asktell.state import Failures, State
 from asktell.state.history import History
 
@@ -84,9 +91,12 @@ def not_worse(
 
     Raises:
         IncompatibleMethodError: the worst segment counts for a metric of the goal.
+        InvalidArgumentError: the margin is as wide as the range of an objective, or the
+            confidence is not above 0 and below 1. See `check_margin`.
     """
-    goal, error = state.problem.goal, 1 - confidence
+    goal, error = state.problem.goal, 1 - check_part("The confidence", confidence)
     check_over_all_examples(goal, "a gate")
+    margin = check_margin(goal, margin, state.history.scores())
     # The values of a Pareto set are in units of the metrics' ranges.
     is_scaled = isinstance(goal, ParetoSet)
     margins = [margin / o.scale if is_scaled else margin for o in goal.objectives]
@@ -123,6 +133,33 @@ def not_worse(
     known = [each for each in found.values() if each is not None]
     matters = known if is_last else len(known) == len(found) or False in known
     return unknown if matters and has_drifted(state) else found
+
+
+def check_margin(
+    goal: Goal, margin: float, scores: Float[Floats, "rows columns"] | None = None
+) -> float:
+    """Return the margin of a gate as a float, after checking that it is less than the width of each objective's range.
+
+    Args:
+        goal: the goal.
+        margin: how much worse a candidate may be, in units of the metric. At least 0.
+        scores: the scores so far, in the order of `goal.columns`. An objective without
+            a range has the range 0 to 1 if all its scores are 0 or 1. None: only the
+            declared ranges are checked.
+
+    Raises:
+        InvalidArgumentError: the margin is negative, or so wide that no candidate could
+            be worse.
+    """
+    margin = check_number("The margin", margin, 0.0, LARGEST)
+    ranges = dict(goal.ranges)
+    if scores is not None:
+        ranges = binary_ranges(goal, scores) | ranges
+    for objective in goal.objectives:
+        if objective.metric in ranges:
+            what = f"The margin for {objective.metric!r}"
+            check_less_than_range(what, margin, ranges[objective.metric])
+    return margin
 
 
 def _ruling(yes: bool, no: bool) -> bool | None:

@@ -68,7 +68,9 @@ class Budget:
                 "Budget needs evaluations=..., cost=..., or both."
             )
         if self.evaluations is not None:
-            whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
+            vars(self)["evaluations"] = whole(
+                "evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS
+            )
         for name in ("cost", "max_cost_per_evaluation"):
             if (value := getattr(self, name)) is not None:
                 vars(self)[name] = check_max_cost(f"{name} of Budget", value)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,12 @@ SMALLEST_COST = 1e-50
 
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
+# Values that are no numbers, although float() converts some of them
+_NO_NUMBERS = (str, bytes, bytearray, complex)
+# Kinds of numpy: complex numbers, durations, dates, bytes and two kinds of text
+_NO_REAL_KINDS = frozenset("cmMSUT")
+# Bools, signed and unsigned whole numbers, floats and text
+_PLAIN_KINDS = frozenset("biufU")
 _COMPARED = 1000  # known names that are compared with a misspelt name
 
 
@@ -136,6 +143,8 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         raise InvalidArgumentError(
             f"prompts must be a list of texts, or a mapping from id to text, got {short(prompts)}."
         )
+    ids = None if ids is None else [plain(id_) for id_ in ids]
+    texts = [plain(text) for text in texts]
     if not texts:
         raise InvalidArgumentError("prompts is empty. Give at least one prompt.")
     places: dict[str, list[object]] = {}
@@ -190,24 +199,64 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
         raise InvalidArgumentError(
             f"{what} must be a collection of the ids of trials, got {short(trials)}."
         )
-    for trial in trials:
-        if isinstance(trial, bool) or not isinstance(trial, (int, np.integer)):
+    ids = [as_integer(trial) for trial in trials]
+    for trial, id_ in zip(trials, ids, strict=True):
+        if id_ is None:
             raise InvalidArgumentError(
                 f"{what} must contain ids of trials, which are whole numbers. Got {short(trial)}."
             )
-    return frozenset(trials)
+    return frozenset(id_ for id_ in ids if id_ is not None)
+
+
+def real(number: object) -> float | None:
+    """Return a real number of any kind as a float, such as one of numpy, a decimal, or a tensor of one number.
+
+    NaN stands for a number that no float can represent, and for several numbers. None:
+    it is no real number, but for example text, a complex number, a date or a duration.
+
+    Args:
+        number: any object.
+    """
+    # numpy converts complex numbers, dates and durations of some units, and text
+    dtype = getattr(number, "dtype", None)
+    kind = getattr(dtype, "kind", None)
+    if kind == "O" and getattr(number, "ndim", None) == 0:
+        return real(number.item())  # type: ignore[attr-defined]  # an array has it
+    is_other = (
+        isinstance(number, _NO_NUMBERS)
+        or kind in _NO_REAL_KINDS
+        or getattr(dtype, "names", None) is not None
+        or getattr(dtype, "is_complex", False)
+    )
+    if is_other or not (hasattr(number, "__float__") or hasattr(number, "__index__")):
+        return None
+    try:
+        return float(number)  # type: ignore[arg-type]
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        return math.nan
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of numpy as a plain bool, int, float or text. Any other value is returned as it is."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind is None or kind not in _PLAIN_KINDS or getattr(value, "ndim", None) != 0:
+        return value
+    # An item of extended precision is still of numpy
+    return float(value.item()) if kind == "f" else value.item()
+
+
+def is_bool(value: object) -> bool:
+    """True if a value is True or False, of Python or numpy."""
+    return isinstance(value, bool | np.bool_)
 
 
 def finite(what: str, number: object) -> float:
-    """Return a number, such as an item of an array, as a finite float."""
-    if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
+    """Return a number, such as an item of an array, as a finite float. True and False are refused."""
+    value = None if is_bool(number) else real(number)
+    if value is None:
         raise InvalidArgumentError(
             f"{what} needs a number, got {short(number)} ({type(number).__name__})."
         )
-    try:
-        value = float(number)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
     if not -LARGEST <= value <= LARGEST:
         raise InvalidArgumentError(
             f"{what} needs a single finite number of at most {LARGEST} in size, got {short(number)}."
@@ -266,7 +315,7 @@ def check_reason(reason: object) -> str:
         raise InvalidArgumentError(
             f"The reason must be text or an instance of an exception, got {short(reason)}."
         )
-    return reason
+    return str(reason)
 
 
 def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
@@ -281,44 +330,54 @@ def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
     Raises:
         InvalidArgumentError: it is no such number.
     """
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, (int, np.integer))
-        or not low <= number <= high
-    ):
-        is_open = high == _MOST and not (isinstance(number, int) and number > high)
+    value = as_integer(number)
+    if value is None or not low <= value <= high:
+        is_open = high == _MOST and not (value is not None and value > high)
         span = f"of at least {low}" if is_open else f"from {low:,} to {high:,}"
         raise InvalidArgumentError(
             f"{name} must be a whole number {span}, got {short(number)}."
         )
-    return int(number)
+    return value
+
+
+def as_integer(number: object) -> int | None:
+    """Return a whole number of Python, numpy or a tensor as an int. None if it is no such number, or a bool."""
+    if is_bool(number):
+        return None
+    try:
+        return operator.index(number)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def check_number(
     name: str, number: object, low: float, high: float, *, above: bool = False
 ) -> float:
     """Return the number as a float from low, or `above` it, to high. Bools are refused."""
-    is_number = isinstance(number, int | float | np.number) and not isinstance(
-        number, bool | np.complexfloating
-    )
-    if not is_number or not low <= number <= high or (above and number == low):  # type: ignore[operator]
+    value = None if is_bool(number) else real(number)
+    if value is None or not low <= value <= high or (above and value == low):
         least = f"above {low:g} and at most" if above else f"from {low:g} to"
         raise InvalidArgumentError(
             f"{name} must be a number {least} {high:g}, got {short(number)}."
         )
-    return float(number)  # type: ignore[arg-type]
+    return value
 
 
-def check_part(name: str, number: object) -> None:
-    """Check for a number above 0 and below 1, such as a probability."""
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, int | float)
-        or not 0 < number < 1
-    ):
+def check_part(name: str, number: object) -> float:
+    """Return a number above 0 and below 1, such as a probability, as a float."""
+    value = None if is_bool(number) else real(number)
+    if value is None or not 0 < value < 1:
         raise InvalidArgumentError(
             f"{name} must be a number above 0 and below 1, such as 0.95, got {short(number)}."
         )
+    return value
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False, of Python or numpy, as a bool."""
+    if not is_bool(value):
+        raise InvalidArgumentError(f"{name} must be True or False, got {short(value)}.")
+    return bool(value)
 
 
 def check_name(what: str, name: object) -> str:
@@ -327,7 +386,7 @@ def check_name(what: str, name: object) -> str:
         raise InvalidArgumentError(
             f"{what} must be printable text of 1 to 200 characters, got {short(name)}."
         )
-    return name
+    return str(name)
 
 
 def check_seconds(name: str, number: object) -> float:

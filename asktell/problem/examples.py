@@ -4,10 +4,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
-import numpy as np
-
 from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import MOST_EXAMPLES, nearest, short, some, whole
+from asktell.problem.checks import (
+    MOST_EXAMPLES,
+    as_integer,
+    nearest,
+    plain,
+    short,
+    some,
+    whole,
+)
 
 _SHOWN = 5
 
@@ -21,7 +27,7 @@ class Examples:
             raise InvalidArgumentError(
                 f"The ids of examples must be a list of texts, got a single text, {short(ids)}."
             )
-        self.ids = tuple(ids)
+        self.ids = tuple([plain(id_) for id_ in ids])
         for position, id_ in enumerate(self.ids):
             if not isinstance(id_, str) or not id_:
                 raise InvalidArgumentError(
@@ -76,7 +82,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     if isinstance(examples, Sequence) and not isinstance(examples, str | bytes):
         ids = Examples(examples)
         return len(ids), ids
-    if not isinstance(examples, int | np.integer) or isinstance(examples, bool):
+    if as_integer(examples) is None:
         raise InvalidArgumentError(
             f"examples must be a number, or a list of distinct ids (texts), got {short(examples)}."
             + (" Put a single id into a list." if isinstance(examples, str) else "")

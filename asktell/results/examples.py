@@ -152,7 +152,7 @@ def example_results(
             f"examples() got the unknown metric {metric!r}{nearest(metric, goal.columns)}. The metrics are "
             f"{list(goal.columns)}."
         )
-    check_number("fdr", fdr, 0.0, 1.0, above=True)
+    fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
     if problem.n_examples is None:
         raise InvalidArgumentError(
             "examples() needs scores by example, but this selection was made without examples. Create the "

@@ -282,7 +282,7 @@ class Result:
                 n, so that all of them hold together with 95% confidence. Pass the same
                 for a single comparison if one of its prompts is the best of n prompts.
             tolerance: differences up to this size count as equal, in the units of each
-                metric.
+                metric. It must be less than the width of each known range.
 
         Raises:
             InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, a

@@ -1,7 +1,6 @@
 """Evaluators: how they are called, and what they may return (scores with a cost and details, or an error)."""
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
@@ -14,7 +13,8 @@ from asktell.errors import (
     MissingExtraError,
 )
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import cause_of, needed_cost, some
+from asktell.problem.checks import cause_of, needed_cost, real, some
+from asktell.problem.goals import by_name
 from asktell.selector import Selection, checked_scores
 
 Evaluator: TypeAlias = Any
@@ -72,6 +72,7 @@ class Calling(NamedTuple):
         taken = list(signature.parameters) if signature else []
         first = _first_argument(taken, in_batches)
         names = (first, "example") if first in ("prompt", "candidate") else (first,)
+        _check_names(call, taken, names)
         repeats = "repeats" if in_batches else "repeat"
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
@@ -166,6 +167,38 @@ def _first_argument(
     if taken[:1] == ["candidate"]:
         return "candidate"
     return "trial" if taken[:1] == ["trial"] else "prompt"
+
+
+# Names that say what an argument is, so that none may be at the place of another
+_ROLES = {
+    "prompt": "prompt",
+    "candidate": "candidate",
+    "trial": "trial",
+    "trials": "trials",
+    "example": "example",
+    "example_id": "example",
+    "example_index": "example",
+    "repeat": "repeat",
+    "repeats": "repeats",
+}
+
+
+def _check_names(
+    call: Callable[..., Any], taken: list[str], names: Sequence[str]
+) -> None:
+    """Check that no argument is named like another one, as in `evaluate(example, prompt)`.
+
+    Raises:
+        InvalidArgumentError: the first arguments are swapped.
+    """
+    for name, own in zip(names, taken, strict=False):
+        role = _ROLES.get(own, name)
+        if role not in (name, name.removesuffix("s")):
+            function = getattr(call, "__qualname__", None) or repr(call)
+            raise InvalidArgumentError(
+                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {own!r} is at the place "
+                f"of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
+            )
 
 
 def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
@@ -323,10 +356,11 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
         selector: a Selector or a Study.
         scores: the scores.
     """
+    outcome, scores = scores, by_name(scores)
     if not isinstance(scores, Mapping):
         return scores, None
     metrics = selector.metrics
-    cost = getattr(scores, "paid", None)
+    cost = getattr(outcome, "paid", None)
     if cost is None:
         cost = scores.get("cost")
         # A score like others, which need not be money
@@ -345,44 +379,30 @@ def _as_cost(value: Any) -> float | None:
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
     """The details to store with an outcome in a study, for the argument `details` of `tell`. None if there are none.
 
-    The details are the attribute `details` of the outcome, a mapping. Values that JSON
-    cannot represent are left out. If the outcome has metrics that are neither in the
-    goal nor proxies, the details have all its metrics under "scores". A score that is
-    not a finite number is None there.
+    The details are the attribute `details` of the outcome, a mapping. `tell` converts
+    its values. If the outcome has metrics that are neither in the goal nor proxies, the
+    details have all its metrics under "scores". A score that is not a finite number is
+    None there.
 
     Args:
         selector: a Selector or a Study.
         outcome: scores, or the exception of an evaluation that failed.
     """
-    found = getattr(outcome, "details", None)
-    details = (
-        {name: value for name, value in found.items() if _is_json(value)}
-        if isinstance(found, Mapping)
-        else {}
-    )
-    if isinstance(outcome, Mapping) and not set(outcome) <= {
-        *selector.metrics,
-        *selector.proxies,
-    }:
-        details["scores"] = {
-            str(name): _finite(score) for name, score in outcome.items()
+    stored = getattr(outcome, "details", None)
+    details = dict(stored) if isinstance(stored, Mapping) else {}
+    scores = by_name(outcome)
+    if isinstance(scores, Mapping):
+        metrics = {
+            str(name): score for name, score in scores.items() if score is not stored
         }
+        if not set(metrics) <= {*selector.metrics, *selector.proxies}:
+            details["scores"] = {
+                name: _finite(score) for name, score in metrics.items()
+            }
     return details or None
 
 
 def _finite(score: Any) -> float | None:
     """Return a score as a finite float, None if it is not one."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _is_json(value: object) -> bool:
-    """True if JSON can represent a value."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+    value = real(score)
+    return value if value is not None and math.isfinite(value) else None

@@ -146,6 +146,9 @@ def run(
 
     An evaluator may also have these methods:
 
+    - `check_selection(selection)` is called before the first evaluation. It gets the
+      Selector or Study, and may raise an error, for example if the selection was made
+      with other examples.
     - `check_prompts(prompts)` is called before the first evaluation. It gets all
       prompts (id -> text) or candidates (id -> mapping), and may raise an error.
     - `begin(result)` is called when a run begins. Its argument is a function that
@@ -246,6 +249,8 @@ def _remark(evaluator: Evaluator, board: Board) -> None:
 
 def _begin(evaluator: Evaluator, board: Board, repeatable: bool | None) -> None:
     """Call the methods of an evaluator that come before the first evaluation, if it has them."""
+    if callable(check_selection := getattr(evaluator, "check_selection", None)):
+        check_selection(board.selector)
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
         # The prompts of a continued selection were checked before. Candidates are checked

@@ -40,7 +40,8 @@ def open_storage(location: Location) -> AbstractStorage:
         location: one of the locations in the table, or a storage object.
 
     Raises:
-        InvalidArgumentError: the location is not one of these.
+        InvalidArgumentError: the location is not one of these, such as a URL without
+            its slashes, or with options.
         MissingExtraError: the package psycopg is not installed.
     """
     if isinstance(location, AbstractStorage):

@@ -124,7 +124,9 @@ class AbstractStudy(Selection):
             cost: as for `Selector.tell`.
             details: more data about the evaluation, such as the response, its duration
                 or other metrics. Pass a mapping from text to JSON values. It is stored
-                with the scores, and `evaluations` returns it.
+                with the scores, and `evaluations` returns it. Scalars and arrays of
+                numpy, paths and dates are converted. Any other value that JSON cannot
+                hold is left out, and named under the key "not stored".
 
         Returns:
             True if the scores were recorded. False if the same scores of the trial were
@@ -337,7 +339,7 @@ class AbstractStudy(Selection):
             True after waiting. False, at once, if the study is done.
         """
         if seconds is not None:
-            check_seconds("seconds", seconds)
+            seconds = check_seconds("seconds", seconds)
         if self.done:
             return False
         worker = self._worker

@@ -18,7 +18,7 @@ from asktell.problem import formats
 from asktell.problem.checks import MalformedError, check_format
 from asktell.selector import Selector
 from asktell.studies import log
-from asktell.studies.details import encode
+from asktell.studies.details import NOT_STORED, encode
 from asktell.studies.log import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
@@ -133,7 +133,11 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
         raise MalformedError("The line has neither events nor the details of a trial.")
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise MalformedError(f"Trial {trial} has details, but no scores.")
-    return trial, str(encode(details))
+    text = str(encode(details))
+    # JSON can be nested more deeply than details are
+    if NOT_STORED not in details and NOT_STORED in json.loads(text):
+        raise MalformedError(f"The details of trial {trial} are nested too deeply.")
+    return trial, text
 
 
 def _document(data: Mapping[str, Any]) -> Document:

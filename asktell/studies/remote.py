@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import urlencode
 
-import numpy as np
-
 from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
@@ -436,23 +434,21 @@ class RemoteStudy(AbstractStudy):
         key: str | None = None,
     ) -> None:
         n_examples, ids = numbered(examples)
-        given = {
-            "evaluations": evaluations,
-            "cost": cost,
+        more = {
+            "evaluations": checks.plain(evaluations),
+            "cost": checks.plain(cost),
             "examples": n_examples if ids is None else list(ids.ids),
         }
-        plain = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in given.items()
-        }
         new_key = key or uuid.uuid4().hex
-        self._patiently(lambda: self._post("extend", **plain, key=new_key))
+        self._patiently(lambda: self._post("extend", **more, key=new_key))
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
         self._patiently(
-            lambda: self._post("remark", text=text, topic=topic, doubtful=doubtful)
+            lambda: self._post(
+                "remark", text=text, topic=topic, doubtful=bool(doubtful)
+            )
         )
 
     def pause(self) -> None:
@@ -551,7 +547,12 @@ class RemoteStudy(AbstractStudy):
         confidence: float = 0.95,
         tolerance: float = 0.0,
     ) -> Comparison:
-        asked: dict[str, object] = {"confidence": confidence, "tolerance": tolerance}
+        asked: dict[str, object] = {
+            "confidence": checks.check_part("The confidence", confidence),
+            "tolerance": checks.check_number(
+                "The tolerance", tolerance, 0.0, checks.LARGEST
+            ),
+        }
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
             found = _named_prompt(prompt)
             asked.update(
@@ -653,17 +654,20 @@ def _named(trial: object) -> int | str | dict[str, Any]:
     if not isinstance(trial, Trial):
         return trial
     example = None if trial.example is None else int(trial.example)
-    return {"id": trial.id, "prompt_id": trial.prompt_id, "example": example}
+    prompt = checks.plain(trial.prompt_id)
+    return {"id": trial.id, "prompt_id": prompt, "example": example}
 
 
 def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
     """Return the identification of a prompt in a request: a text, which may be its id, or `{"id": ...}`."""
+    prompt = checks.plain(prompt)
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Trial):
         id_: object = prompt.prompt_id
     else:
         id_ = prompt if isinstance(prompt, int) else getattr(prompt, "id", None)
+    id_ = checks.plain(id_)
     if isinstance(id_, bool) or not isinstance(id_, str | int):
         raise InvalidArgumentError(
             f"Name a prompt by its id or its text, got {short(prompt)}."

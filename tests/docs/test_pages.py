@@ -386,9 +386,10 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
 @pytest.mark.page("how-to/bring-your-own.md")
 def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
     pytest.importorskip("fcntl")
-    assert len(page.blocks("python")) == 8
+    assert len(page.blocks("python")) == 9
     shutil.copy(DOCS / "examples" / "storage.py", "storage.py")
-    program = "\n\n".join(page.take() for _ in range(6)) + (
+    blocks = [page.take() for _ in range(6)] + page.blocks("python")[6:8]
+    program = "\n\n".join(blocks) + (
         "\n\nimport asktell\n\n"
         "def test_a_study_runs_in_it(tmp_path):\n"
         "    selector = asktell.Selector(['a', 'bb'], asktell.BestFeasible('score'), 6, examples=4)\n"

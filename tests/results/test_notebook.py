@@ -134,7 +134,7 @@ def test_evaluations_of_a_study_have_costs_and_answers() -> None:
     with asktell.Study.create(
         "memory://frames",
         "s",
-        Selector(["a", "b"], BestFeasible("cost"), 3, examples=4),
+        Selector(["a", "b"], BestFeasible(asktell.maximize("cost")), 3, examples=4),
     ) as study:
         trial = study.ask()
         study.tell(trial, [0.5], cost=0.25, details={"output": "an answer"})

@@ -396,6 +396,9 @@ def test_a_run_keeps_details_and_all_metrics() -> None:
     )
     found = list(study.evaluations())
     assert len(found) == study.spent
+    assert found[0].details is not None
+    left_out = found[0].details.pop("not stored")
+    assert list(left_out) == ["object"]
     assert found[0].details == {
         "output": "yes",
         "scores": {"a": 1.0, "b": None, "cost": 0.5},

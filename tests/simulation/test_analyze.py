@@ -315,7 +315,9 @@ def test_mistakes_say_what_came_and_what_to_do(
 
 def test_a_wide_frame_has_one_metric() -> None:
     with pytest.raises(InvalidArgumentError, match="a single metric"):
-        analyze(pd.DataFrame({"a": [1.0]}), ParetoSet("accuracy", "cost"))
+        analyze(
+            pd.DataFrame({"a": [1.0]}), ParetoSet("accuracy", asktell.maximize("cost"))
+        )
 
 
 @pytest.mark.parametrize("score", [np.inf, -np.inf, 1e300])

@@ -101,8 +101,8 @@ def test_what_the_selector_was_told_before_comes_first() -> None:
     Study.delete("memory://", "begun")
 
 
-@pytest.mark.parametrize("details", ["text", {"a": float("nan")}, {"a": object()}, [1]])
-def test_details_that_json_cannot_hold_are_refused(details: Any) -> None:
+@pytest.mark.parametrize("details", ["text", [1]])
+def test_details_that_are_no_mapping_are_refused(details: Any) -> None:
     study = Study.create(MemoryStorage(), "s", selector())
     trial = study.ask()
     assert trial is not None

@@ -30,6 +30,7 @@ from asktell.extend import (
     at_state,
     attempt,
     besides_definition,
+    check_margin,
     goal_scores,
     in_words,
     not_worse,
@@ -135,6 +136,10 @@ class Judge:
     margin: float
     confidence: float
     verdicts: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Before anything is paid
+        check_margin(self.goal, self.margin)
 
     def look(self, state: State, is_last: bool = True) -> str:
         """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate".

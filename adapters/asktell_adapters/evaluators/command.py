@@ -17,8 +17,13 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import one_line, short
-from asktell_adapters._scores import Scores, checked_example, positive
-from asktell_adapters.llms.base import Example
+from asktell_adapters._scores import (
+    Scores,
+    check_dataset,
+    checked_example,
+    positive,
+)
+from asktell_adapters.llms.base import Example, names_of
 
 # Bytes kept from the end of standard output, so the longest possible last line
 _OUTPUT = 2**20
@@ -166,6 +171,18 @@ class CommandEvaluator:
                 f"The program {name!r} does not exist {where}, or you may not execute it. Correct its name, or make it "
                 "executable."
             )
+
+    def check_selection(self, selection: Any) -> None:
+        """Check that a selection has the examples of this evaluator. `asktell.run` calls this before the first program.
+
+        Args:
+            selection: a Selector or a Study.
+
+        Raises:
+            InvalidArgumentError: the selection has more examples, or they have other
+                ids.
+        """
+        check_dataset(selection, self.examples, names_of)
 
     async def __call__(self, trial: Trial) -> Scores:
         """The metrics of one evaluation.

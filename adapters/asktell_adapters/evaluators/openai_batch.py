@@ -390,10 +390,12 @@ class OpenAIBatch:
         Raises:
             EvaluatorError: the API cannot be reached, or refused a batch. Batches that
                 were created before the error remain.
-            InvalidArgumentError: n is below 1.
+            InvalidArgumentError: n is below 1, or the study has other examples than the
+                evaluator.
             StorageError: the study's storage cannot be used.
         """
         left = whole("n", n, 1)
+        self.evaluator.check_selection(study)
         created: list[str] = []
         with self._client() as client:
             self._look_after(study, self._batches(client, study), Collected())

@@ -52,7 +52,11 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def selector(budget: int = 18) -> asktell.Selector:
     return asktell.Selector(
-        PROMPTS, asktell.BestFeasible("words"), budget, "uniform", examples=N_EXAMPLES
+        PROMPTS,
+        asktell.BestFeasible(asktell.maximize("words")),
+        budget,
+        "uniform",
+        examples=N_EXAMPLES,
     )
 
 
@@ -561,7 +565,11 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
     night.server.end()
     prompts = [prompt[::-1] for prompt in PROMPTS]
     other = asktell.Selector(
-        prompts, asktell.BestFeasible("words"), 18, "uniform", examples=N_EXAMPLES
+        prompts,
+        asktell.BestFeasible(asktell.maximize("words")),
+        18,
+        "uniform",
+        examples=N_EXAMPLES,
     )
     with asktell.Study.create(
         f"sqlite:///{tmp_path}/others.db", "night", other

@@ -593,7 +593,7 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
         worker.tell(told, [0.1, 0.2], details={"output": "\x00\ud800"})
         worker.fail(failed, "no", 0.5, details={"seconds": 2})
         with pytest.raises(InvalidArgumentError, match="details"):
-            remote.tell(told, [0.1, 0.2], details={"output": object()})
+            remote.tell(told, [0.1, 0.2], details=["output"])  # type: ignore[arg-type]
     with Study.open(place, "s") as study:
         assert [(e.trial, e.error, e.details) for e in study.evaluations()] == [
             (told.id, None, {"output": "\x00\ud800"}),
@@ -760,3 +760,29 @@ def test_candidates_of_factors(server: Any) -> None:
         assert study.result().prompts[-1].candidate == {"model": "c", "temperature": 1}
         with pytest.raises(InvalidArgumentError, match="have the factors"):
             study.add(asktell.grid(model=["d"]))
+
+
+def test_scalars_of_numpy_travel_as_plain_numbers(
+    server: Any, remote: RemoteStudy
+) -> None:
+    trial = remote.ask(np.int64(1))[0]
+    assert remote.tell(np.int64(trial.id), np.float32([0.5, 1]), np.float32(0.25))
+    assert remote.observe(np.str_("w"), [0.5, 1.0], np.int64(3), np.float32(0.5))
+    while trials := remote.ask(4):
+        for each in trials:
+            remote.tell(each, scores(each))
+    frame = remote.result().to_dataframe()
+    best, other = (np.str_(name) for name in frame["id"].iloc[:2])
+    compared = remote.compare(best, other, np.float32(0.9), np.float32(0.125))
+    assert (compared.a, compared.tolerance) == (str(best), 0.125)
+    remote.remark("a note", doubtful=np.True_)  # type: ignore[arg-type]
+    remote.retire(other, "worse")
+    with RemoteStudy.create(
+        server.url,
+        f"s {next(_numbers)}",
+        Selector(["x", "y"], BestFeasible("a"), 5, examples=5),
+    ) as numbered:
+        numbered.extend(np.int64(3), examples=np.int64(2))
+        assert numbered.budget == 8
+        assert numbered.add([np.str_("z")]) == [2]
+        numbered.retire(np.int64(1), "worse")
