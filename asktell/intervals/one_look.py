@@ -100,11 +100,12 @@ class OneLook:
         off = x - usual
         n_off = int((off != 0.0).sum())
         is_paired = self.limits is not None and self.limits[0] == -self.limits[1]
-        if self.limits is not None and not is_paired and np.isin(x, self.limits).all():
+        if self.limits is not None and is_paired:
+            if _are_among(x, (*self.limits, 0.0)):
+                bound = _tango(x, self.limits[1], error)
+                return _unless_chance(bound, x, error)
+        elif self.limits is not None and _are_among(x, self.limits):
             return _share(x, self.limits, error)
-        if is_paired and np.isin(x, (*(self.limits or ()), 0.0)).all():
-            width = (self.limits or (0.0, 1.0))[1]
-            return _unless_chance(_tango(x, width, error), x, error)
         if not n_off:
             # All are equal. Others may come, as far away as the limits allow.
             if self.limits is None:
@@ -114,6 +115,13 @@ class OneLook:
         if n_off < _FEW and 2 * n_off <= len(x):
             bound = min(bound, usual + _tango(off, float(np.abs(off).max()), error))
         return _unless_chance(bound, x, error) if is_paired else bound
+
+
+def _are_among(x: Floats, values: tuple[float, ...]) -> bool:
+    """True if every observation is one of the values, up to rounding."""
+    rounding = _ROUNDING * (max(values) - min(values))
+    off = np.abs(x[:, None] - np.array(values))
+    return bool((off <= rounding).any(axis=1).all())
 
 
 def _student(x: Floats, mean: float, error: float) -> float:
@@ -131,7 +139,7 @@ def _share(x: Floats, limits: tuple[float, float], error: float) -> float:
     from scipy import stats
 
     low, high = limits
-    n_high = int((x == high).sum())
+    n_high = int((x > (low + high) / 2).sum())
     if not n_high:
         return low
     share = float(stats.beta.ppf(error, n_high, len(x) - n_high + 1))

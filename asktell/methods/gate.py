@@ -259,7 +259,11 @@ def fails_no_more(
     population = state.problem.population
     if len(more) == population:
         return True if more.mean() <= allowed + ROUNDING else None
-    for_given = OneLook((-1.0, 1.0)) if is_one_look else Betting(-1.0, 1.0, population)
+    for_given = (
+        OneLook((-1.0, 1.0), population)
+        if is_one_look
+        else Betting(-1.0, 1.0, population)
+    )
     is_kept = for_given.refutes(-more[None], -allowed, error)[0]
     return True if is_kept else None
 

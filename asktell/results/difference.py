@@ -1,4 +1,4 @@
-"""The lead of one prompt over another in one metric, with an interval that holds at every look."""
+"""The lead of one prompt over another in one metric, with an interval that holds at every look, or at one look."""
 
 import math
 from dataclasses import dataclass
@@ -23,9 +23,11 @@ class Difference:
             from the same statistical model as all other estimates. None if one of the
             prompts has no scores yet.
         low: the lower end of the interval of the difference. The interval stays valid
-            no matter how often you look while scores arrive. It does not depend on the
-            statistical model. None if the range of the metric is unknown and there are
-            too few pairs for an interval.
+            no matter how often you look while scores arrive. In a finished table
+            (`asktell.analyze`), it is for one look, and therefore narrower. It does not
+            depend on the statistical model, but it always contains the estimate. None
+            if the range of the metric is unknown and there are too few pairs for an
+            interval.
         high: the upper end of the interval. None as for `low`.
         p_better: the probability that a is better than b, according to the statistical
             model. If the metric is minimized, better means lower.
@@ -33,7 +35,7 @@ class Difference:
             have one random order. The interval uses the examples from the beginning of
             this order up to the first example that one of the two prompts has not
             completed. Later examples do not count, because the choice of these examples
-            may depend on scores.
+            may depend on scores. In a finished table, all common examples count.
         verdict: "equal" if the whole interval is within the tolerance. Otherwise,
             "better" or "worse" (prompt a) if 0 is outside the interval, and "undecided"
             if it is not.

@@ -393,7 +393,8 @@ def _plain_means(state: State) -> list[Mapping[str, float | None]]:
     means = state.current_tally().means.tolist()
     return [
         {
-            metric: mean if mean == mean else None
+            # Twelve digits: 0.3 and not 0.30000000000000004
+            metric: float(f"{mean:.12g}") if mean == mean else None
             for metric, mean in zip(problem.goal.metrics, row, strict=False)
         }
         for row in means

@@ -69,8 +69,8 @@ def analyze(
     Nobody looked at the scores while they were recorded, so the intervals are for one
     look. They are narrower than those of a selection that is still running.
 
-    Nothing depends on the order of rows or columns. Named prompts are listed in the
-    order of their names.
+    Nothing depends on the order of rows or columns. The prompts of a data frame are
+    listed in the order of their names, unless you name them in `prompts`.
 
     Args:
         scores: an array or a data frame (pandas or polars). Scores are in the metric's
@@ -122,6 +122,8 @@ def analyze(
                 "A data frame has its own examples. Leave out examples=."
             )
         table = _of_frame(scores, goal, prompts, segments)
+        if prompts is None:
+            table = table.in_order_of_names()
     else:
         table = _of_array(scores, goal, prompts, examples, segments)
     return finished_selector(table, goal, baseline, inputs).result()
@@ -153,15 +155,15 @@ class FinishedTable:
     failed: Sequence[tuple[int, int, str]] = ()
     segments: Sequence[str] | None = None
 
-    def in_order_of_names(self) -> "FinishedTable":
-        """The same table, with named prompts and examples in the order of their names.
+    def in_order_of_names(self, prompts_too: bool = True) -> "FinishedTable":
+        """The same table, with the examples in the order of their ids, and the named prompts in that of their names.
 
         So no number depends on the order of rows or columns, not even by the draws of
-        the posterior.
+        the posterior. `prompts_too`: False keeps the order of the prompts.
         """
         prompts, arms = self.prompts, self.arms
         failed = list(self.failed)
-        if isinstance(prompts, Mapping):
+        if prompts_too and isinstance(prompts, Mapping):
             names, arm_of = _sorted(list(prompts))
             prompts, arms = {name: prompts[name] for name in names}, arm_of[arms]
             failed = [(int(arm_of[arm]), place, why) for arm, place, why in failed]
@@ -224,7 +226,7 @@ def finished_selector(
         InvalidArgumentError: no prompt has a score, or a name is unknown.
         InvalidScoresError: a score is infinite or outside its range.
     """
-    table = table.in_order_of_names()
+    table = table.in_order_of_names(prompts_too=False)
     known = np.asarray(~np.isnan(table.scores).any(axis=1))
     rows = _Rows.of(table, known)
     if not len(rows.scores):
