@@ -737,8 +737,16 @@ def _answer(state: State, statement: Statement | None) -> list[int]:
     allowed = by_chance(problem, state.active[state.told[state.active] > 0])
     if isinstance(goal, BestFeasible) and goal.sure is not None and len(allowed):
         return [_surest(statement, goal.sure, allowed)]
+    means = statement.means[:, : len(goal.columns)]
+    estimates = goal.values(means, goal.offsets)[:, 0]
     return answer.selected(
-        statement.values, statement.kept, goal, problem.seed, allowed, state.told
+        statement.values,
+        statement.kept,
+        goal,
+        problem.seed,
+        allowed,
+        state.told,
+        estimates,
     )
 
 

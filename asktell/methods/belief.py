@@ -123,8 +123,9 @@ class Drift(NamedTuple):
 def drift(state: State) -> Drift:
     """Look for a change of the scores over time, in the residuals of the model in the order of asking.
 
-    No step is looked for in three cases:
+    No step is looked for in four cases:
 
+    - the scores are a finished table, since the times of its evaluations are unknown;
     - prompts or examples were added, since these may be better or harder than the
       existing ones;
     - the order of the examples follows from earlier studies;
@@ -142,6 +143,7 @@ def drift(state: State) -> Drift:
         or found is None
         or state.was_widened
         or problem.tells is not None
+        or problem.looks_once
     ):
         return Drift(len(rows), {})
     scores, cells = (
@@ -169,6 +171,8 @@ def drift(state: State) -> Drift:
 
 def has_drifted(state: State) -> bool:
     """True if the scores have drifted, according to late repeats if there are enough of them, else to the residuals."""
+    if state.problem.looks_once:
+        return False
     again = repeated(state.problem, state.history)
     return again.has_drifted if again.tells_drift else drift(state).is_found
 

@@ -490,6 +490,7 @@ class Pairs:
                 of_a[:, j], of_b[:, j], estimate, p_better,
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
+                looks_once=self.problem.looks_once,
             )  # fmt: skip
         # Changed examples are found only when they are asked for.
         ids = None if self.problem.examples is None else self.problem.examples.ids

@@ -64,6 +64,10 @@ class PromptResult:
             the examples have no segments.
         proxies: proxy -> the mean of its recorded scores for the prompt. Empty without
             such scores.
+        plain_mean: metric -> the plain mean of the recorded scores, without a model.
+            Several scores on an example count as one. Only for finished tables
+            (`asktell.analyze`), to check how they were read. Otherwise, it is empty:
+            the method then chose the examples, so plain means are not comparable.
     """
 
     id: str | int
@@ -83,11 +87,13 @@ class PromptResult:
         default_factory=dict
     )
     proxies: Mapping[str, float] = field(default_factory=dict)
+    plain_mean: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as a mapping that JSON can represent. Its keys are the names of the attributes.
 
-        It leaves out `candidate`, `segments` and `proxies` if they are empty.
+        It leaves out `candidate`, `segments`, `proxies` and `plain_mean` if they are
+        empty.
         """
         data = {
             **vars(self),
@@ -97,7 +103,7 @@ class PromptResult:
         return {
             name: value
             for name, value in data.items()
-            if name not in ("candidate", "segments", "proxies") or value
+            if name not in ("candidate", "segments", "proxies", "plain_mean") or value
         }
 
     @classmethod

@@ -326,6 +326,7 @@ def _prompt_results(
             problem.segments.names, metrics, in_segments, statement.in_segments[1]
         )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
+    plain_means = _plain_means(state)
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
@@ -347,6 +348,7 @@ def _prompt_results(
                 segments=segments[arm],
                 candidate=None if named.candidates is None else named.candidates[arm],
                 proxies=of_proxies[arm],
+                plain_mean=plain_means[arm],
             )
         )
     return entries
@@ -380,6 +382,22 @@ def _estimates(
     return [
         [[None if x != x else x for x in row] for row in of_arm]
         for of_arm in np.stack((means, errors), axis=1).tolist()
+    ]
+
+
+def _plain_means(state: State) -> list[Mapping[str, float | None]]:
+    """For each arm, the plain mean of the scores in each metric. Empty unless the scores are a finished table."""
+    problem = state.problem
+    if not problem.looks_once:
+        return [{}] * problem.n_arms
+    means = state.current_tally().means.tolist()
+    return [
+        {
+            # Twelve digits: 0.3 and not 0.30000000000000004
+            metric: float(f"{mean:.12g}") if mean == mean else None
+            for metric, mean in zip(problem.goal.metrics, row, strict=False)
+        }
+        for row in means
     ]
 
 

@@ -48,6 +48,7 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
     return [
         _selection(result, entries),
         *_estimates(goal, entries),
+        *_plain_means(goal, entries),
         *_worst_segments(goal, entries),
         *_proxies(entries),
         _probability(best, "p_best", entries),
@@ -125,6 +126,18 @@ def _estimates(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
             f"{name} error": [entry.standard_error[metric] for entry in entries],
         }
         yield Column(header, "estimate", texts, values, "float64")
+
+
+def _plain_means(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
+    """Per metric of a finished table, the plain means of its scores."""
+    if not any(entry.plain_mean for entry in entries):
+        return
+    names = column_names(goal.metrics, _TAKEN)
+    for metric, name in zip(goal.metrics, names, strict=True):
+        values = [entry.plain_mean.get(metric) for entry in entries]
+        texts = ["-" if value is None else f"{value:.4g}" for value in values]
+        header = "plain mean" if len(names) == 1 else f"plain mean of {metric}"
+        yield Column(header, "text", texts, {f"{name} plain mean": values}, "float64")
 
 
 def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:

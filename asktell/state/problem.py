@@ -71,6 +71,8 @@ class Problem:
       examples.
     - `exact`: True if the user states that repeated evaluations give the same scores.
     - `proxies`: the names of cheap metrics outside of the goal that help to predict its metrics.
+    - `looks_once`: True for a finished table, which nobody looked at while it grew. Its
+      intervals are for one look. It is not saved.
     """
 
     n_arms: int
@@ -95,6 +97,7 @@ class Problem:
     inputs: str = "new"
     exact: bool = False
     proxies: tuple[str, ...] = ()
+    looks_once: bool = False
 
     @cached_property
     def memo(self) -> Memo:

@@ -38,7 +38,8 @@ def analyze(arguments: argparse.Namespace) -> int:
         if arguments.baseline is None
         else candidate(found, arguments.baseline, "--baseline")
     )
-    selector = finished_selector(found.table(goal), goal, baseline, arguments.inputs)
+    table = found.table(goal).in_order_of_names()
+    selector = finished_selector(table, goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
         write_report(selector, arguments.output, arguments.files)

@@ -141,15 +141,19 @@ class Judge:
         # Before anything is paid
         check_margin(self.goal, self.margin)
 
-    def look(self, state: State, is_last: bool = True) -> str:
+    def look(
+        self,
+        state: State,
+        is_last: bool = True,
+        pair: tuple[int, int] = (_CANDIDATE, _BASELINE),
+    ) -> str:
         """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate".
 
-        Pass `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift
-        of the scores until there is a verdict (see `not_worse`).
+        `pair` has the positions of the candidate and of the baseline. Pass
+        `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift of
+        the scores until there is a verdict (see `not_worse`).
         """
-        found = not_worse(
-            state, _CANDIDATE, _BASELINE, self.margin, self.confidence, is_last
-        )
+        found = not_worse(state, *pair, self.margin, self.confidence, is_last)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
         return (
