@@ -271,7 +271,7 @@ def is_failure(error: BaseException) -> bool:
 
     return isinstance(
         error, (Exception, SystemExit, asyncio.CancelledError)
-    ) and not _is_from_signal(error)
+    ) and not is_from_signal(error)
 
 
 def ending(outcome: object) -> BaseException | None:
@@ -284,7 +284,7 @@ def ending(outcome: object) -> BaseException | None:
     """
     error = outcome if isinstance(outcome, BaseException) else None
     while error is not None:
-        if isinstance(error, MissingExtraError | KeyboardInterrupt) or _is_from_signal(
+        if isinstance(error, MissingExtraError | KeyboardInterrupt) or is_from_signal(
             error
         ):
             return error
@@ -296,7 +296,7 @@ def ending(outcome: object) -> BaseException | None:
 _TIMERS = {getattr(signal, name, None) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF")}
 
 
-def _is_from_signal(error: BaseException) -> bool:
+def is_from_signal(error: BaseException) -> bool:
     """True if a signal handler raised an exception.
 
     Python calls a handler with the number of the signal and the interrupted frame. So a

@@ -1,67 +1,120 @@
-"""Run a coroutine from code that is not async, also inside of a running event loop, as in a notebook."""
+"""Run async code from code that is not async, also inside of a running event loop, as in a notebook."""
 
 import asyncio
 import contextlib
 import contextvars
+import ctypes
+import inspect
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 _T = TypeVar("_T")
-# The first cancels the coroutine. The second cancels the wait for its evaluations. If
-# the coroutine still does not end, the third abandons it.
+# The first cancels the call. The second cancels what it then waits for. If it still does
+# not end, the third abandons it.
 _MOST_INTERRUPTS = 3
+_LOOK = 0.02  # seconds between two looks whether the caller's task was cancelled
 
 
-def outside_of_loops(call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """Return the result of the coroutine that `call()` returns.
+class CallersTask:
+    """The task of an event loop in which code that is not async was called, as in a cell of a notebook.
 
-    If an event loop is running in this thread already, as in a notebook, the coroutine
-    runs in a loop in another thread, with the context variables of this thread. An
-    exception that is raised in this thread meanwhile, such as a KeyboardInterrupt or a
-    signal handler's SystemExit, cancels the coroutine. It is raised again after the
-    coroutine has ended.
+    Such code blocks the loop, so that a cancellation of the task does not reach it:
+    Ctrl-C, for instance, which only cancels the task in `asyncio.run`.
+    """
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        with contextlib.suppress(RuntimeError):  # no event loop is running
+            self._task = asyncio.current_task()
+        self._before = 0 if self._task is None else self._task.cancelling()
+
+    def check(self) -> None:
+        """Raise a CancelledError, once, if the task was asked to end since this object was made."""
+        if self._task is not None and self._task.cancelling() > self._before:
+            self._task = None
+            raise asyncio.CancelledError
+
+
+@overload
+def outside_of_loops(call: Callable[[], Coroutine[Any, Any, _T]]) -> _T: ...
+
+
+@overload
+def outside_of_loops(call: Callable[[], _T]) -> _T: ...
+
+
+def outside_of_loops(call: Callable[[], Any]) -> Any:
+    """Return the result of an async function, or of a function that starts an event loop of its own.
+
+    If an event loop is running in this thread already, as in a notebook, the function
+    runs in another thread, with the context variables of this thread. It is stopped by
+    an exception that is raised in this thread meanwhile, such as a KeyboardInterrupt or
+    a signal handler's SystemExit, and by a cancellation of this thread's task: an async
+    function is cancelled, and a function with a loop of its own gets a
+    KeyboardInterrupt. When it has ended, the exception is raised again.
 
     Args:
-        call: an async function without arguments.
+        call: the function. It has no arguments.
     """
     is_running = True
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         is_running = False
-    if not is_running:
-        return asyncio.run(call())
-    outcome: Future[_T] = Future()
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    return _result(call) if not is_running else _result_elsewhere(call)
 
-    async def main() -> _T:
+
+def _result(call: Callable[[], Any]) -> Any:
+    """Return the result of the function, in this thread."""
+    made = call()
+    return asyncio.run(made) if inspect.iscoroutine(made) else made
+
+
+def _result_elsewhere(call: Callable[[], Any]) -> Any:
+    """Return the result of the function, in another thread."""
+    outcome: Future[Any] = Future()
+    # The loop and the task of an async function, once they are there
+    begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def within(made: Coroutine[Any, Any, Any]) -> Any:
         task = asyncio.current_task()
         assert task is not None
-        begun.set_result((asyncio.get_running_loop(), task))
-        return await call()
+        begun.append((asyncio.get_running_loop(), task))
+        return await made
 
     def body() -> None:
         try:
-            outcome.set_result(asyncio.run(main()))
+            made = call()
+            if inspect.iscoroutine(made):
+                made = asyncio.run(within(made))
+            outcome.set_result(made)
         except BaseException as error:
             outcome.set_exception(error)
 
-    # A daemon, so that an abandoned coroutine does not keep the interpreter from exiting
+    # A daemon, so that an abandoned call does not keep the interpreter from exiting
     context = contextvars.copy_context()
-    Thread(target=context.run, args=(body,), name="asktell", daemon=True).start()
+    thread = Thread(target=context.run, args=(body,), name="asktell", daemon=True)
+    thread.start()
     interrupts: list[BaseException] = []
+    caller = CallersTask()
     while not outcome.done():
         try:
-            wait([outcome])
+            wait([outcome], _LOOK)
+            caller.check()
         except BaseException as interrupt:
             interrupts.append(interrupt)
             if len(interrupts) == _MOST_INTERRUPTS:
                 break
-            loop, task = begun.result()
-            with contextlib.suppress(RuntimeError):  # the loop has just been closed
-                loop.call_soon_threadsafe(task.cancel)
+            if begun:
+                loop, task = begun[0]
+                with contextlib.suppress(RuntimeError):  # the loop was just closed
+                    loop.call_soon_threadsafe(task.cancel)
+            elif thread.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+                )
     if interrupts:
         raise interrupts[0]
     return outcome.result()

@@ -1,5 +1,6 @@
 """Process pools: what can return from their processes, and a new pool in the place of a broken one."""
 
+import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -7,6 +8,7 @@ from typing import Any
 
 from asktell.errors import EvaluatorError
 from asktell.problem.checks import in_words
+from asktell.running.evaluator import is_from_signal
 
 
 def in_process(call: Callable[..., Any], *args: Any) -> Any:
@@ -22,6 +24,10 @@ def in_process(call: Callable[..., Any], *args: Any) -> Any:
     try:
         outcome = call(*args)
     except (Exception, SystemExit) as error:
+        # The pool's signal to end, with a handler that a fork has inherited. The pool
+        # waits for the end of the process.
+        if is_from_signal(error):
+            os._exit(1)
         if _why_not_sent(error) is None:
             raise
         raise _sendable(error) from None

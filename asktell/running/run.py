@@ -18,7 +18,7 @@ from asktell.results.result import Result
 from asktell.running.board import Board, MaxFailures, OnTell, Until, open_board
 from asktell.running.crew import Crew
 from asktell.running.evaluator import Calling, Evaluator
-from asktell.running.loop import outside_of_loops
+from asktell.running.loop import CallersTask, outside_of_loops
 from asktell.selector import Selection
 
 _DEFAULT_CONCURRENCY = 8
@@ -335,11 +335,12 @@ class _Plan(NamedTuple):
 
 def _drive(crew: Crew, board: Board) -> None:
     """Go through the steps of a run, and wait for its evaluations in this thread."""
-    steps = crew.steps()
+    steps, caller = crew.steps(), CallersTask()
     act: Callable[[Any], Any] = steps.send
     value: Any = None
     while True:
         try:
+            caller.check()
             running = act(value)
             act = steps.send
             value = (
