@@ -143,8 +143,8 @@ def _reserved(asked: Selection, selector: Selection) -> Iterator[None]:
                 what = "study"
                 cure = "pass the study without a worker's name, or with another name to each run: study.worker(name)."
             raise InvalidArgumentError(
-                f"This {what} is in use by another run. A run cannot be started in its own on_tell or evaluator, either. "
-                f"Wait for the end of the other run. For several runs at the same time, {cure}"
+                f"This {what} is in use by another run. A run cannot be started in its own on_tell or evaluator, "
+                f"either. Wait for the end of the other run. For several runs at the same time, {cure}"
             )
         _in_use.add(asked)
     try:

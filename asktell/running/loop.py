@@ -5,10 +5,12 @@ import contextlib
 import contextvars
 import ctypes
 import inspect
+import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import Any, TypeVar, overload
+from types import FrameType
+from typing import Any, Self, TypeVar, overload
 
 _T = TypeVar("_T")
 # The first cancels the call. The second cancels what it then waits for. If it still does
@@ -21,7 +23,8 @@ class CallersTask:
     """The task of an event loop in which code that is not async was called, as in a cell of a notebook.
 
     Such code blocks the loop, so that a cancellation of the task does not reach it:
-    Ctrl-C, for instance, which only cancels the task in `asyncio.run`.
+    Ctrl-C, for instance, which only cancels the task in `asyncio.run`. Use this object
+    in a `with` block.
     """
 
     def __init__(self) -> None:
@@ -29,6 +32,27 @@ class CallersTask:
         with contextlib.suppress(RuntimeError):  # no event loop is running
             self._task = asyncio.current_task()
         self._before = 0 if self._task is None else self._task.cancelling()
+        self._handler: Any = None
+
+    def __enter__(self) -> Self:
+        # In a cell with `await`, the stop button of a notebook sends SIGINT to a handler
+        # that waits for the loop. In all other cells, it raises a KeyboardInterrupt.
+        handler = signal.getsignal(signal.SIGINT)
+        is_notebook = getattr(handler, "__module__", "").startswith("ipykernel.")
+        if self._task is not None and is_notebook and callable(handler):
+            with contextlib.suppress(ValueError):  # this is not the main thread
+                signal.signal(signal.SIGINT, self._interrupt)
+                self._handler = handler
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle SIGINT as the notebook does, and end the code that blocks its loop."""
+        self._handler(number, frame)
+        raise KeyboardInterrupt
 
     def check(self) -> None:
         """Raise a CancelledError, once, if the task was asked to end since this object was made."""
@@ -98,23 +122,28 @@ def _result_elsewhere(call: Callable[[], Any]) -> Any:
     thread = Thread(target=context.run, args=(body,), name="asktell", daemon=True)
     thread.start()
     interrupts: list[BaseException] = []
-    caller = CallersTask()
-    while not outcome.done():
-        try:
-            wait([outcome], _LOOK)
-            caller.check()
-        except BaseException as interrupt:
-            interrupts.append(interrupt)
-            if len(interrupts) == _MOST_INTERRUPTS:
-                break
-            if begun:
-                loop, task = begun[0]
-                with contextlib.suppress(RuntimeError):  # the loop was just closed
-                    loop.call_soon_threadsafe(task.cancel)
-            elif thread.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
-                )
+    with CallersTask() as caller:
+        while not outcome.done() and len(interrupts) < _MOST_INTERRUPTS:
+            try:
+                wait([outcome], _LOOK)
+                caller.check()
+            except BaseException as interrupt:
+                interrupts.append(interrupt)
+                _stop(thread, begun)
     if interrupts:
         raise interrupts[0]
     return outcome.result()
+
+
+def _stop(
+    thread: Thread, begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]
+) -> None:
+    """Cancel an async function in another thread, or raise a KeyboardInterrupt in a function that is not async."""
+    if begun:
+        loop, task = begun[0]
+        with contextlib.suppress(RuntimeError):  # the loop was just closed
+            loop.call_soon_threadsafe(task.cancel)
+    elif thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+        )

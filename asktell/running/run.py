@@ -335,25 +335,26 @@ class _Plan(NamedTuple):
 
 def _drive(crew: Crew, board: Board) -> None:
     """Go through the steps of a run, and wait for its evaluations in this thread."""
-    steps, caller = crew.steps(), CallersTask()
+    steps = crew.steps()
     act: Callable[[Any], Any] = steps.send
     value: Any = None
-    while True:
-        try:
-            caller.check()
-            running = act(value)
-            act = steps.send
-            value = (
-                board.selector.wait()
-                if running is None
-                else wait(running, _LOOK, FIRST_COMPLETED).done
-            )
-        except StopIteration:
-            return
-        except BaseException as error:
-            if getgeneratorstate(steps) == GEN_CLOSED:  # it has ended with this error
-                raise
-            act, value = steps.throw, error
+    with CallersTask() as caller:
+        while True:
+            try:
+                caller.check()
+                running = act(value)
+                act = steps.send
+                value = (
+                    board.selector.wait()
+                    if running is None
+                    else wait(running, _LOOK, FIRST_COMPLETED).done
+                )
+            except StopIteration:
+                return
+            except BaseException as error:
+                if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
+                    raise
+                act, value = steps.throw, error
 
 
 async def _drive_async(crew: Crew, board: Board) -> None:
@@ -384,7 +385,7 @@ async def _drive_async(crew: Crew, board: Board) -> None:
         except StopIteration:
             return
         except BaseException as error:
-            if getgeneratorstate(steps) == GEN_CLOSED:  # it has ended with this error
+            if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
                 raise
             act, value = steps.throw, error
 
