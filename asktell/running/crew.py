@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator
 from concurrent.futures import (
     BrokenExecutor,
+    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
+from concurrent.futures.thread import BrokenThreadPool
 from typing import Any, TypeAlias
 
 from asktell.errors import EvaluatorError
@@ -23,7 +25,7 @@ from asktell.problem.candidates import Trial
 from asktell.problem.checks import in_words
 from asktell.running.board import Board, described
 from asktell.running.evaluator import Calling, attempt, attempt_async, is_failure
-from asktell.running.processes import fresh_pool, in_process, n_processes
+from asktell.running.processes import can_renew, in_process, n_processes, renewed
 
 Running: TypeAlias = "Future[Any] | asyncio.Task[Any]"
 """An evaluation in progress."""
@@ -76,7 +78,7 @@ class Crew:
         self._suspects: deque[Trial] = deque()
         # Trials whose process pool broke, until all its evaluations have ended
         self._lost: list[Trial] = []
-        self._break: BrokenExecutor | None = None
+        self._break: BaseException | None = None
         # A pool breaks as a whole, so that nothing may run beside a suspect
         self._has_broken = False
         self._is_abandoned = False  # its evaluations may never end
@@ -127,7 +129,7 @@ class Crew:
             return lambda *args: asyncio.create_task(attempt_async(call, *args))
         if executor is None:
             return lambda *args: _call_here(call, *args)
-        if type(executor) is ProcessPoolExecutor:
+        if isinstance(executor, ProcessPoolExecutor):
             return lambda *args: executor.submit(in_process, call, *args)
         if isinstance(executor, ThreadPoolExecutor) and not _has_interpreters(executor):
             # Traces and other context variables of the caller reach the evaluator
@@ -168,8 +170,9 @@ class Crew:
                 future = self._start_call(*arguments)
             except BrokenExecutor as error:
                 # It broke before this call, for example in an earlier run
-                if not self._renew():
+                if not self._can_renew:
                     raise self._broken(error) from error
+                self._renew()
                 self._has_broken = True
                 for later in [group, *groups]:
                     self._suspects.extend(later)
@@ -227,9 +230,9 @@ class Crew:
         group = self._running[future]
         if isinstance(future, Future) and future.cancelled():
             # By the executor: this class cancels no future that it waits for
-            raise self._broken(RuntimeError("an evaluation was cancelled"))
+            raise self._broken(CancelledError())
         error = _error_of(future)
-        if isinstance(error, BrokenExecutor) and self._executor is not None:
+        if error is not None and self._is_break(error):
             self._lose(future, error)
             return
         if error is not None and not is_failure(error):
@@ -278,18 +281,28 @@ class Crew:
 
     # Processes that die
 
-    def _lose(self, future: Running, error: BrokenExecutor) -> None:
-        """Note that an evaluation was lost with its process. All others of the pool will be, too."""
-        if not self._can_renew:
-            lost = [trial for group in self._running.values() for trial in group]
-            if not isinstance(self._executor, ThreadPoolExecutor):
-                self._count(lost)
-            raise self._broken(error, lost) from error
-        self._break = error
-        self._lost += self._running.pop(future)
+    def _is_break(self, error: BaseException) -> bool:
+        """True if the executor itself broke, and not one that the evaluator uses in its thread."""
+        if self._executor is None:
+            return False
+        in_threads = isinstance(self._executor, ThreadPoolExecutor)
+        return isinstance(error, BrokenThreadPool if in_threads else BrokenExecutor)
 
-    def _recover(self, error: BrokenExecutor) -> None:
-        """Continue with new processes. A trial fails if it was lost by itself, and often enough."""
+    def _lose(self, future: Running, error: BaseException) -> None:
+        """Note that an evaluation was lost with its process. All others of the pool will be, too."""
+        if self._can_renew:
+            self._break = error
+            self._lost += self._running.pop(future)
+            return
+        # What has ended before is recorded when the run ends
+        lost = [each for each in self._running if not _has_outcome(each)]
+        trials = [trial for each in lost for trial in self._running.pop(each)]
+        if not isinstance(self._executor, ThreadPoolExecutor):
+            self._blame(trials, error)
+        raise self._broken(error, trials) from error
+
+    def _recover(self, error: BaseException) -> None:
+        """Continue with new processes."""
         lost, self._lost, self._break = self._lost, [], None
         self._has_broken = True
         self._renew()
@@ -297,42 +310,52 @@ class Crew:
         for trial in [each for each in lost if each.id < 0]:
             self._board.release(trial)
         lost = [trial for trial in lost if trial.id >= 0]
-        self._count(lost)
-        if len(lost) == 1 and (n := self._board.losses[lost[0].id]) >= _ATTEMPTS:
-            (trial,) = lost
-            failure = EvaluatorError(
-                f"Each of {n} attempts to evaluate {described(trial)} ended its process. The evaluation may need too "
-                f"much memory, crash in native code, or call os._exit(). {_words(error)}"
-            )
-            failure.__cause__ = error
-            self._board.take(trial, failure)
-        elif lost:
+        if lost and not self._blame(lost, error):
             _log.warning(_DIED, "; ".join(map(described, lost)), _words(error))
             self._suspects.extend(lost)
 
-    def _count(self, lost: list[Trial]) -> None:
-        """Count the attempts of trials that were lost. The next run of the selection knows the count."""
-        for trial in lost:
-            if trial.id >= 0:
-                self._board.losses[trial.id] += 1
+    def _blame(self, lost: list[Trial], error: BaseException) -> bool:
+        """Count the attempts of trials that were lost together. A trial alone fails after enough attempts.
+
+        The next run of the selection knows the count.
+
+        Returns:
+            True if the trial has failed.
+        """
+        losses = self._board.losses
+        losses.update(trial.id for trial in lost if trial.id >= 0)
+        if len(lost) != 1 or losses[lost[0].id] < _ATTEMPTS:
+            return False
+        # An error with a cause is about an exception or a result that could not be read
+        hint = (
+            ""
+            if error.__cause__
+            else "It may need too much memory, crash in native code, or call os._exit(), or the initializer of the "
+            "pool failed. "
+        )
+        failure = EvaluatorError(
+            f"Each of {losses[lost[0].id]} attempts to evaluate {described(lost[0])} ended its process. {hint}"
+            f"{_words(error)}"
+        )
+        failure.__cause__ = error
+        self._board.take(lost[0], failure)
+        return True
 
     @property
     def _can_renew(self) -> bool:
         """True if a broken executor can be replaced by a new one."""
-        return self._executor is not None and n_processes(self._executor) is not None
+        return self._executor is not None and can_renew(self._executor)
 
-    def _renew(self) -> bool:
-        """Replace the executor, which is broken, by a new one of its kind. Returns False if that is impossible."""
-        pool = None if self._executor is None else fresh_pool(self._executor)
-        if pool is None:
-            return False
+    def _renew(self) -> None:
+        """Replace the executor, which is broken, by a new one of its kind."""
+        assert self._executor is not None
         if self._own_pool is not None:
             self._own_pool.shutdown(wait=False)
-        self._executor = pool
+        self._executor = renewed(self._executor)
         # loky shares its pool with the caller
-        self._own_pool = pool if isinstance(pool, ProcessPoolExecutor) else None
+        is_own = isinstance(self._executor, ProcessPoolExecutor)
+        self._own_pool = self._executor if is_own else None
         self._start_call = self._starter()
-        return True
 
     def _broken(
         self, error: BaseException, lost: Collection[Trial] = ()
@@ -366,11 +389,21 @@ def _error_of(future: Running) -> BaseException | None:
         return error
 
 
+def _has_outcome(future: Running) -> bool:
+    """True if an evaluation has ended, and was not lost."""
+    return (
+        future.done()
+        and not future.cancelled()
+        and not isinstance(future.exception(), BrokenExecutor)
+    )
+
+
 def _words(error: BaseException) -> str:
     """Return a sentence with the error and, for an error from another process, the last line of its traceback."""
-    text = f"The error was {in_words(error)}"
-    cause = str(error.__cause__ or "").strip().strip('"').strip()
-    return f"{text} ({cause.splitlines()[-1].strip()})" if cause else text
+    text = " ".join(f"The error was {in_words(error)}".split())
+    cause = str(error.__cause__ or "").splitlines()
+    lines = [line for line in cause if line.strip(" '\"")]
+    return f"{text} ({lines[-1].strip()})" if lines else text
 
 
 def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:

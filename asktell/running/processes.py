@@ -3,7 +3,7 @@
 import os
 import pickle
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from typing import Any
 
 from asktell.errors import EvaluatorError
@@ -28,7 +28,8 @@ def in_process(call: Callable[..., Any], *args: Any) -> Any:
         # waits for the end of the process.
         if is_from_signal(error):
             os._exit(1)
-        if _why_not_sent(error) is None:
+        # A broken pool that the evaluator uses is not the pool of this process
+        if _why_not_sent(error) is None and not isinstance(error, BrokenExecutor):
             raise
         raise _sendable(error) from None
     if (why := _why_not_sent(outcome)) is not None:
@@ -60,23 +61,21 @@ def _sendable(error: BaseException) -> EvaluatorError:
 
 def n_processes(executor: Executor) -> int | None:
     """Return the number of processes of a pool of concurrent.futures or loky. None for other executors."""
-    is_pool = type(executor) is ProcessPoolExecutor or _is_loky(executor)
+    is_pool = isinstance(executor, ProcessPoolExecutor) or _is_loky(executor)
     return int(executor._max_workers) if is_pool else None  # type: ignore[attr-defined]
 
 
-def fresh_pool(executor: Executor) -> Executor | None:
-    """Return a new pool with the settings of a broken one. None if the executor is of another kind."""
+def can_renew(executor: Executor) -> bool:
+    """True if `renewed` can replace the executor when it is broken. A subclass may have arguments of its own."""
+    has_same_arguments = type(executor).__init__ is ProcessPoolExecutor.__init__
+    return has_same_arguments or _is_loky(executor)
+
+
+def renewed(executor: Executor) -> Executor:
+    """Return a new pool with the settings of a broken one."""
     pool: Any = executor  # no public attribute has the settings
-    if type(executor) is ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            pool._max_workers,
-            pool._mp_context,
-            pool._initializer,
-            pool._initargs,
-            max_tasks_per_child=pool._max_tasks_per_child,
-        )
+    fresh: Executor
     if _is_loky(executor):
-        fresh: Executor
         fresh, _ = type(pool).get_reusable_executor(
             pool._max_workers,
             pool._context,
@@ -86,7 +85,14 @@ def fresh_pool(executor: Executor) -> Executor | None:
             env=pool._env,
         )
         return fresh
-    return None
+    fresh = type(pool)(
+        pool._max_workers,
+        pool._mp_context,
+        pool._initializer,
+        pool._initargs,
+        max_tasks_per_child=pool._max_tasks_per_child,
+    )
+    return fresh
 
 
 def _is_loky(executor: Executor) -> bool:
