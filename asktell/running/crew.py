@@ -7,6 +7,7 @@ this thread, by an executor, or as a task of an event loop) and in how the loop 
 import asyncio
 import contextvars
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator
 from concurrent.futures import (
@@ -71,7 +72,7 @@ class Crew:
         # cannot be taken back when the run is stopped.
         most = None if executor is None else n_processes(executor)
         self._at_once = at_once if most is None else min(at_once, most * size)
-        self._start_call = self._starter()
+        self._start_call, self._has_started = self._starter(), False
         self._running: dict[Running, list[Trial]] = {}
         # Trials that were lost, with their process or in a batch. They are evaluated one
         # at a time, because all trials of a process that dies are lost with it.
@@ -165,9 +166,8 @@ class Crew:
             groups.append([self._suspects.popleft()])
         while groups:
             group = groups.pop(0)
-            arguments = self._how.arguments(group, self._board.repeat_of)
             try:
-                future = self._start_call(*arguments)
+                future = self._start_group(group)
             except BrokenExecutor as error:
                 # It broke before this call, for example in an earlier run
                 if not self._can_renew:
@@ -186,9 +186,38 @@ class Crew:
                     raise
                 # Each executor has its own exception for having been closed
                 raise self._broken(error) from error
-            self._running[future] = group
             if wake is not None:
                 future.add_done_callback(wake)
+
+    def _start_group(self, group: list[Trial]) -> Running:
+        """Start a group of trials, which is running from now on, also if an interrupt comes at this moment."""
+        arguments = self._how.arguments(group, self._board.repeat_of)
+        is_main = threading.current_thread() is threading.main_thread()
+        # The first call of a pool forks its processes, which a new thread must not do
+        if self._executor is None or not is_main or not self._has_started:
+            future = self._start_call(*arguments)
+            self._running[future] = group
+            self._has_started = True
+            return future
+        # An interrupt within `submit` would lose the evaluation. It comes in the main thread
+        submitted: Future[Running] = Future()
+
+        def submit() -> None:
+            if not submitted.set_running_or_notify_cancel():
+                return
+            try:
+                submitted.set_result(self._start_call(*arguments))
+            except BaseException as error:
+                submitted.set_exception(error)
+
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(submit,), daemon=True)
+        try:
+            thread.start()
+            return submitted.result()
+        finally:
+            if not submitted.cancel() and submitted.exception() is None:
+                self._running[submitted.result()] = group
 
     # Ending
 
@@ -355,7 +384,7 @@ class Crew:
         # loky shares its pool with the caller
         is_own = isinstance(self._executor, ProcessPoolExecutor)
         self._own_pool = self._executor if is_own else None
-        self._start_call = self._starter()
+        self._start_call, self._has_started = self._starter(), False
 
     def _broken(
         self, error: BaseException, lost: Collection[Trial] = ()
