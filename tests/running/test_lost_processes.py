@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -113,14 +113,23 @@ NAMED = ("Each of 3 attempts", "(prompt 'b', example 3)")
 
 @pytest.mark.parametrize("how", ["os._exit", "killed"])
 @pytest.mark.parametrize("where", ["selector", "study"])
-@pytest.mark.parametrize("pool", [lambda: ProcessPoolExecutor(2), loky_pool])
 def test_an_evaluation_that_kills_its_process_fails_after_three_attempts(
-    pool: Callable[[], Executor], where: str, how: str, tmp_path: Path
+    where: str, how: str, tmp_path: Path
 ) -> None:
     selection, evaluator = new(where), Deadly(tmp_path, how)
-    with pool() as executor:
-        asktell.run(selection, evaluator, executor, progress=False)
+    with ProcessPoolExecutor(2) as pool:
+        asktell.run(selection, evaluator, pool, progress=False)
     check(selection, evaluator, 3, *NAMED)
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_kills_its_process_of_loky_fails_after_three_attempts(
+    tmp_path: Path,
+) -> None:
+    selector, evaluator = new(), Deadly(tmp_path, "killed")
+    with loky_pool() as pool:
+        asktell.run(selector, evaluator, pool, progress=False)
+    check(selector, evaluator, 3, *NAMED)
 
 
 async def test_the_same_in_ones_own_loop(
@@ -156,6 +165,7 @@ def test_what_cannot_be_sent_from_a_process_fails_with_its_own_words(
     assert selector.spent_cost == (0.25 if how == "exception" else 0)
 
 
+@pytest.mark.slow
 def test_what_loky_cannot_read_fails_with_its_reason(tmp_path: Path) -> None:
     selector, evaluator = new(), Deadly(tmp_path, "exception")
     with loky_pool() as pool:
@@ -232,7 +242,7 @@ def test_a_pool_whose_initializer_fails_ends_the_run(tmp_path: Path) -> None:
     selector, evaluator = new(), Deadly(tmp_path, "killed")
     with (
         ProcessPoolExecutor(1, initializer=fail_to_initialize) as pool,
-        pytest.raises(EvaluatorError, match="first 5 evaluations.*initializer"),
+        pytest.raises(EvaluatorError, match=r"first 5 evaluations.*initializer"),
     ):
         asktell.run(selector, evaluator, pool, progress=False)
     assert not evaluator.calls
