@@ -63,16 +63,20 @@ def run(
             in processes or with Dask (`client.get_executor()`). None: the evaluator
             runs in this thread, or in one other thread if it has a method `cancel`. An
             async evaluator cannot have an executor.
+
+            Except in other processes, the evaluator gets the context variables of the
+            caller, such as the current trace, and its decimal context.
         concurrency: the largest number of trials that are evaluated at the same time.
             The default is 8 with an executor, and for async and batch evaluators.
-            Otherwise it is 1.
+            Otherwise it is 1. A process pool gets no more calls than it has processes.
         progress: True shows a progress bar on stderr, or below the cell of a notebook.
         batch_size: the largest number of trials in one call of a batch evaluator. The
             default is `concurrency`. If it is smaller than `concurrency`, an executor
             or an async evaluator has several calls at the same time.
         on_tell: a function that gets the selector or study, and the trial. It is called
-            in the thread of `run`, after the scores or the failure of the trial were
-            recorded. Use it to save, log or plot, or to add prompts.
+            after the scores or the failure of the trial were recorded, in the thread of
+            `run`. (For an async evaluator in a notebook, it is called in the thread of
+            the evaluator.) Use it to save, log or plot, or to add prompts.
         max_failures_in_a_row: "first" (default), a number, or None. With "first", the
             run stops if its first five evaluations all fail in the same way and cost
             nothing, as with a wrong key. With a number, the run also stops after this
@@ -151,11 +155,17 @@ def run(
 
     **Failures.** If the evaluator raises an exception, or returns scores that the
     selector refuses, its trial fails and the run continues (but see
-    `max_failures_in_a_row`). This also holds for SystemExit and the cancellation of a
-    task. If the exception has an attribute `cost`, this cost is recorded. A
-    MissingExtraError ends the run, because every evaluation would raise it. If an
-    executor loses a whole batch because its process died, the trials of the batch are
-    evaluated again one by one.
+    `max_failures_in_a_row`). This also holds if the evaluator itself calls `sys.exit`,
+    or cancels its task. If the exception has an attribute `cost`, this cost is
+    recorded. A MissingExtraError ends the run, because every evaluation would raise it.
+
+    **Processes that die.** An evaluation may end the process of an executor, for
+    example because it needs too much memory. The trials that were lost with the process
+    are then evaluated again, one at a time. A trial that has ended its process in three
+    attempts fails. A pool of `concurrent.futures` or loky is broken after that, so the
+    run continues with a new pool of the same settings. If another executor breaks, the
+    run ends with an EvaluatorError. Start it again with a new executor: the attempts of
+    a trial are counted until this Python process ends.
 
     **Details.** In a study, an evaluation can have details, which are stored with its
     scores. They are a mapping in the attribute `details` of the exception, or of the
@@ -165,17 +175,25 @@ def run(
 
     **The end of a run.** An error can end a run, for example in `on_tell`. The run then
     waits for the evaluations that have started, and records their scores. Evaluations
-    that an executor has not started are cancelled. A KeyboardInterrupt also stops the
+    that an executor has not started are cancelled. An interrupt also stops the
     evaluations that have started: async evaluations are cancelled, and `cancel` is
     called for the others, if the evaluator has it. The run then waits for the
-    evaluations to end. A second KeyboardInterrupt ends the wait, and the scores of
-    running evaluations are lost. The costs of evaluations that failed or were stopped
+    evaluations to end. A second interrupt ends the wait, and the scores of running
+    evaluations are lost. The costs of evaluations that failed or were stopped
     are recorded. All trials that are still pending are released, so that the selector
     can be saved and continued.
 
+    An interrupt is Ctrl-C, the stop button of a notebook, or an exception that a signal
+    handler raises, such as `sys.exit` in a handler of SIGTERM. (An exception of a
+    handler of SIGALRM, SIGVTALRM or SIGPROF is the evaluator's own: it is a failure.)
+
+    **One run at a time.** A selector, or a study that is bound to a worker's name, can
+    have only one run at a time. Several runs can share the work of a study that is not
+    bound to a name.
+
     Raises:
         InvalidArgumentError: an argument is invalid, for example an evaluator that
-            takes other arguments.
+            takes other arguments. Or another run uses the selection.
         EvaluatorError: the executor broke down, or too many evaluations failed in a
             row.
         MissingExtraError: the evaluator needs a package that is not installed.
