@@ -83,6 +83,7 @@ class Crew:
         # A pool breaks as a whole, so that nothing may run beside a suspect
         self._has_broken = False
         self._is_abandoned = False  # its evaluations may never end
+        self._is_ending = False  # no evaluation is started any more
         self._own_pool: Executor | None = None
 
     def steps(self, wake: Callable[[object], object] | None = None) -> Steps:
@@ -164,10 +165,53 @@ class Crew:
         )
         if self._suspects and is_alone and self._break is None:
             groups.append([self._suspects.popleft()])
-        while groups:
-            group = groups.pop(0)
+        is_main = threading.current_thread() is threading.main_thread()
+        # The first call of a pool forks its processes, which a new thread must not do
+        if self._executor is None or not is_main or not self._has_started:
+            self._submit(groups[:1], wake)
+            groups = groups[1:]
+        if groups and (self._executor is None or not is_main):
+            self._submit(groups, wake)
+        elif groups:
+            self._submit_elsewhere(groups, wake)
+
+    def _submit_elsewhere(
+        self, groups: list[list[Trial]], wake: Callable[[object], object] | None
+    ) -> None:
+        """Submit groups in another thread: an interrupt within `submit`, in the main thread, would lose evaluations."""
+        submitted: Future[None] = Future()
+
+        def submit() -> None:
+            if not submitted.set_running_or_notify_cancel():
+                return
             try:
-                future = self._start_group(group)
+                self._submit(groups, wake)
+                submitted.set_result(None)
+            except BaseException as error:
+                submitted.set_exception(error)
+
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(submit,), daemon=True)
+        try:
+            thread.start()
+            submitted.result()
+        except BaseException:
+            self._is_ending = True
+            raise
+        finally:
+            if not submitted.cancel():
+                submitted.exception()  # waits for the call of `submit` in progress
+
+    def _submit(
+        self, groups: list[list[Trial]], wake: Callable[[object], object] | None
+    ) -> None:
+        """Start the evaluations of groups of trials."""
+        groups = list(groups)
+        while groups and not self._is_ending:
+            group = groups.pop(0)
+            arguments = self._how.arguments(group, self._board.repeat_of)
+            try:
+                future = self._start_call(*arguments)
             except BrokenExecutor as error:
                 # It broke before this call, for example in an earlier run
                 if not self._can_renew:
@@ -186,38 +230,10 @@ class Crew:
                     raise
                 # Each executor has its own exception for having been closed
                 raise self._broken(error) from error
-            if wake is not None:
-                future.add_done_callback(wake)
-
-    def _start_group(self, group: list[Trial]) -> Running:
-        """Start a group of trials, which is running from now on, also if an interrupt comes at this moment."""
-        arguments = self._how.arguments(group, self._board.repeat_of)
-        is_main = threading.current_thread() is threading.main_thread()
-        # The first call of a pool forks its processes, which a new thread must not do
-        if self._executor is None or not is_main or not self._has_started:
-            future = self._start_call(*arguments)
             self._running[future] = group
             self._has_started = True
-            return future
-        # An interrupt within `submit` would lose the evaluation. It comes in the main thread
-        submitted: Future[Running] = Future()
-
-        def submit() -> None:
-            if not submitted.set_running_or_notify_cancel():
-                return
-            try:
-                submitted.set_result(self._start_call(*arguments))
-            except BaseException as error:
-                submitted.set_exception(error)
-
-        context = contextvars.copy_context()
-        thread = threading.Thread(target=context.run, args=(submit,), daemon=True)
-        try:
-            thread.start()
-            return submitted.result()
-        finally:
-            if not submitted.cancel() and submitted.exception() is None:
-                self._running[submitted.result()] = group
+            if wake is not None:
+                future.add_done_callback(wake)
 
     # Ending
 
