@@ -213,18 +213,16 @@ class Crew:
             try:
                 future = self._start_call(*arguments)
             except BrokenExecutor as error:
-                # It broke before this call, for example in an earlier run
-                if not self._can_renew:
-                    raise self._broken(error) from error
-                self._renew()
-                self._has_broken = True
+                # It broke before this call: now, which its evaluations will show, or in an
+                # earlier run
                 for later in [group, *groups]:
                     self._suspects.extend(later)
-                if not self._running:
-                    groups = [[self._suspects.popleft()]]
-                    continue
-                self._break = error
-                return
+                if self._running:
+                    self._break = error
+                    return
+                self._recover(error)
+                groups = [[self._suspects.popleft()]]
+                continue
             except Exception as error:
                 if self._executor is None:
                     raise
@@ -348,6 +346,8 @@ class Crew:
 
     def _recover(self, error: BaseException) -> None:
         """Continue with new processes."""
+        if not self._can_renew:
+            raise self._broken(error) from error
         lost, self._lost, self._break = self._lost, [], None
         self._has_broken = True
         self._renew()
