@@ -47,7 +47,7 @@ Evaluation
     Evaluator, Outcome: the argument of `asktell.run`, and the outcome of one evaluation
     Calling: the way in which an evaluator is called, which is async or not, in batches or one by one
     attempt(call): the result of a call, or the exception that makes the evaluation a failure
-    outside_of_loops(call): the result of a call, in a thread of its own if an event loop is running
+    outside_of_loops(call): the result of an async call, in a thread of its own if an event loop is running
     goal_scores(study, outcome), details_of(study, outcome): the arguments of `tell` for an outcome
     n_repeats(spent): the number of evaluations that a run with inputs="given" repeats to check for noise
     open_board(...), Board: hands out trials and takes their outcomes, for a loop of your own
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         details_of,
         goal_scores,
     )
-    from asktell.running.run import outside_of_loops
+    from asktell.running.loop import outside_of_loops
     from asktell.selector import at_state
     from asktell.simulation.analyze import FinishedTable, finished_selector
     from asktell.state import State, apply, decide, events
@@ -142,7 +142,7 @@ _HOMES = {
         "details_of",
         "goal_scores",
     ),
-    "running.run": ("outside_of_loops",),
+    "running.loop": ("outside_of_loops",),
     "selector": ("at_state",),
     "simulation.analyze": ("FinishedTable", "finished_selector"),
     "state": ("State", "apply", "decide"),

@@ -2,9 +2,12 @@
 
 import contextlib
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
 from asktell.errors import (
     AsktellError,
@@ -15,7 +18,7 @@ from asktell.errors import (
 from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
-from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
+from asktell.running.evaluator import Finding, Outcome, ending, one_each
 from asktell.running.progress import Bar
 from asktell.selector import Selection, Selector
 from asktell.state.repeats import to_repeat
@@ -78,19 +81,77 @@ def open_board(
             f"run() needs a Selector or a Study, got {type(selector).__name__}."
         )
     asked: Any = selector
+    # A study without a worker's name gets one of this host and process
+    if not isinstance(selector, Selector) and asked.worker_name is None:
+        asked = asked.worker()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_reserved(asked, selector))
         if not isinstance(selector, Selector):
-            # A study without a worker's name gets one of this host and process
-            if asked.worker_name is None:
-                asked = asked.worker()
             stack.enter_context(asked)  # sends heartbeats from now on
         for trial in asked.pending:
             asked.release(trial)
         bar = Bar(asked, progress)
         stack.enter_context(bar)
-        board = Board(asked, bar, on_tell, failures, repeatable, until, waits)
+        tell = None if on_tell is None else _marked(on_tell, selector)
+        losses = _losses.setdefault(selector, Counter())
+        board = Board(asked, bar, tell, failures, repeatable, until, waits, losses)
         stack.callback(board.hand_back)
         yield board
+
+
+# Selections that a board is open on. A run releases all pending trials, so that a second
+# run on the same selection would evaluate the trials of the first again.
+_in_use: WeakSet[Selection] = WeakSet()
+_lock = threading.Lock()
+# How many times trials of a selection were lost with the process that evaluated them, so
+# that the next run knows which ones to evaluate by themselves
+_losses: WeakKeyDictionary[Selection, Counter[int]] = WeakKeyDictionary()
+# The study whose `on_tell` is called in this context
+_telling: ContextVar[Selection | None] = ContextVar("_telling", default=None)
+
+
+def _marked(on_tell: OnTell, selector: Selection) -> OnTell:
+    """Return `on_tell`, during whose calls no other run of the selection can start: it would wait for this run."""
+
+    def marked(asked: Any, trial: Trial) -> None:
+        token = _telling.set(selector)
+        try:
+            on_tell(asked, trial)
+        finally:
+            _telling.reset(token)
+
+    return marked
+
+
+@contextlib.contextmanager
+def _reserved(asked: Selection, selector: Selection) -> Iterator[None]:
+    """Reserve a selection for one run at a time.
+
+    Args:
+        asked: the selector, or the study bound to a worker's name.
+        selector: what the caller passed.
+
+    Raises:
+        InvalidArgumentError: another run uses it.
+    """
+    with _lock:
+        if asked in _in_use or _telling.get() is selector:
+            if isinstance(asked, Selector):
+                what = "selector"
+                cure = "create a study with asktell.Study.create(url, name, selector), and pass it to each run."
+            else:
+                what = "study"
+                cure = "pass the study without a worker's name, or with another name to each run: study.worker(name)."
+            raise InvalidArgumentError(
+                f"This {what} is in use by another run. A run cannot be started in its own on_tell or evaluator, "
+                f"either. Wait for the end of the other run. For several runs at the same time, {cure}"
+            )
+        _in_use.add(asked)
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_use.discard(asked)
 
 
 class _Streak:
@@ -183,8 +244,11 @@ class Board:
         repeatable: bool,
         until: Until | None,
         waits: bool = True,
+        losses: Counter[int] | None = None,
     ) -> None:
         self.selector = selector
+        self.losses: Counter[int] = Counter() if losses is None else losses
+        """How many times each trial, by its id, was lost with the process that evaluated it."""
         # None for a Selector, which stores no details and has no other workers
         self._study: Any = None if isinstance(selector, Selector) else selector
         self._waits = waits
@@ -220,13 +284,28 @@ class Board:
             EvaluatorError: too many evaluations failed in a row, and no evaluation is
                 running that could still succeed.
         """
+        steps = self.asking(n)
+        try:
+            next(steps)
+            while True:
+                steps.send(self._waits and self.selector.wait())
+        except StopIteration as end:
+            trials: list[Trial] = end.value
+            return trials
+
+    def asking(self, n: int) -> Generator[None, bool, list[Trial]]:
+        """Ask like `ask`, for a loop that waits in its own way.
+
+        It yields when only other workers of a study can continue. Then call
+        `Selection.wait`, and send its return value.
+        """
         if self._failures.end_the_run:
             if self._is_busy:
                 return []
             raise self._failures.stop()
         # Repeats come first, because most of them are due soon after the first evaluation
         while not (trials := self._repeat(n) or self._ask(n)) and not self._is_busy:
-            if self._is_enough or not self._waits or not self.selector.wait():
+            if self._is_enough or not (yield):
                 return self._repeat(n, late=True)
         return trials
 
@@ -289,8 +368,8 @@ class Board:
             MissingExtraError: the outcome is this error, because the evaluator needs a
                 package that is not installed.
         """
-        if missing := missing_extra(outcome):
-            raise missing
+        if end := ending(outcome):
+            raise end
         self._repeats_out -= trial.id < 0
         found = self._found(outcome)
         if found.error is None:
@@ -455,11 +534,10 @@ class Board:
 def _log_failure(trial: Trial, found: Finding) -> None:
     """Log the failure of a trial with its prompt and its example."""
     assert found.error is not None
+    _log.warning("%s failed: %r", described(trial), cause_of(found.error))
+
+
+def described(trial: Trial) -> str:
+    """A trial in words, with its prompt and its example."""
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
-    _log.warning(
-        "%s (prompt %r, example %r) failed: %r",
-        what,
-        trial.prompt_id,
-        trial.example,
-        cause_of(found.error),
-    )
+    return f"{what} (prompt {trial.prompt_id!r}, example {trial.example!r})"

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -257,7 +258,8 @@ def attempt(call: Callable[..., Any], *args: Any) -> Any:
     """Call a function, and return its result. If it raises an exception, return the exception.
 
     `asktell.run` counts such an exception as a failed evaluation. An exit and a
-    cancellation are returned, too. Ctrl-C is raised.
+    cancellation are returned, too. Ctrl-C is raised, and so is what a signal handler
+    raised.
     """
     try:
         return call(*args)
@@ -300,15 +302,55 @@ def is_failure(error: BaseException) -> bool:
     """True if an evaluator's exception is a failure of the trial. Exits and cancellations are, interrupts are not."""
     import asyncio
 
-    return isinstance(error, (Exception, SystemExit, asyncio.CancelledError))
+    return isinstance(
+        error, (Exception, SystemExit, asyncio.CancelledError)
+    ) and not is_from_signal(error)
 
 
-def missing_extra(outcome: object) -> MissingExtraError | None:
-    """Return the MissingExtraError that caused a failure, or None. Without the package no evaluation can succeed."""
+def ending(outcome: object) -> BaseException | None:
+    """Return the exception that caused a failure and must end the run. None if there is none.
+
+    - A MissingExtraError. Without the package no evaluation can succeed.
+    - A KeyboardInterrupt, or what a signal handler raised, such as the SystemExit of a
+      handler of SIGTERM. The signal came by chance during this evaluation, and is meant
+      for the whole program.
+    """
     error = outcome if isinstance(outcome, BaseException) else None
-    while error is not None and not isinstance(error, MissingExtraError):
+    while error is not None:
+        if isinstance(error, MissingExtraError | KeyboardInterrupt) or is_from_signal(
+            error
+        ):
+            return error
         error = error.__cause__
-    return error
+    return None
+
+
+# An evaluator may use these signals to limit its own time
+_TIMERS = {getattr(signal, name, None) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF")}
+
+
+def is_from_signal(error: BaseException) -> bool:
+    """True if a signal handler raised an exception.
+
+    Python calls a handler with the number of the signal and the interrupted frame. So a
+    frame of the traceback is a handler's if it has its caller's frame as an argument.
+    """
+    at = error.__traceback__
+    while at is not None and (after := at.tb_next) is not None:
+        frame, code = after.tb_frame, after.tb_frame.f_code
+        n = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
+        values = [frame.f_locals.get(name) for name in code.co_varnames[:n]]
+        arguments = [
+            each
+            for value in values
+            for each in (value if isinstance(value, tuple) else (value,))
+        ]
+        if any(each is at.tb_frame for each in arguments):
+            return not any(
+                isinstance(each, int) and each in _TIMERS for each in arguments
+            )
+        at = after
+    return False
 
 
 class Finding(NamedTuple):

@@ -381,6 +381,8 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
         page.execute(line, selector=new())
         assert names["selector"].done
         assert names["selector"].result().selected[0].id == 1
+    page.run(1, asyncio=asyncio, first=new(), second=new())
+    assert [result.selected[0].id for result in names["results"]] == [1, 1]
 
 
 @pytest.mark.page("how-to/bring-your-own.md")

@@ -4,7 +4,6 @@ With `--repeats`, the evaluation is repeated, which shows how much its scores di
 """
 
 import argparse
-import asyncio
 import contextlib
 import json
 import statistics
@@ -64,9 +63,7 @@ class Checked:
         start = time.perf_counter()
         try:
             if hasattr(evaluator, "ascores"):
-                outside_of_loops(
-                    lambda: asyncio.run(self._evaluate_async(evaluator, example))
-                )
+                outside_of_loops(lambda: self._evaluate_async(evaluator, example))
             else:
                 (answer,) = evaluator.answers.complete([self.request])
                 self.scores = evaluator.scores(self.took(answer), example, self.repeat)

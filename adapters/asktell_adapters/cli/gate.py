@@ -571,7 +571,7 @@ def _outcomes(
         calls = (how.call(*how.arguments([trial], repeat_of)) for trial in trials)
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    return outside_of_loops(lambda: asyncio.run(together()))
+    return outside_of_loops(together)
 
 
 def _evaluator(config: "Config", *pair: PromptResult) -> Any:

@@ -1,6 +1,5 @@
 """The table `[label]`: people give the scores, on recorded responses or on those of the LLM."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -293,7 +292,7 @@ def _asking(
             (found,) = evaluator.evaluate_batch([trial], [0])
         else:
             asked = asked_of(trial), trial.example
-            found = outside_of_loops(lambda: asyncio.run(evaluator(*asked)))
+            found = outside_of_loops(lambda: evaluator(*asked))
         if isinstance(found, BaseException):
             raise found
         details = found.details

@@ -331,4 +331,4 @@ def gathered(
 
         return await all_of(map(one, requests))
 
-    return outside_of_loops(lambda: asyncio.run(ask()))
+    return outside_of_loops(ask)
