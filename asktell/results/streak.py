@@ -1,6 +1,7 @@
 """Failures in a row: whether they have one cause that is not the prompts'. Runs stop then, and results have a note."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from asktell.results.entries import kind_of
@@ -11,10 +12,10 @@ FEWEST_ALIKE = 5
 
 Six in six would eliminate a prompt with the default `max_failure_rate=0.5`.
 """
-_CHANCE = 1e-6
+_CHANCE = 1e-5
 """Chance of a streak, if each prompt fails as often as before, below which it has another cause.
 
-One false alarm in a million evaluations. A prompt with 10 scores and no failure takes 6 failures.
+At most one false alarm in 100,000 evaluations. Of prompts with 10 scores and no failure, it takes 5 failures.
 """
 
 
@@ -35,8 +36,9 @@ def have_common_cause(
     - They are the first evaluations of a run, and a prompt that had scores is among
       them.
     - They would be very unlikely if prompts failed as often as before. A prompt without
-      scores counts only if all active prompts are among them, because new prompts may
-      all have the same mistake.
+      scores may fail always, so that its further failures say less. If it was added,
+      its failures say nothing: new prompts may all have the same mistake. But if all
+      active prompts are among them, each failure counts.
 
     Args:
         state: the state of the selection.
@@ -60,13 +62,16 @@ def have_common_cause(
     if not any(scored.values()) or (are_first and any(scored[arm] for arm in arms)):
         return True
     are_all = set(state.active.tolist()) <= set(arms)
-    # The mean of a failure rate with a uniform prior
-    rates = [
-        (failed[arm] + 1) / (scored[arm] + failed[arm] + 2)
-        for arm in arms
-        if scored[arm] or are_all
-    ]
-    return math.fsum(map(math.log, rates)) <= math.log(_CHANCE)
+    log_chance, n_before = 0.0, Counter[int]()
+    for arm in arms:
+        # The mean of a failure rate with a uniform prior
+        n_failed = failed[arm]
+        if not (scored[arm] or are_all):
+            n_failed += n_before[arm]
+        if scored[arm] or are_all or arm < state.origin.n_arms:
+            log_chance += math.log((n_failed + 1) / (scored[arm] + n_failed + 2))
+        n_before[arm] += 1
+    return log_chance <= math.log(_CHANCE)
 
 
 def describe_streak(state: State) -> str:

@@ -168,19 +168,22 @@ class _Streak:
             fewest = min(self._limit, FEWEST_ALIKE)
         if self._differ or len(self._failed) < fewest:
             return False
-        if self._before is None:
+        # Once per streak, unless prompts were added
+        ids = [ById(id_) for id_, _ in self._failed]
+        if self._before is None or self._before.prompts.find(ids[-1]) is None:
             self._before = self._look()
-        arms = [self._before.prompts.arm(ById(id_)) for id_, _ in self._failed]
+        arms = [self._before.prompts.arm(id_) for id_ in ids]
         examples = [example for _, example in self._failed]
         state = self._before.state
-        scored = set(state.history.arms().tolist())
-        self._are_of_new_prompts = bool(scored) and not scored & set(arms)
-        return have_common_cause(
-            state,
-            list(zip(arms, examples, strict=True)),
-            are_first=self.are_first,
-            fewest=fewest,
+        failures = list(zip(arms, examples, strict=True))
+        have = have_common_cause(
+            state, failures, are_first=self.are_first, fewest=fewest
         )
+        self._are_of_new_prompts = not have and all(
+            arm >= state.origin.n_arms and not state.history.n_asked(arm)
+            for arm in arms
+        )
+        return have
 
     def stop(self) -> EvaluatorError:
         """Return the error that stops the run."""
@@ -296,10 +299,14 @@ class Board:
     def _is_hopeless(self) -> bool:
         """True if no prompt has a score, and all that can be evaluated has failed in the same way."""
         streak, selector = self._failures, self.selector
-        if not streak.are_first or not streak.are_on_several_examples or selector.spent:
-            return False
-        # With a budget of cost, one evaluation at a time may start until a cost is known
-        return selector.max_cost is None or selector.spent_cost > 0
+        # A budget of cost may be spent, or allow one evaluation at a time until a cost
+        # is known
+        return (
+            streak.are_first
+            and streak.are_on_several_examples
+            and not selector.spent
+            and selector.max_cost is None
+        )
 
     def _local(self) -> Selector:
         """The selection as a Selector, to be read."""

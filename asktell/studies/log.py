@@ -296,9 +296,13 @@ def _evaluations(
         for t in range(base.asked)
         if (pull := base.open(t)) is not None
     }
+    # Costs of evaluations that had failed before it was known whether the failures count
+    paid: Counter[tuple[int, int | None]] = Counter()
     for line in lines:
         for entry in decode(line):
-            if isinstance(entry, events.Growth):
+            if isinstance(entry, events.Observed) and entry.scores is None:
+                paid[entry.arm, entry.example] += entry.cost or 0.0  # type: ignore[assignment]
+            elif isinstance(entry, events.Growth):
                 problem, prompts = grown(problem, entry), prompts_after(prompts, entry)
             elif isinstance(entry, events.Asked):
                 out[entry.trial] = entry.arm, entry.example
