@@ -437,7 +437,9 @@ class Board:
                 else one_each(trials, outcomes)
             )
         except EvaluatorError as error:
-            each = [fatal(outcomes) or error] * len(trials)
+            if (unfinished := fatal(outcomes)) is not None:
+                raise unfinished from None
+            each = [error] * len(trials)
         with self.together():
             for i, trial in enumerate(trials):
                 try:

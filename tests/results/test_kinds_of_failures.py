@@ -29,7 +29,7 @@ SAME = {
     "a list of numbers": lambda i: f"shape {tuple(range(i + 1))} is wrong",
     "a time": lambda i: f"2026-11-{i + 1:02}T16:15:{i:02}.{i}+00:00 limit exceeded",
     "quotes": lambda i: f"no number in {['it is', 'say “x”', 'a' * 9][i % 3]!r}, sorry",
-    "both quotes": lambda i: f'no JSON in {chr(34) + "don" + chr(39) + "t" * i!r}.',
+    "both quotes": lambda i: f"no JSON in {chr(34) + 'don' + chr(39) + 't' * i!r}.",
     "long quotes": lambda i: f"no JSON in {'word ' * 200 * i!r}, sorry",
     "quotes that were cut off": lambda i: f"no JSON in {chr(39)}Sure! {'so ' * i} the",
     "an echo": lambda i: f"no JSON in the response: {'well ' * i} I think\nso",
