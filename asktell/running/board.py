@@ -310,7 +310,8 @@ class Board:
 
     def _local(self) -> Selector:
         """The selection as a Selector, to be read."""
-        return self.selector if self._study is None else self._study.selector  # type: ignore[no-any-return]
+        selector: Any = self.selector
+        return selector if self._study is None else self._study.selector  # type: ignore[no-any-return]
 
     def _ask(self, n: int) -> list[Trial]:
         """Ask the selection for up to n trials, unless `until` ends the run."""
