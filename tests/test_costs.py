@@ -1,4 +1,4 @@
-"""One check of a cost, wherever it comes from: `tell`, `fail`, `observe`, an exception or the scores of an evaluator."""
+"""One check of a cost, wherever it comes from: `tell`, `fail`, `observe`, an exception or an evaluator's scores."""
 
 import datetime
 import math
@@ -60,11 +60,14 @@ class Billed(Exception):
     cost: Any = None
 
 
-def new(budget: Any = Budget(cost=5.0)) -> Selector:
+MONEY = Budget(cost=5.0)
+
+
+def new(budget: Any = MONEY) -> Selector:
     return Selector(["p0", "p1", "p2"], BestFeasible("a"), budget, examples=40)
 
 
-def selections(budget: Any = Budget(cost=5.0)) -> list[Any]:
+def selections(budget: Any = MONEY) -> list[Any]:
     return [new(budget), Study.create(MemoryStorage(), "s", new(budget))]
 
 
@@ -110,7 +113,8 @@ def test_an_unknown_cost_is_none_unless_the_budget_is_a_cost(cost: Any) -> None:
             selection.observe("p1", None, 3, cost)
     for selection in selections():
         with pytest.raises(InvalidArgumentError, match="but the budget is a cost of 5"):
-            selection.tell(selection.ask(), 1.0, cost)
+            selection.tell(trial := selection.ask(), 1.0, cost)
+        selection.release(trial)
         with pytest.raises(asktell.EvaluatorError, match="the budget is a cost of 5"):
             asktell.run(
                 selection, lambda p, e: {"a": 1.0, "cost": cost}, progress=False
@@ -121,15 +125,16 @@ def test_an_unknown_cost_is_none_unless_the_budget_is_a_cost(cost: Any) -> None:
 def test_a_wrong_cost_is_refused_and_ends_no_run(cost: Any, message: str) -> None:
     for selection in selections(12):
         trial = selection.ask()
-        for call in (
-            lambda: selection.tell(trial, 1.0, cost),
-            lambda: selection.fail(trial, "down", cost),
-            lambda: selection.observe("p1", 1.0, 3, cost),
+        for call, arguments in (
+            (selection.tell, (trial, 1.0, cost)),
+            (selection.fail, (trial, "down", cost)),
+            (selection.observe, ("p1", 1.0, 3, cost)),
         ):
             with pytest.raises(InvalidArgumentError, match=message):
-                call()
+                call(*arguments)
         assert selection.pending == [trial]
         assert selection.spent_cost == 0
+        selection.release(trial)
 
         calls = []
 
