@@ -16,7 +16,9 @@ Messages
     in_words(error): the type and the message of an error
     real(number): any real number as a float, None for text, a complex number, a date or a duration
     whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
+    check_cost(cost): a cost as a float, None if it is unknown, or an error if it is no number of at least 0
     describe_spending(selection): "12 of 500 evaluations"
+    describe_streak(state): the sentence about the latest evaluations if they all failed in the same way, else nothing
 Terminals and files
     safe(text): the text with control characters escaped
     one_line(text, width): the text cut to a width
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import (
         MOST_EVALUATIONS,
+        check_cost,
         in_words,
         nearest,
         real,
@@ -90,6 +93,7 @@ if TYPE_CHECKING:
     from asktell.problem.goals import Goal, less_may_be_better, parse_goal
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
+    from asktell.results.streak import describe_streak
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import (
         Calling,
@@ -122,6 +126,7 @@ _HOMES = {
     "problem.budget": ("describe_spending",),
     "problem.checks": (
         "MOST_EVALUATIONS",
+        "check_cost",
         "in_words",
         "nearest",
         "real",
@@ -133,6 +138,7 @@ _HOMES = {
     "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
+    "results.streak": ("describe_streak",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
     "running.evaluator": (
         "Calling",
@@ -160,12 +166,12 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome", "Standing",
-    "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_extra", "check_margin",
-    "check_path", "decide", "definition", "describe_spending", "details_of", "events", "finished_selector",
-    "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats",
-    "nearest", "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal",
-    "parts_of", "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error",
-    "write_atomically",
+    "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_cost", "check_extra",
+    "check_margin", "check_path", "decide", "definition", "describe_spending", "describe_streak", "details_of",
+    "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words",
+    "less_may_be_better", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board", "open_storage",
+    "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short", "shown_estimates", "some",
+    "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -177,7 +177,9 @@ class Selection(ABC):
                 `metrics`. With one metric, also a number. A mapping may also have
                 scores of the `proxies`. Its other keys are ignored.
             cost: the cost of the evaluation, in a unit of your choice. It is added to
-                `spent_cost`. Required if the budget is a cost.
+                `spent_cost`. Any real number of at least 0, such as a Decimal or a
+                tensor without dimensions. None or NaN: unknown. Required if the budget
+                is a cost.
 
         Returns:
             True if the scores were recorded now. False if the same scores were recorded
@@ -187,8 +189,8 @@ class Selection(ABC):
             InvalidScoresError: a metric is missing, a score is NaN, infinite, not a
                 number or outside the range of its metric, or the number of scores is
                 wrong.
-            InvalidArgumentError: the cost is invalid, or the budget is a cost and no
-                cost is given.
+            InvalidArgumentError: the cost is invalid, or the budget is a cost and the
+                cost is unknown.
             UnknownTrialError: the trial was never asked, comes from another selector,
                 or has failed.
             ConflictingTellError: other scores were recorded for this trial before.
@@ -261,15 +263,17 @@ class Selection(ABC):
 
         Args:
             trial: as for `tell`.
-            reason: text or an exception.
-            cost: the cost of the evaluation, 0 by default. It is added to `spent_cost`
-                and counts against a budget of cost.
+            reason: text or an exception. If an exception has an HTTP status, the
+                recorded reason has it, too.
+            cost: the cost of the evaluation, as for `tell`. 0 by default. It is added
+                to `spent_cost` and counts against a budget of cost.
 
         Returns:
             True if the failure was recorded. False if the trial is no longer pending,
             so that nothing changed.
 
         Raises:
+            InvalidArgumentError: the cost is invalid.
             UnknownTrialError: the trial was never asked.
         """
 
@@ -796,11 +800,11 @@ class Selector(Selection):
         cost: float | None = None,
     ) -> bool:
         with self._lock:
+            cost = check_cost(cost)
             # Without scores and without a cost, `_checked` refuses the scores.
             checked = Checked(None)
             if scores is not None or cost is None:
                 checked = self._checked(scores, is_observed=True)
-            cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
             place = find_example(self._state.problem, example)
             if checked.proxies and place is None:
@@ -821,13 +825,7 @@ class Selector(Selection):
             if self._state.open(id_) is None:
                 self._check_was_asked(id_)
                 return False
-            self._take(
-                events.Failed(
-                    id_,
-                    check_reason(reason),
-                    None if cost is None else check_cost(cost),
-                )
-            )
+            self._take(events.Failed(id_, check_reason(reason), check_cost(cost)))
             self._decide_when_nothing_is_pending()
             return True
 

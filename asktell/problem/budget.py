@@ -18,6 +18,11 @@ from asktell.problem.checks import (
     whole,
 )
 
+FREE = (
+    "Return the cost of each evaluation, or set a limit on evaluations, as in "
+    "Budget(evaluations=200, cost=5.0)."
+)
+"""What to do if a budget is a cost and all evaluations are free."""
 _LITTLE_MONEY = 0.01
 # Weight of the mean cost of all prompts, in evaluations of the prompt. A judgement.
 _PRIOR_PULLS = 1.0

@@ -1,5 +1,6 @@
 """Checks of arguments. Every function raises InvalidArgumentError with the expected form of the argument."""
 
+import contextlib
 import itertools
 import math
 import operator
@@ -37,6 +38,7 @@ _NO_REAL_KINDS = frozenset("cmMSUT")
 # Bools, signed and unsigned whole numbers, floats and text
 _PLAIN_KINDS = frozenset("biufU")
 _COMPARED = 1000  # known names that are compared with a misspelt name
+_MOST_CAUSES = 5  # errors of a chain that are searched for an HTTP status
 
 
 def exact(number: float) -> str:
@@ -264,12 +266,44 @@ def finite(what: str, number: object) -> float:
     return value
 
 
-def check_cost(cost: object) -> float:
-    """Return the cost as a finite float of at least 0. A cost below 1e-50 becomes 0."""
-    value = finite("cost", cost)
-    if value < 0:
-        raise InvalidArgumentError(f"cost must be at least 0, got {short(value)}.")
+def check_cost(cost: object) -> float | None:
+    """Return a cost as a finite float of at least 0, or None if it is unknown: None or NaN.
+
+    It may be any real number: of Python, `decimal` or `fractions`, or an array or a
+    tensor without dimensions. A cost below 1e-50 becomes 0.
+
+    Raises:
+        InvalidArgumentError: it is no such number, is negative, or is above 1e100.
+    """
+    if cost is None:
+        return None
+    try:
+        value = _real(cost)
+    except (TypeError, ValueError, OverflowError) as error:
+        cure = " Convert text with float()." if isinstance(cost, str | bytes) else ""
+        raise InvalidArgumentError(
+            f"cost must be a number of at least 0, got {short(cost)} ({type(cost).__name__}).{cure}"
+        ) from error
+    if math.isnan(value):
+        return None
+    if not 0 <= value <= LARGEST:
+        bound = "at least 0" if value < 0 else f"at most {LARGEST:g}"
+        raise InvalidArgumentError(f"cost must be {bound}, got {short(cost)}.")
     return value if value >= SMALLEST_COST else 0.0
+
+
+def _real(number: Any) -> float:
+    """Return a real number of any library as a float. Truth values and texts are no numbers.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is no real number, or it has dimensions.
+    """
+    # Arrays, tensors and scalars of numpy, torch and jax
+    if getattr(number, "shape", None) == () and callable(getattr(number, "item", None)):
+        number = number.item()
+    if isinstance(number, bool | str | bytes | bytearray) or hasattr(number, "shape"):
+        raise TypeError(f"{type(number).__name__} is no real number")
+    return float(number)
 
 
 def check_max_cost(name: str, cost: object) -> float:
@@ -278,14 +312,21 @@ def check_max_cost(name: str, cost: object) -> float:
 
 
 def needed_cost(cost: object, max_cost: float | None) -> float | None:
-    """Return the cost of a trial with scores. A budget of cost requires one."""
-    if cost is None and max_cost is not None:
+    """Return the cost of a trial with scores, as `check_cost` does. A budget of cost requires a known cost.
+
+    Raises:
+        InvalidArgumentError: the cost is invalid, or unknown although the budget is a
+            cost.
+    """
+    value = check_cost(cost)
+    if value is None and max_cost is not None:
+        what = "have no cost" if cost is None else "have the cost NaN"
         raise InvalidArgumentError(
-            f"The scores have no cost, but the budget is a cost of {max_cost:g}. Use tell(trial, scores, cost=...), or "
+            f"The scores {what}, but the budget is a cost of {max_cost:g}. Use tell(trial, scores, cost=...), or "
             "return 'cost' among the scores of an evaluator. A free evaluation has the cost 0. The scores were not "
             "recorded."
         )
-    return None if cost is None else check_cost(cost)
+    return value
 
 
 def cause_of(error: BaseException) -> BaseException:
@@ -302,9 +343,33 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def in_words(error: BaseException) -> str:
-    """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure."""
+    """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure.
+
+    An HTTP status that is not in its message follows its type, as in "APIError (HTTP
+    503): try again".
+    """
     error = cause_of(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    status, text = _status_of(error), str(error)
+    code = "" if status is None or str(status) in text else f" (HTTP {status})"
+    return f"{type(error).__name__}{code}: {text}".removesuffix(": ")
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status of the response that caused an error, by the attributes that clients use. None without one."""
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            break
+        for path in ("status_code", "code", "response.status_code", "response.status"):
+            value: object = cause
+            for name in path.split("."):
+                # A property of a client may raise an error without a response
+                with contextlib.suppress(Exception):
+                    value = getattr(value, name, None)
+            if type(value) is int and 300 <= value <= 599:
+                return value
+        cause = cause.__cause__
+    return None
 
 
 def check_reason(reason: object) -> str:

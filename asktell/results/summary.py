@@ -21,6 +21,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means
 from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
+from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
@@ -28,6 +29,7 @@ from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
+from asktell.results.streak import describe_streak
 from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 
@@ -50,6 +52,8 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
 
 # Pairs of prompts in the note on dominated prompts. str() of a result has all of them.
 _PAIRS_SHOWN = 2
+# Evaluations without a cost after which a budget of cost looks like a mistake
+_MANY_FREE = 20
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
@@ -206,7 +210,17 @@ def _notes(
             f"{n_violating} of the selected prompts probably {violate} a constraint. {it_is} selected because this is "
             "uncertain."
         )
-    return (*notes, *([failures] if failures else []))
+    if (
+        state.problem.max_cost is not None
+        and not state.cost
+        and state.spent >= _MANY_FREE
+    ):
+        notes.append(
+            f"All {state.spent} evaluations were free, so the budget of cost {state.problem.max_cost:g} never ends "
+            f"the run. {FREE}"
+        )
+    streak = describe_streak(state)
+    return (*notes, *filter(None, (streak, failures)))
 
 
 def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:

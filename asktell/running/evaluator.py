@@ -4,7 +4,6 @@ import inspect
 import math
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from asktell.errors import (
@@ -14,7 +13,15 @@ from asktell.errors import (
     MissingExtraError,
 )
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import cause_of, needed_cost, real, some
+from asktell.problem.checks import (
+    cause_of,
+    check_cost,
+    check_reason,
+    in_words,
+    needed_cost,
+    real,
+    some,
+)
 from asktell.problem.goals import by_name
 from asktell.selector import Selection, checked_scores
 
@@ -307,13 +314,17 @@ def is_failure(error: BaseException) -> bool:
     ) and not is_from_signal(error)
 
 
-def ending(outcome: object) -> BaseException | None:
-    """Return the exception that caused a failure and must end the run. None if there is none.
+def fatal(outcome: object) -> BaseException | None:
+    """Return the exception that must end a run at once. None for other outcomes.
 
-    - A MissingExtraError. Without the package no evaluation can succeed.
+    - The MissingExtraError that caused a failure. Without the package no evaluation can
+      succeed.
     - A KeyboardInterrupt, or what a signal handler raised, such as the SystemExit of a
       handler of SIGTERM. The signal came by chance during this evaluation, and is meant
       for the whole program.
+    - An EvaluatorError if the evaluator returned something that it should have awaited
+      or iterated over. This object is then closed, so that Python does not warn about
+      it.
     """
     error = outcome if isinstance(outcome, BaseException) else None
     while error is not None:
@@ -322,7 +333,32 @@ def ending(outcome: object) -> BaseException | None:
         ):
             return error
         error = error.__cause__
-    return None
+    # Also as a score, or in a list of outcomes
+    parts: list[object] = [outcome]
+    if isinstance(outcome, Mapping):
+        parts += outcome.values()
+    elif isinstance(outcome, list | tuple):
+        parts += outcome
+    unfinished = [part for part in parts if _is_unfinished(part)]
+    if not unfinished:
+        return None
+    first = type(unfinished[0]).__name__
+    for part in unfinished:
+        close = getattr(part, "close", None) or getattr(part, "cancel", None)
+        if close is not None:
+            close()
+    if first == "generator":
+        cure = "Return the scores instead of yielding them."
+    elif first == "async_generator":
+        cure = "Return the scores from an `async def` instead of yielding them."
+    else:
+        cure = (
+            "Define the evaluator with `async def`, and `await` what it calls: asktell.run awaits such an evaluator. "
+            "In a lambda or a plain function, call asyncio.run(...) or the client's synchronous method instead."
+        )
+    return EvaluatorError(
+        f"The evaluator returned a {first} instead of scores. {cure} No evaluation was recorded as failed."
+    )
 
 
 # An evaluator may use these signals to limit its own time
@@ -353,37 +389,61 @@ def is_from_signal(error: BaseException) -> bool:
     return False
 
 
+def _is_unfinished(value: object) -> bool:
+    """True for coroutines, futures, tasks and generators, which are not scores yet."""
+    from concurrent.futures import Future
+
+    return (
+        inspect.isawaitable(value)
+        or inspect.isgenerator(value)
+        or inspect.isasyncgen(value)
+        or isinstance(value, Future)
+    )
+
+
 class Finding(NamedTuple):
     """An outcome after checking: scores with their cost, or an error with the cost of the failed evaluation."""
 
     error: BaseException | None
     scores: Any  # `Checked`, or None after an error
-    cost: Any
+    cost: float | None
     details: dict[str, Any] | None
+
+    @property
+    def reason(self) -> str:
+        """The reason of a failure."""
+        assert self.error is not None
+        return check_reason(self.error)
 
     @classmethod
     def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
         """Check an outcome. Scores or a cost that the selector would refuse become an error."""
         # A failure has details as well: a response may show why there are no scores
         details = details_of(selector, outcome) if with_details else None
-        # Adapters set its `cost` to the price of a request that failed
         if isinstance(outcome, BaseException):
-            return cls(
-                outcome,
-                None,
-                _as_cost(getattr(cause_of(outcome), "cost", None)),
-                details,
-            )
-        scores, cost = goal_scores(selector, outcome)
-        # Checked before it is recorded, because invalid scores are a failure of the
-        # evaluation, which counts towards `max_failures_in_a_row`.
+            # Adapters set its `cost` to the price of a request that failed
+            error: BaseException = outcome
+            cost = getattr(cause_of(error), "cost", None)
+        else:
+            scores, cost = goal_scores(selector, outcome)
+            # Checked before it is recorded, because invalid scores are a failure of the
+            # evaluation, which counts towards `max_failures_in_a_row`.
+            try:
+                checked = checked_scores(selector.goal, selector.proxies, scores)
+                # Neither the selection nor a study checks these scores again
+                return cls(None, checked, needed_cost(cost, selector.max_cost), details)
+            except AsktellError as refused:
+                error = refused
         try:
-            checked = checked_scores(selector.goal, selector.proxies, scores)
-            needed_cost(cost, selector.max_cost)
-        except AsktellError as error:
-            return cls(error, None, _as_cost(cost), details)
-        # Neither the selection nor a study checks these scores again
-        return cls(None, checked, cost, details)
+            return cls(error, None, check_cost(cost), details)
+        except InvalidArgumentError as refused:
+            # A wrong cost of one evaluation must not end the run. It is not lost in
+            # silence either.
+            if str(refused) not in str(error):
+                why = f"{in_words(error)} (Its cost was not recorded: {refused})"
+                error, cause = EvaluatorError(why), error
+                error.__cause__ = cause
+            return cls(error, None, None, details)
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
@@ -407,15 +467,12 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
         cost = scores.get("cost")
         # A score like others, which need not be money
         if "cost" in metrics and selector.max_cost is None:
-            cost = _as_cost(cost)
+            try:
+                cost = check_cost(cost)
+            except InvalidArgumentError:
+                cost = None
     wanted = (*metrics, *selector.proxies)
     return {name: scores[name] for name in wanted if name in scores}, cost
-
-
-def _as_cost(value: Any) -> float | None:
-    """Return a cost as a float, None if it is not a finite number of at least 0."""
-    usable = isinstance(value, Real) and not isinstance(value, bool)
-    return float(value) if usable and 0 <= value < math.inf else None
 
 
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:

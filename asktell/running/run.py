@@ -78,18 +78,21 @@ def run(
             `run`. (For an async evaluator in a notebook, it is called in the thread of
             the evaluator.) Use it to save, log or plot, or to add prompts.
         max_failures_in_a_row: "first" (default), a number, or None. With "first", the
-            run stops if its first five evaluations all fail in the same way and cost
-            nothing, as with a wrong key. With a number, the run also stops after this
-            number of failures in a row, as with a server that is down. In both cases,
-            it stops only if the failures are on at least two different examples. With
-            None, no failure stops the run.
+            run stops if its first five evaluations all fail in the same way, as with a
+            wrong key or a metric that returns None. It also stops later if its last
+            evaluations all failed in the same way, and would very probably not have
+            done so if prompts failed as often as before, as with a key that has
+            expired. With a number, the run also stops after this number of failures in
+            a row. It stops only if the failures are on at least two different examples.
+            With None, no failure stops the run.
 
-            Each of these failures is recorded at once, and counts for the
-            `max_failure_rate` of its prompt. After the last of these failures, the run
-            waits for the evaluations in progress before it stops. In this time, it asks
-            for no new trials. If an evaluation in progress succeeds, the run continues.
-            If an evaluation in progress fails, only its cost is recorded, and its trial
-            is released.
+            While the evaluations fail in the same way, only their costs are recorded.
+            With the next success, or the next failure of another kind, the failures are
+            recorded, too, and count for the `max_failure_rate` of their prompts. If the
+            run stops, they do not count: their trials are released, and the next run
+            evaluates them again. After the last of these failures, the run waits for
+            the evaluations in progress before it stops, and asks for no new trials. If
+            one of them succeeds, the run continues.
         repeatable: True if a repeated evaluation gives the same scores. None (default):
             the attribute `repeatable` of the evaluator, or False if it has none.
             `LLMEvaluator` has this attribute.
@@ -161,6 +164,7 @@ def run(
     `max_failures_in_a_row`). This also holds if the evaluator itself calls `sys.exit`,
     or cancels its task. If the exception has an attribute `cost`, this cost is
     recorded. A MissingExtraError ends the run, because every evaluation would raise it.
+    So does an evaluator that returns a coroutine, a future or a generator.
 
     **Processes that die.** An evaluation may end the process of an executor, for
     example because it needs too much memory. The trials that were lost with the process
@@ -197,8 +201,8 @@ def run(
     Raises:
         InvalidArgumentError: an argument is invalid, for example an evaluator that
             takes other arguments. Or another run uses the selection.
-        EvaluatorError: the executor broke down, or too many evaluations failed in a
-            row.
+        EvaluatorError: the executor broke down, too many evaluations failed in a row,
+            or the evaluator returned a coroutine, a future or a generator.
         MissingExtraError: the evaluator needs a package that is not installed.
         StorageError: the storage of a study was unreachable for more than a minute.
     """

@@ -326,32 +326,38 @@ def _evaluations(
         for t in range(base.asked)
         if (pull := base.open(t)) is not None
     }
+    # By arm and example, the costs of evaluations whose failures were recorded later
+    paid: dict[tuple[int, int | None], float] = {}
     for number, line in enumerate(lines, 1):
         ended: list[Evaluation] = []
         # Lines before a snapshot were not checked when the study was opened
         with formats.checked(f"Line {number} of the study's log"):
             for entry in decode(line):
-                if isinstance(entry, events.Growth):
+                if isinstance(entry, events.Observed) and entry.scores is None:
+                    cell = entry.arm, entry.example
+                    paid[cell] = paid.get(cell, 0.0) + (entry.cost or 0.0)
+                elif isinstance(entry, events.Growth):
                     problem = grown(problem, entry)
                     prompts = prompts_after(prompts, entry)
                 elif isinstance(entry, events.Asked):
                     out[entry.trial] = entry.arm, entry.example
                 elif isinstance(entry, events.Told | events.Failed):
                     arm, example = out.pop(entry.trial)
-                    scores, reason = counted, None
+                    scores, reason, cost = counted, None, entry.cost
+                    before = paid.pop((arm, example), None)
                     if isinstance(entry, events.Told):
                         scores = dict(
                             zip(problem.goal.metrics, entry.scores, strict=False)
                         )
                     else:
-                        reason = entry.reason
+                        reason, cost = entry.reason, before if cost is None else cost
                     ended.append(
                         Evaluation(
                             entry.trial,
                             prompts.ids[arm],
                             example,
                             scores,
-                            entry.cost,
+                            cost,
                             reason,
                             example_id=id_of_example(problem, example),
                         )

@@ -311,7 +311,7 @@ class RemoteStudy(AbstractStudy):
     def _told(self, tell: Tell) -> dict[str, Any]:
         """Return the fields of a request for one tell, after checking them."""
         scores = self._checked(tell.scores)
-        cost = None if tell.cost is None else checks.check_cost(tell.cost)
+        cost = checks.check_cost(tell.cost)
         return {
             "trial": _named(self._asker.own(tell.trial)),
             "scores": scores,
@@ -342,10 +342,9 @@ class RemoteStudy(AbstractStudy):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        checked = None
+        checked, cost = None, checks.check_cost(cost)
         if scores is not None or cost is None:
             checked = self._checked(scores, is_observed=True)
-        cost = None if cost is None else checks.check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
         named = _named_prompt(prompt)
@@ -358,7 +357,7 @@ class RemoteStudy(AbstractStudy):
     def _fail(
         self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
-        cost = None if cost is None else checks.check_cost(cost)
+        cost = checks.check_cost(cost)
         return self._taken(
             "fail",
             trial=_named(trial),

@@ -329,14 +329,14 @@ def test_after_an_outage_a_study_continues_with_all_prompts(
     }
     with pytest.raises(
         asktell.EvaluatorError,
-        match=r"first 5 evaluations.*Fix.* ConnectionError: down",
+        match=r"first \d+ evaluations.*Fix.* ConnectionError: down",
     ):
         asktell.run(study, evaluate, **options)
-    assert len(list(study.evaluations())) == 5
+    assert not list(study.evaluations())
     assert study.pending == []
     down = False
     result = asktell.run(study, evaluate, **options)
-    assert sum(entry.failures for entry in result.prompts) == 5
+    assert not any(entry.failures for entry in result.prompts)
     assert not any(entry.status == "failed" for entry in result.prompts)
 
 

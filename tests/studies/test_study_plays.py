@@ -103,7 +103,7 @@ def test_a_refused_tell_takes_nobody_elses_trial() -> None:
     study.worker("A").release(trial)
     assert study.worker("B").ask() == trial
     with pytest.raises(asktell.InvalidArgumentError, match="cost"):
-        study.worker("A").tell(trial, [0.1, 0.2], cost=float("nan"))
+        study.worker("A").tell(trial, [0.1, 0.2], cost=-1.0)
     assert [holding.worker for holding in study.workers()] == ["B"]
 
 

@@ -14,7 +14,13 @@ from typing import Annotated, Any, NamedTuple
 
 import asktell
 from asktell import AsktellError, Result, Selector, StudyNotFoundError, Trial
-from asktell.extend import describe_spending, needs_extra, parse_goal, some
+from asktell.extend import (
+    describe_spending,
+    describe_streak,
+    needs_extra,
+    parse_goal,
+    some,
+)
 from asktell_adapters.cli.places import (
     AnyStudy,
     create_study,
@@ -347,6 +353,10 @@ def tell(
                 f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}"
             )
         said = f"{n} recorded.{stays} {_where(found)}"
+        if any(each.failed is not None for each in results) and (
+            streak := describe_streak(found.selector.state)
+        ):
+            said += f" {streak}. Stop, and tell a person, before you evaluate more."
         return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
 
 

@@ -28,6 +28,7 @@ from asktell import (
 from asktell.extend import (
     AbstractStudy,
     check_extra,
+    describe_streak,
     details_of,
     goal_scores,
     import_extra,
@@ -444,6 +445,8 @@ class OpenAIBatch:
             for batch in batches:
                 if batch.status not in _OPEN:
                     self._take(study, batch, collected)
+        if collected.failed and (streak := describe_streak(study.selector.state)):
+            collected.problems.append(streak)
         return collected
 
     # Submitting

@@ -187,7 +187,8 @@ def test_a_failure_has_the_end_of_standard_error_and_what_was_paid() -> None:
     assert len(str(error)) < 600
     assert error.cost == 0.5  # type: ignore[attr-defined]
     selector = Selector(["p", "q"], BestFeasible("score"), 4, "uniform", examples=2)
-    asktell.run(selector, evaluator(code), progress=False)
+    with pytest.raises(asktell.EvaluatorError, match="all failed in the same way"):
+        asktell.run(selector, evaluator(code), progress=False)
     assert selector.spent_cost == 2.0
 
 

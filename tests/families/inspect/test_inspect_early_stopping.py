@@ -11,7 +11,7 @@ import pytest
 from inspect_ai import Epochs, Task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelAPI, ModelOutput, modelapi
-from inspect_ai.scorer import includes
+from inspect_ai.scorer import Score, includes, scorer
 from inspect_ai.solver import solver
 
 import asktell
@@ -196,6 +196,26 @@ def test_failed_samples_are_missing_values(scripted: Callable[..., Any]) -> None
     assert stopping.result().prompts[0].evaluations == sum(
         sample.error is None for sample in log.samples
     )
+
+
+def test_scorers_that_never_give_a_number_stop_the_run_with_the_reason(
+    scripted: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    @scorer(metrics=[], name="includes")
+    def nothing() -> Any:
+        async def score(state: Any, target: Any) -> Score:
+            return Score(value=float("nan"))
+
+        return score
+
+    stopping = EarlyStopping(FOUR_FIFTHS)
+    task = questions(stopping)
+    task.scorer = [nothing()]
+    (log,) = evaluate(stopping, scripted(right(0.4)), task=task, max_samples=1)
+    assert n_run(log) < 10
+    reason = log.results.early_stopping.early_stops[0].reason
+    assert "first 5 samples all ended without a number for 'includes'" in reason
+    assert reason in caplog.text
 
 
 def test_epochs(scripted: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ be easier than the others. So a sample counts only when all samples before it in
 random order are complete.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,7 +44,9 @@ with needs_extra("inspect"):
 
 __all__ = ["EarlyStopping"]
 
+_log = logging.getLogger("asktell")
 _BASELINE = "baseline"
+_MOST_SCORELESS = 5  # as in `asktell.run`
 
 
 @dataclass(eq=False)
@@ -56,6 +59,8 @@ class _Run:
         turns: the place of each sample in the random order, by the sample's id.
         complete: scores by turn, or None for a failed sample.
         next: the first turn that is not complete.
+        scoreless: the number of samples so far that ended without a score of the goal.
+            None after the first sample that has all scores.
     """
 
     owner: "EarlyStopping"
@@ -63,6 +68,7 @@ class _Run:
     turns: dict[str, int]
     complete: dict[int, dict[str, float] | None] = field(default_factory=dict)
     next: int = 0
+    scoreless: int | None = 0
 
     def turn(self, id_: object, epoch: int) -> int:
         """Return the place of an epoch of a sample. All first epochs are before all second epochs, as in Inspect."""
@@ -269,6 +275,9 @@ class EarlyStopping:
     ) -> None:
         """Record the scores of a sample. If it lacks a score for a metric of the goal, it counts as failed.
 
+        If the first five samples of a run all lack one, the run is stopped, because its
+        scorers do not fit the goal.
+
         Inspect calls this method after each epoch of a sample.
         """
         found = numbers(
@@ -279,12 +288,21 @@ class EarlyStopping:
             for name in self._goal.metrics
             if not math.isnan(found.get(name, math.nan))
         }
-        await self._take(
+        run, lacks = (
             self._run,
-            id,
-            epoch,
-            known if len(known) == len(self._goal.metrics) else None,
+            [name for name in self._goal.metrics if name not in known],
         )
+        if not lacks:
+            run.scoreless = None
+        elif run.scoreless is not None:
+            run.scoreless += 1
+            if run.scoreless == _MOST_SCORELESS:
+                self._stopped[run.arm] = (
+                    f"the first {run.scoreless} samples all ended without a number for {some(lacks)}. The scorers gave "
+                    f"{some(sorted(found)) or 'no scores'}. Change the goal or the scorers"
+                )
+                _log.error("%s is stopped: %s.", run.arm, self._stopped[run.arm])
+        await self._take(run, id, epoch, None if lacks else known)
 
     async def complete_task(self) -> dict[str, Any]:
         """Return the entry for Inspect's log.
