@@ -7,7 +7,8 @@ from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, Selector, Trial
 from asktell.extend import outside_of_loops, some
-from asktell_adapters.config.data import DataSet, Selected, items
+from asktell_adapters.config.data import DataSet, Selected, digest, items
+from asktell_adapters.config.setup import RESPONSES
 from asktell_adapters.config.tables import Table, key
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.rows import Row, check_column, number_in
@@ -81,11 +82,30 @@ class Labels:
         )
         return [self.table.metric, *scores]
 
-    @property
-    def setup(self) -> dict[str, Any]:
-        """The settings that scores depend on."""
-        keys = ("question", "scale", "compare", "metric", "responses")
-        return {name: getattr(self.table, name) for name in keys}
+    def setup(self, prompts: Selected, dataset: DataSet) -> dict[str, Any]:
+        """The settings and the recorded responses that scores depend on.
+
+        The scale is in its order, since raters get used to the keys of its labels. Each
+        prompt has the digests of its responses to all examples, in one text. So prompts
+        and examples can be added at the end, and nothing else can change.
+        """
+        table, recorded = self.table, self.recorded
+        scale = None if table.scale is None else list(map(list, table.scale.items()))
+        setup = {
+            "question": table.question,
+            "scale": scale,
+            "compare": table.compare,
+            "metric": table.metric,
+        }
+        if recorded is None:
+            return setup
+        responses = {
+            str(id_): "".join(
+                digest(recorded[str(id_), j]) for j in range(len(dataset))
+            )
+            for id_, _ in items(prompts)
+        }
+        return {**setup, RESPONSES: responses}
 
     def check(self, selector: Selector) -> None:
         """Check the goal and the baseline.
