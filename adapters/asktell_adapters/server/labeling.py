@@ -50,9 +50,10 @@ _AHEAD = 4  # items that a rater holds, so that the next one is ready at once
 # without, when others may wait for the score
 _HOLD, _HOLD_AT_END = 300.0, 15.0
 _IDLE = 900.0  # seconds without a request, after which a rater's items are handed back
-# The label page hands items back itself, also those from before a restart. Leases only
-# end if it is not started again, and so may be longer than a night.
-_LEASE = 86400.0
+# Longer than any sleep of a machine, which may come between a renewal and a request.
+# The label page hands items back itself, also those from before a restart. So leases
+# only end if it is never started again.
+_LEASE = 30 * 86400.0
 _SECONDS_BETWEEN_BEATS = 60.0
 _AS_WORKER = "rater "  # start of the name under which a rater is a worker
 # Seconds without a look at a storage that could not be reached
@@ -201,6 +202,9 @@ class _Rater:
     shown: _Item | None = None
     held: _Label | None = None
     due: list[_Label] = field(default_factory=list)  # to be told
+    failed: list[_Label] = field(
+        default_factory=list
+    )  # only the next start tries again
     returning: list[Trial] = field(default_factory=list)  # to be released
     skipped: set[int] = field(default_factory=set)  # trials
     n_skipped: int = 0
@@ -218,7 +222,8 @@ class _Rater:
     @property
     def trials(self) -> set[int]:
         """The ids of the trials that are at the rater, or labeled and not yet recorded."""
-        labels = [*self.due, *([self.held] if self.held is not None else [])]
+        labels = [*self.due, *self.failed]
+        labels += [self.held] if self.held is not None else []
         items = [*self.queue, *(label.item for label in labels)]
         items += [self.shown] if self.shown is not None else []
         return {item.trial.id for item in items if item.trial is not None}
@@ -260,9 +265,6 @@ class Labeling:
         self._gold = {row.id: row for row in task.gold}
         # By trial: its prompt and example, and the responses that were made
         self._responses: dict[int, tuple[_Cell, Responses]] = {}
-        # Labels from before a crash of the machine, after which the study lacks their
-        # trials. They wait for the next trial of the same prompt and example.
-        self._unplaced: dict[_Cell, list[tuple[_Rater, _Label]]] = {}
         self._is_gone = False  # the study was deleted
         self._next_look = 0.0
         self._changed = Condition(RLock())
@@ -271,7 +273,11 @@ class Labeling:
         # Threads in the background that may use the study at once
         self._turns = Semaphore(_THREADS)
         self._stop = Event()
-        self._restore()
+        try:
+            self._restore()
+        except BaseException:
+            self._journal.close()
+            raise
         self._ticker = Thread(target=self._tick, name="labels", daemon=True)
         self._ticker.start()
 
@@ -499,7 +505,7 @@ class Labeling:
         labels = [
             label
             for rater in self._raters.values()
-            for label in (*rater.due, rater.held)
+            for label in (*rater.due, *rater.failed, rater.held)
         ]
         return sum(
             label is not None and label.item.trial is not None for label in labels
@@ -700,10 +706,13 @@ class Labeling:
             StudyNotFoundError: the study was deleted.
         """
         for label in list(rater.due):
-            taken = self._tell(rater, label, rater.study)
+            taken = self._tell(rater, label)
             with self._changed:
                 rater.due.remove(label)
-                self._left -= taken
+                if taken is None:
+                    rater.failed.append(label)
+                else:
+                    self._left -= taken
         for trial in list(rater.returning):
             with _errors_logged():
                 rater.study.release(trial)
@@ -729,15 +738,24 @@ class Labeling:
             rater.has_left = True
             raise
 
-    def _tell(self, rater: _Rater, label: _Label, study: Study) -> bool:
-        """Record one label in the study, unless it is of a gold row. Returns whether a score was recorded."""
+    def _tell(self, rater: _Rater, label: _Label) -> bool | None:
+        """Record one label in the study, unless it is of a gold row.
+
+        Returns:
+            Whether a score was recorded. None after an error that only the next start
+            can mend.
+
+        Raises:
+            StorageError: the storage cannot be used.
+            StudyNotFoundError: the study was deleted.
+        """
         item, taken = label.item, False
         if item.trial is not None:
             option = self.task.options[label.choice]
             try:
-                taken = study.tell(
+                taken = rater.study.tell(
                     item.trial,
-                    {**item.responses.scores, self.task.metric: option.score},
+                    self._scores(label),
                     item.responses.cost,
                     details={
                         "rater": rater.name,
@@ -749,20 +767,29 @@ class Labeling:
             except (StorageError, StudyNotFoundError):
                 raise
             except Exception as error:
-                # Only this label is affected, and the next start tries again.
+                # Other labels may be fine
                 log.error(
                     "The label %s of rater %s stays in the journal, since it could not be recorded. %s",
                     safe(repr(option.label)),
                     safe(repr(rater.name)),
                     safe(in_words(error)),
                 )
-                return False
+                return None
             if not taken:
                 _log_taken(rater, label)
             self._responses.pop(item.trial.id, None)
-        entry = {"do": "told", "rater": rater.name, "item": item.id, "taken": taken}
-        self._journal.append(entry, durable=False)
+        self._note_told(rater, label, taken)
         return taken
+
+    def _scores(self, label: _Label) -> dict[str, float]:
+        """The scores of an item that has a label."""
+        score = self.task.options[label.choice].score
+        return {**label.item.responses.scores, self.task.metric: score}
+
+    def _note_told(self, rater: _Rater, label: _Label, taken: bool) -> None:
+        """Add to the journal that the study has a label, or another score in its place."""
+        entry = {"do": "told", "rater": rater.name, "item": label.item.id}
+        self._journal.append({**entry, "taken": taken}, durable=False)
 
     def _renew(self) -> None:
         """Extend the leases of all raters before any can expire, so that no item goes to another rater unnoticed.
@@ -775,7 +802,7 @@ class Labeling:
         late = {
             lease.worker
             for _, _, lease, _ in out
-            if lease is not None and lease.deadline - now < _LEASE / 2
+            if lease is not None and lease.deadline - now < _LEASE - _SECONDS_BETWEEN_BEATS
         }
         with self._changed:
             raters = list(self._raters.values())
@@ -831,11 +858,6 @@ class Labeling:
         """
         assert trial.example is not None, "a run has examples"
         cell = trial.prompt_id, trial.example
-        if unplaced := self._unplaced.get(cell):
-            owner, label = unplaced.pop()
-            label.item.trial = trial
-            self._tell(owner, label, rater.study)
-            return None
         made = self._responses.get(trial.id)
         if made is None or made[0] != cell:
             try:
@@ -948,7 +970,7 @@ class Labeling:
                 rater.held = rater.due.pop()
             rater.study = self._bound(name, rater.trials)
         if lost:
-            self._place(lost)
+            self._observe(lost)
         # Before any rater asks, since `ask` ends leases that have expired
         for rater in self._raters.values():
             if rater.study.worker_name in workers:
@@ -1040,19 +1062,26 @@ class Labeling:
         else:
             lost.append((rater, label, number))
 
-    def _place(self, lost: Sequence[tuple[_Rater, _Label, int]]) -> None:
-        """Let labels wait for a trial, unless their trials were recorded, which a killed server could not note."""
+    def _observe(self, lost: Sequence[tuple[_Rater, _Label, int]]) -> None:
+        """Record labels that the study has no open trial for.
+
+        A killed server could not note that a label was recorded. And a crash of the
+        machine may undo that a trial was asked for, since only labels are synced. Then
+        the label is recorded as the score of its prompt and example, without a trial.
+        """
         recorded = {
             (each.trial, each.prompt, each.example): each
             for each in self.study.evaluations()
         }
         for rater, label, number in lost:
-            cell = self._responses[number][0]
+            cell, responses = self._responses.pop(number)
             known = recorded.get((number, *cell))
             if known is None:
-                self._unplaced.setdefault(cell, []).append((rater, label))
+                scores = self._scores(label)
+                self.study.observe(cell[0], scores, cell[1], responses.cost)
             elif (known.details or {}).get("rater") != rater.name:
                 _log_taken(rater, label)
+            self._note_told(rater, label, taken=known is None)
 
 
 @contextmanager

@@ -23,9 +23,11 @@ from asktell_adapters.config import load_config
 from asktell_adapters.server import labeling as labels
 from asktell_adapters.server.labeling import Labeling, Responses
 from tests.adapters.labels.conftest import (
+    PROMPTS,
     RECORDED,
     SCALE,
     LabelProject,
+    N,
     Raters,
     give_all,
 )
@@ -44,13 +46,11 @@ class Clock:
         return time.time() + self.slept
 
 
-def outputs(made: Raters) -> dict[str, str]:
-    """The label of every recorded response."""
+def outputs(made: Raters) -> list[tuple[str, str]]:
+    """Every recorded response with its label, in the order of texts. A few are asked for twice."""
     told = made.told()
     assert all(each.error is None for each in told)
-    found = {each.details["output"]: each.details["label"] for each in told}
-    assert len(found) == len(told)
-    return found
+    return sorted((each.details["output"], each.details["label"]) for each in told)
 
 
 def label_one(labeling: Labeling, name: str, choice: int) -> str:
@@ -70,20 +70,19 @@ def test_a_sleep_loses_no_label_and_shows_nothing_twice(
     clock = Clock()
     made = raters(budget=30)
     labeling = made.open(storage=made.storage(clock))
-    given = {}
+    given = []
     for _ in range(5):
         for name in ("ann", "bob"):
             for choice in (0, 2):
                 text = label_one(labeling, name, choice)
-                assert text not in given
-                given[text] = ("No", "Partly", "Yes")[choice]
+                given.append((text, ("No", "Partly", "Yes")[choice]))
         clock.slept += 20 * DAY
     # Somebody new asks first after the last sleep
-    text = label_one(labeling, "cy", 1)
-    assert text not in given
-    given[text] = "Partly"
+    given.append((label_one(labeling, "cy", 1), "Partly"))
+    with Study.open(made.folder / "study.db", "s") as study:
+        assert {each.attempt for each in study.workers()} == {1}
     labeling.close()
-    assert outputs(made) == given
+    assert outputs(made) == sorted(given)
     with Study.open(made.folder / "study.db", "s") as study:
         assert not study.selector.state.failures
         assert not study.pending
@@ -115,7 +114,7 @@ def test_after_a_night_without_a_server_others_get_none_of_the_items(
     clock = Clock()
     made = raters(budget=20)
     labeling = made.open(storage=made.storage(clock))
-    given = {label_one(labeling, "ann", choice): choice for choice in (0, 1, 2)}
+    given = [(label_one(labeling, "ann", choice), choice) for choice in (0, 1, 2)]
     shown = labeling.next("ann")
     unseen = labeling.next("dora")  # who has given no label
     again = made.after_a_kill()
@@ -123,16 +122,16 @@ def test_after_a_night_without_a_server_others_get_none_of_the_items(
     after = again.open(storage=again.storage(clock))
     for name in ("bob", "cy"):
         for _ in range(2):
-            text = label_one(after, name, 1)
-            assert text not in {*given, shown["responses"][0], unseen["responses"][0]}
-            given[text] = 1
+            given.append((label_one(after, name, 1), 1))
     for name, screen in (("ann", shown), ("dora", unseen)):
         after.label(name, screen["item"], 2, 1.0)
-        given[screen["responses"][0]] = 2
+        given.append((screen["responses"][0], 2))
+    with Study.open(again.folder / "study.db", "s") as study:
+        assert {each.attempt for each in study.workers()} == {1}
     after.close()
-    assert outputs(again) == {
-        text: ("No", "Partly", "Yes")[choice] for text, choice in given.items()
-    }
+    assert outputs(again) == sorted(
+        (text, ("No", "Partly", "Yes")[choice]) for text, choice in given
+    )
 
 
 def test_items_of_raters_who_do_not_come_back_are_for_others(
@@ -248,7 +247,7 @@ def test_a_saved_label_is_read_by_its_name(raters: Callable[..., Raters]) -> Non
     assert made.task.options[0].label == "No"
     again.task = replace(made.task, options=made.task.options[::-1])
     again.open().close()
-    assert outputs(again) == dict(zip(given, ("Yes", "No"), strict=True))
+    assert outputs(again) == sorted(zip(given, ("Yes", "No"), strict=True))
     other = made.after_a_kill()
     other.task = replace(made.task, options=made.task.options[:2])
     with pytest.raises(InvalidStateError, match="has the label 'Yes', but"):
@@ -293,7 +292,7 @@ def test_a_journal_of_another_study_is_refused(raters: Callable[..., Raters]) ->
     Study.delete(again.folder / "study.db", "s")
     Study.import_(again.folder / "study.db", again.folder / "s.jsonl").close()
     again.open().close()
-    assert list(outputs(again).values()) == ["Yes"]
+    assert [label for _, label in outputs(again)] == ["Yes"]
 
 
 def test_a_service_at_another_url_refuses_the_labels(project: LabelProject) -> None:
@@ -438,7 +437,7 @@ def test_a_crash_of_the_machine_that_loses_the_asks_loses_no_label(
     made = raters(budget=12)
     shutil.copytree(made.folder, made.folder / "before")
     labeling = made.open()
-    given = {label_one(labeling, name, 2) for name in ("ann", "ann", "bob")}
+    given = [label_one(labeling, name, 2) for name in ("ann", "ann", "bob")]
     again = made.after_a_kill()
     for path in again.folder.glob("study.db*"):
         path.unlink()
@@ -447,13 +446,22 @@ def test_a_crash_of_the_machine_that_loses_the_asks_loses_no_label(
     after = again.open()
     screen, n = after.next("cy"), 0
     while screen["state"] == "item":
-        assert screen["responses"][0] not in given
         n += 1
         screen = after.label("cy", screen["item"], 0, 1.0)
     after.close()
-    found = outputs(again)
-    assert {text for text, label in found.items() if label == "Yes"} == given
-    assert (len(found), n) == (12, 9)
+    assert n == 12
+    assert len(again.told()) == 12
+    cells = {(str(each.prompt), each.example) for each in again.told()}
+    for text in given:
+        k, j = divmod(int(text.split()[1]), N)
+        cells.add((PROMPTS[k], j))
+    for _ in range(2):
+        with Study.open(again.folder / "study.db", "s") as study:
+            entries = study.result().prompts
+            assert sum(each.evaluations for each in entries) == len(cells) > 12
+            assert study.spent == 12
+        # The journal says that they are recorded
+        again.open().close()
 
 
 def test_the_end_does_not_wait_for_an_llm(raters: Callable[..., Raters]) -> None:
@@ -478,11 +486,11 @@ def test_the_end_does_not_wait_for_an_llm(raters: Callable[..., Raters]) -> None
     closing.join(20)
     assert not closing.is_alive()
     ends.set()
-    assert outputs(made) == {text: "Yes"}
+    assert outputs(made) == [(text, "Yes")]
     with Study.open(made.folder / "study.db", "s") as study:
         assert study.pending == []
     wait_for(lambda: all(t.name != "labels" for t in threading.enumerate()), 20)
-    assert outputs(made) == {text: "Yes"}
+    assert outputs(made) == [(text, "Yes")]
 
 
 # Errors
@@ -497,21 +505,16 @@ def test_a_label_that_cannot_be_recorded_stops_no_other(
     tell = Study._tell
 
     def failing(self: Study, tells: Any) -> Any:
-        if any(
-            each.details
-            and "response" in str(each.details)
-            and given[2] == each.details["output"]
-            for each in tells
-        ):
+        if any((each.details or {}).get("output") == given[2] for each in tells):
             raise IndexError("tuple index out of range")
         return tell(self, tells)
 
     monkeypatch.setattr(Study, "_tell", failing)
     labeling.close()
     monkeypatch.undo()
-    assert sorted(outputs(made)) == sorted({*given} - {given[2]})
+    assert outputs(made) == sorted((text, "Yes") for text in given[:2] + given[3:])
     made.open().close()
-    assert sorted(outputs(made)) == sorted(given)
+    assert outputs(made) == sorted((text, "Yes") for text in given)
 
 
 def test_a_deleted_study_takes_no_labels(raters: Callable[..., Raters]) -> None:

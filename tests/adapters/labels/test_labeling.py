@@ -11,6 +11,7 @@ import pytest
 
 from asktell import ConfigError, InvalidArgumentError, Study
 from asktell_adapters.cli.main import main
+from asktell_adapters.config.label import Labels
 from asktell_adapters.server.journal import Journal
 from tests.adapters.labels.conftest import (
     PROMPTS,
@@ -291,13 +292,11 @@ def test_a_pause_shows(raters: Callable[..., Raters]) -> None:
 def test_responses_that_cannot_be_had_fail(
     raters: Callable[..., Raters], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = raters()
-    assert made.config.labels is not None
-
     def broken(*_: object) -> None:
         raise OSError("no such model")
 
-    monkeypatch.setattr(type(made.config.labels), "_replay", broken)
+    monkeypatch.setattr(Labels, "_replay", broken)
+    made = raters()
     labeling = made.open()
     assert labeling.next("ann")["state"] == "failed"
     assert 10 <= len(made.told()) <= 14
