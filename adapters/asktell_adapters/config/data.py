@@ -125,6 +125,8 @@ class DataSet:
 
 DIGEST = 16
 """Characters of a digest."""
+RESPONSES = "responses"
+"""Key of the digests of recorded responses in the set-up of `[label]`, by prompt."""
 
 
 def digest(data: Any) -> str:

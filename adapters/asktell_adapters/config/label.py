@@ -7,8 +7,7 @@ from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, Selector, Trial
 from asktell.extend import outside_of_loops, some
-from asktell_adapters.config.data import DataSet, Selected, digest, items
-from asktell_adapters.config.setup import RESPONSES
+from asktell_adapters.config.data import RESPONSES, DataSet, Selected, digest, items
 from asktell_adapters.config.tables import Table, key
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.rows import Row, check_column, number_in

@@ -7,6 +7,7 @@ from typing import Any
 from asktell.extend import changes, short
 from asktell_adapters.config.data import (
     DIGEST,
+    RESPONSES,
     DataSet,
     Selected,
     digest,
@@ -18,8 +19,6 @@ from asktell_adapters.config.model import TUNING
 
 _MISSING = object()
 _ROWS = ("data.rows", "data.ids")
-RESPONSES = "responses"
-"""Key of the digests of recorded responses in the set-up of `[label]`, by prompt."""
 
 
 def describe(

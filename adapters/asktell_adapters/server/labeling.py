@@ -802,7 +802,8 @@ class Labeling:
         late = {
             lease.worker
             for _, _, lease, _ in out
-            if lease is not None and lease.deadline - now < _LEASE - _SECONDS_BETWEEN_BEATS
+            if lease is not None
+            and lease.deadline - now < _LEASE - _SECONDS_BETWEEN_BEATS
         }
         with self._changed:
             raters = list(self._raters.values())
