@@ -17,6 +17,7 @@ from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import signals
 from asktell_adapters.cli.work import check_same
 from asktell_adapters.config import Config, load_config
+from asktell_adapters.config.label import check_study
 from asktell_adapters.server.journal import other_study, study_of
 from asktell_adapters.server.labeling import Labeling, Rating, rating_rows
 
@@ -150,6 +151,7 @@ def _check_journal(folder: RunFolder) -> None:
 def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Labeling]:
     """The raters of a study. At the end, their labels are recorded, and their work is printed."""
     assert config.labels is not None
+    check_study(config.labels, study.selector, config.dataset)
     task = config.labels.task(config.selector, config.dataset, config.evaluator)
     labeling = Labeling(study, task, folder.path / _JOURNAL)
     try:

@@ -172,7 +172,13 @@ class Labels:
     def _replay(self, trial: Trial) -> tuple[str, dict[str, float], float | None]:
         assert self.recorded is not None
         assert trial.example is not None
-        text, scores = self.recorded[str(trial.prompt_id), trial.example]
+        cell = str(trial.prompt_id), trial.example
+        if cell not in self.recorded:
+            raise EvaluatorError(
+                f"{self.table.responses} has no response of the prompt {cell[0]!r} to example {cell[1]}. Add the "
+                "response, and start again."
+            )
+        text, scores = self.recorded[cell]
         return text, scores, None
 
 
@@ -213,7 +219,28 @@ def prompts_of(recorded: Mapping[tuple[str, int], Any]) -> dict[str, str]:
     return {prompt: prompt for prompt, _ in recorded}
 
 
-def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
+def check_study(labels: Labels, selector: Selector, dataset: DataSet) -> None:
+    """Check that a study has no prompts without recorded responses, which another program may have added.
+
+    Raises:
+        ConfigError: a response is missing.
+    """
+    left = selector.state.left
+    ids = map(str, selector.prompts.ids)
+    check_complete(
+        labels,
+        {id_: id_ for arm, id_ in enumerate(ids) if arm not in left},
+        dataset,
+        "Add the missing rows, or remove the prompt from the study by `asktell retire`",
+    )
+
+
+def check_complete(
+    labels: Labels,
+    prompts: Selected,
+    dataset: DataSet,
+    cure: str = "Add the missing rows, or remove prompts or examples",
+) -> None:
     """Check that every prompt has a recorded response to every example.
 
     Raises:
@@ -228,7 +255,7 @@ def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
         raise labels.table.error(
             "responses",
             f"lacks {len(missing):,} of {len(cells):,} responses. The first missing response is that of the prompt "
-            f"{prompt!r} on the example {dataset.ids[example]!r}. Add the missing rows, or remove prompts or examples",
+            f"{prompt!r} on the example {dataset.ids[example]!r}. {cure}",
         )
 
 

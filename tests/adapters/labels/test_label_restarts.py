@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from asktell import (
+    ConfigError,
     InvalidArgumentError,
     InvalidStateError,
     Study,
@@ -19,6 +20,7 @@ from asktell import (
 )
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.label import in_folder, labelings
+from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.server import labeling as labels
 from asktell_adapters.server.labeling import Labeling, Responses
@@ -491,6 +493,75 @@ def test_the_end_does_not_wait_for_an_llm(raters: Callable[..., Raters]) -> None
         assert study.pending == []
     wait_for(lambda: all(t.name != "labels" for t in threading.enumerate()), 20)
     assert outputs(made) == [(text, "Yes")]
+
+
+# Growth
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["add", "run.toml", "new=Be kind"], "A prompt alone"),
+        (["extend", "run.toml", "--examples", "secret-x99"], "An example alone"),
+        (["add", "run", "new=Be kind"], "A prompt alone"),
+    ],
+)
+def test_what_has_no_recorded_response_is_not_added(
+    project: LabelProject,
+    words: list[str],
+    what: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = Sessions(project, "folder")
+    monkeypatch.chdir(project.folder)
+    with at.open(RECORDED) as labeling:
+        label_one(labeling, "ann", 2)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert what in error
+    assert "`asktell label` again" in error
+    assert main(["extend", "run.toml", "--evaluations", "5"]) == 0
+    with Study.open(project.folder / "run" / "study.db", "run") as study:
+        assert len(study.selector.prompts) == 3
+        assert study.budget == 17
+
+
+def test_examples_that_were_appended_with_their_responses(
+    project: LabelProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = Sessions(project, "folder")
+    monkeypatch.chdir(project.folder)
+    with at.open(RECORDED) as labeling:
+        label_one(labeling, "ann", 2)
+    project.inputs.append("input 40")
+    project.rows += [
+        {"prompt": prompt, "example": "secret-x40", "response": prompt, "judge": 1}
+        for prompt in PROMPTS
+    ]
+    config = project.write(RECORDED)
+    assert main(["extend", str(config), "--examples"]) == 0
+    with at.open(RECORDED) as labeling:
+        assert labeling.next("ann")["given"] == 1
+    project.rows[-1]["response"] = "changed"
+    with pytest.raises(InvalidArgumentError, match="1 of the recorded responses"):
+        at.open(RECORDED).__enter__()
+
+
+def test_a_study_with_a_prompt_without_responses_is_not_served(
+    project: LabelProject,
+) -> None:
+    at = Sessions(project, "url")
+    with at.open(RECORDED) as labeling:
+        label_one(labeling, "ann", 2)
+    assert at.url is not None
+    with Study.open(at.url, "run") as study:
+        study.add({"new": "Be kind"})
+    with pytest.raises(ConfigError, match=r"of the prompt 'new' .*asktell retire"):
+        at.open(RECORDED).__enter__()
+    assert main(["retire", at.url, "run", "new", "--reason", "no responses"]) == 0
+    with at.open(RECORDED) as labeling:
+        assert labeling.next("ann")["given"] == 1
 
 
 # Errors
