@@ -17,6 +17,7 @@ An item is "t" and the id of a trial, or "g" and the digest of a gold row.
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from asktell.extend import write_atomically
 FORMAT, VERSION = "asktell.labels", 1
 
 _LONGEST_HEAD = 4096  # bytes
+_ITEM = re.compile(r"t[0-9]{1,18}|g[0-9a-f]+")
 _OF_RATER: Mapping[str, type | tuple[type, ...]] = {"rater": str, "item": str}
 # The fields of each kind of entry that are read again
 _FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
@@ -99,10 +101,11 @@ class Journal:
         except (ValueError, RecursionError):
             entry = None
         fields = _FIELDS.get(str(entry.get("do"))) if isinstance(entry, dict) else None
-        if fields is None or not all(
+        is_whole = fields is not None and all(
             name in entry and isinstance(entry[name], kind)
             for name, kind in fields.items()
-        ):
+        )
+        if not is_whole or not _ITEM.fullmatch(entry.get("item", "t0")):
             raise InvalidStateError(
                 f"{self.path}, line {number} is not an entry of a journal of labels. Restore the file from a backup, "
                 "or move it to another folder. The study keeps all recorded scores."

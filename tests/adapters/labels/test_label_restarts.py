@@ -360,6 +360,8 @@ def test_a_file_of_the_users_own_is_left_unchanged(
         '{"do":"label","rater":"ann","item":"t1"}',
         '{"do":"label","rater":"ann","item":"t1","label":1,"response":"x","seconds":1}',
         '{"do":"dance","rater":"ann","item":"t1"}',
+        '{"do":"skip","rater":"ann","item":"first"}',
+        '{"do":"skip","rater":"ann","item":7}',
         "[" * 4000,
     ],
 )

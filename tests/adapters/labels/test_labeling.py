@@ -323,19 +323,19 @@ def test_a_full_disk_loses_the_label_and_nothing_before_or_after_it(
     resource = pytest.importorskip("resource")
     path = tmp_path / "labels.jsonl"
     journal = Journal(path, "study")
-    journal.append({"do": "skip", "rater": "ann", "item": "first"})
+    journal.append({"do": "skip", "rater": "ann", "item": "t1"})
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 9, hard))
     try:
         with pytest.raises(OSError, match="too large"):
-            journal.append({"do": "skip", "rater": "ann", "item": "lost"})
+            journal.append({"do": "skip", "rater": "ann", "item": "t2"})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    journal.append({"do": "skip", "rater": "ann", "item": "second"})
+    journal.append({"do": "skip", "rater": "ann", "item": "t3"})
     journal.close()
     again = Journal(path, "study")
     again.close()
-    assert [entry["item"] for entry in again.entries] == ["first", "second"]
+    assert [entry["item"] for entry in again.entries] == ["t1", "t3"]
 
 
 # The configuration
