@@ -1,6 +1,8 @@
 """Labels over sleeps, kills, edits and mistakes: none is lost, changed, or recorded for something else."""
 
+import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+import urllib3
 
 from asktell import (
     ConfigError,
@@ -29,6 +32,7 @@ from tests.adapters.labels.conftest import (
     RECORDED,
     SCALE,
     LabelProject,
+    LabelServer,
     N,
     Raters,
     give_all,
@@ -683,3 +687,47 @@ def test_names_that_were_used_up_are_free_again(
     monkeypatch.setattr(labels, "_IDLE", 900.0)
     names = {each.rater for each in labeling.ratings()}
     assert {"ann", "bob"} <= names
+
+
+_ENDLESS = """
+from threading import Event
+
+from asktell_adapters.evaluators import Completion, ScriptedLLM
+
+calls = []
+
+def answers():
+    def answer(request):
+        calls.append(request)
+        if len(calls) > 2:
+            Event().wait()
+        return Completion(f"response {len(calls)}", 9, 3)
+    return ScriptedLLM(answer, "answers")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signal")
+def test_ctrl_c_ends_the_process_while_an_llm_responds(
+    project: LabelProject, serve_labels: Callable[..., LabelServer]
+) -> None:
+    (project.folder / "endless_labels.py").write_text(_ENDLESS)
+    more = (
+        '[prompts]\ntexts = { a = "Be brief", b = "Be long" }\n'
+        '[model]\nloader = "endless_labels:answers"\n'
+        "[metrics]\nbrevity = { low = 1, high = 9 }\n"
+        '[cache]\nfile = "cache.db"\n'
+    )
+    server = serve_labels(project.write(SCALE, more=more))
+
+    def send(what: str, **body: Any) -> Any:
+        sent = urllib3.request(
+            "POST", f"{server.url}/{what}", json={"rater": "ann", **body}
+        )
+        return sent.json()
+
+    item = send("next")["item"]
+    assert send("tell", item=item, choice=2)["given"] == 1
+    server.process.send_signal(signal.SIGINT)
+    out, errors = server.process.communicate(timeout=60)
+    assert (server.process.returncode, errors) == (0, "")
+    assert "1 of 12 evaluations" in out
