@@ -816,8 +816,11 @@ class Labeling:
         with self._changed:
             wanted = _AHEAD - len(rater.queue) - (rater.shown is not None)
             is_away, skipped = rater.is_away, set(rater.skipped)
-            if self._failures >= _MOST_FAILURES:
-                rater.over, wanted = "failed", 0
+            has_failed = self._failures >= _MOST_FAILURES
+            if has_failed:
+                rater.over = "failed"
+        if wanted > 0 and has_failed:
+            wanted = min(wanted, self._n_ready(rater))
         if wanted <= 0 or is_away:
             return False
         # `ask` ends the leases of all workers that have expired
@@ -840,6 +843,8 @@ class Labeling:
         over = (
             "wait"
             if trials
+            else "failed"
+            if has_failed
             else "paused"
             if standing.paused
             else "done"
@@ -851,6 +856,12 @@ class Labeling:
         with self._changed:
             self._left, rater.over = standing.budget - standing.spent, over
         return bool(trials)
+
+    def _n_ready(self, rater: _Rater) -> int:
+        """The number of items that a rater held before a restart, and whose responses were made."""
+        held = {trial.id for trial in rater.study.heartbeat()}
+        with self._changed:
+            return len((held & self._responses.keys()) - rater.trials)
 
     def _prepared(self, rater: _Rater, trial: Trial) -> _Item | None:
         """The item of a trial. None if no person is needed for it, or its response cannot be had.
@@ -874,10 +885,10 @@ class Labeling:
                 return None
             if self._stop.is_set():
                 return None
+            self._failures = 0
             self._keep(rater, trial, responses)
         else:
             responses = made[1]
-        self._failures = 0
         if self.task.is_comparison and len(set(responses.texts)) == 1:
             option = self.task.options[TIE]
             rater.study.tell(

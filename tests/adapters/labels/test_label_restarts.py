@@ -406,7 +406,7 @@ def test_a_journal_without_the_response_of_a_label(
 def test_a_label_keeps_its_response_and_nothing_is_made_twice(
     raters: Callable[..., Raters],
 ) -> None:
-    made = raters()
+    made = raters(budget=40)
     calls: list[int] = []
 
     def respond(trial: Any) -> Responses:
@@ -415,9 +415,11 @@ def test_a_label_keeps_its_response_and_nothing_is_made_twice(
 
     made.task = replace(made.task, respond=respond)
     labeling = made.open()
+    labeling.next("bob")
+    wait_for(lambda: len(calls) == 4, 20)
     given = [label_one(labeling, "ann", 2) for _ in range(3)]
     shown = labeling.next("ann")
-    wait_for(lambda: len(calls) == 7, 20)
+    wait_for(lambda: len(calls) == 11, 20)
     again = made.after_a_kill()
 
     def broken(trial: Any) -> Responses:
@@ -431,10 +433,17 @@ def test_a_label_keeps_its_response_and_nothing_is_made_twice(
     while screen["state"] == "item":
         given.append(screen["responses"][0])
         screen = after.label("ann", screen["item"], 2, 1.0)
+    wait_for(lambda: after.next("ann")["state"] == "failed", 20)
+    # Those of another rater, too
+    screen = after.next("bob")
+    while screen["state"] == "item":
+        given.append(screen["responses"][0])
+        screen = after.label("bob", screen["item"], 2, 1.0)
+    assert screen["state"] == "failed"
     after.close()
     scored = [each for each in again.told() if each.error is None]
     assert sorted(each.details["output"] for each in scored) == sorted(given)
-    assert len(given) == 7
+    assert len(given) == 11
     assert {each.cost for each in scored} == {0.5}
 
 
