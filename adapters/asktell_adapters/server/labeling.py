@@ -211,6 +211,7 @@ class _Rater:
     # What was labeled, by the id of the item: the position of the label, and the seconds
     labels: dict[str, tuple[int, float]] = field(default_factory=dict)
     gold_done: set[str] = field(default_factory=set)  # ids of gold rows
+    has_come: bool = False  # with a request to this process
     is_away: bool = False  # without a request for a while
     has_left: bool = False  # all items are to be handed back
     # Why there is no item: "wait", "done", "paused", "skipped" or "failed"
@@ -453,7 +454,7 @@ class Labeling:
                 )
             rater = self._raters[name] = self._new_rater(name)
         rater.seen = time.monotonic()
-        rater.is_away = False
+        rater.has_come, rater.is_away = True, False
         return rater
 
     def _forget_idle(self) -> None:
@@ -942,7 +943,9 @@ class Labeling:
     def _pass_time(self, rater: _Rater, now: float) -> None:
         """Do what is due for a rater after a while."""
         held = rater.held
-        limit = self._hold if rater.shown is not None else self._hold_at_end
+        # After a restart, the page still shows an item until its next request.
+        has_item = rater.shown is not None or not rater.has_come
+        limit = self._hold if has_item else self._hold_at_end
         if held is not None and now - held.at > limit:
             rater.due.append(held)
             rater.held = None
