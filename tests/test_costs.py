@@ -17,6 +17,9 @@ from asktell.storages.memory import MemoryStorage
 class Tensor:
     """A number without dimensions, as in torch: it is no `numbers.Real`."""
 
+    def __repr__(self) -> str:  # the same in every process, as it names a test
+        return "Tensor()"
+
     shape = ()
 
     def __init__(self, value: Any) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, final
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest, needs_extra, short, some
+from asktell_adapters.spreadsheets import original
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -24,6 +25,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DELIMITERS = (",", ";", "\t", "|")
+_IDS = frozenset(("id", "prompt", "example"))
 _SHOWN = 20  # columns in an error message
 _TOO_LONG = "a number with too many digits, or too many nested brackets"
 
@@ -396,7 +398,7 @@ def _csv(
     # Spreadsheets write empty columns at the end
     while width and not header[width - 1].strip():
         width -= 1
-    header = header[:width]
+    header = list(map(original, header[:width]))
     _check_header(header, f"{path}, line {head}")
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
@@ -409,7 +411,9 @@ def _csv(
                     else " Add the missing cells."
                 )
             )
-        yield line, dict(zip(header, cells, strict=False))
+        row = dict(zip(header, cells, strict=False))
+        # What `csv_text` wrote for an id or a prompt. Other texts may be anybody's.
+        yield line, row | {name: original(row[name]) for name in _IDS & row.keys()}
 
 
 def _delimiter(text: str, wanted: Sequence[str]) -> str:

@@ -23,8 +23,8 @@ class Column:
 
     Attributes:
         name: the header for readers.
-        kind: how the report draws a cell. "estimate", "probability", "count", "status",
-            "mark" or "text".
+        kind: how the report draws a cell. "estimate", "number", "probability", "count",
+            "status", "mark" or "text". The values of "text" are texts.
         texts: one cell per prompt for readers.
         values: name for programs -> one value per prompt, None if unknown. A metric has
             two names, of its estimate and of its standard error. A column without
@@ -163,7 +163,7 @@ def _proxies(entries: Sequence[PromptResult]) -> Iterator[Column]:
         values = [entry.proxies.get(name) for entry in entries]
         texts = ["" if value is None else f"{value:.4g}" for value in values]
         yield Column(
-            f"{name} (proxy)", "text", texts, {f"proxy {name}": values}, "float64"
+            f"{name} (proxy)", "number", texts, {f"proxy {name}": values}, "float64"
         )
 
 

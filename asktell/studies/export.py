@@ -27,6 +27,7 @@ FORMAT, VERSION = "asktell.study", 1
 class Document(NamedTuple):
     """The fixed settings of a study: the selector at its beginning, and after how many expired leases a trial fails."""
 
+    id: str  # no other study has it
     max_attempts: int
     selector: dict[str, Any]  # as `Selector.to_json` writes it
 
@@ -141,13 +142,16 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
 
 
 def _document(data: Mapping[str, Any]) -> Document:
-    max_attempts, selector = data.get("max_attempts"), data.get("selector")
+    id_, max_attempts, selector = map(data.get, ("id", "max_attempts", "selector"))
     writer = selector.get("asktell") if isinstance(selector, dict) else None
     check_format("The study", data, FORMAT, VERSION, writer)
     if (
         type(max_attempts) is not int
         or not 0 < max_attempts < 2**62
         or not isinstance(selector, dict)
+        or not isinstance(id_, str)
     ):
-        raise MalformedError("The file needs a selector, and max_attempts above 0.")
-    return Document(max_attempts, selector)
+        raise MalformedError(
+            "The file needs an id, a selector, and max_attempts above 0."
+        )
+    return Document(id_, max_attempts, selector)

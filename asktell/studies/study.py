@@ -8,6 +8,7 @@ crash.
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -201,7 +202,9 @@ class Study(AbstractStudy):
                 f"{short(selector)}."
             )
         document = Document(
-            whole("max_attempts", max_attempts, 1), json.loads(selector.to_json())
+            uuid.uuid4().hex,
+            whole("max_attempts", max_attempts, 1),
+            json.loads(selector.to_json()),
         )
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
@@ -676,6 +679,18 @@ class Study(AbstractStudy):
                 logged.note(Resumed())
 
     # Reading. These methods read the committed state, and write nothing.
+
+    @property
+    def id(self) -> str:
+        """A text that no other study has, not even a study of the same name that was deleted before.
+
+        A study that is exported and imported keeps its id.
+
+        Raises:
+            StudyNotFoundError: the study was deleted.
+        """
+        document = self._replica.storage.document(self._replica.key)
+        return documents.from_bytes(document).id
 
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)

@@ -47,7 +47,6 @@ from asktell_adapters.evaluators import (
 )
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
-from asktell_adapters.server.labeling import FORMAT, VERSION
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters import test_finished as finished
 from tests.adapters.batch_server import BatchServer
@@ -198,9 +197,8 @@ def test_forty_human_labels(page: Page, monkeypatch: pytest.MonkeyPatch) -> None
             strict=True,
         )
     }
-    Path("labels").mkdir()
-    head = {"format": FORMAT, "version": VERSION, "key": "00" * 32}
-    Path("labels", "labels.jsonl").write_text(json.dumps(head) + "\n")
+    # The key of the journal decides in which order items come.
+    monkeypatch.setattr("secrets.token_hex", lambda n: "00" * n)
     config = load_config(Path("labels.toml"))
     folder = RunFolder(config.output)
     with redirect_stdout(io.StringIO()) as out, in_folder(config, folder) as labeling:

@@ -1,8 +1,6 @@
 """`asktell analyze`: the verdict on finished results. Also reads such files for `asktell gate`."""
 
 import argparse
-import csv
-import io
 import json
 import math
 import shutil
@@ -24,6 +22,7 @@ from asktell.extend import (
 )
 from asktell_adapters.cli.output import show
 from asktell_adapters.finished import SCORE, Finished
+from asktell_adapters.spreadsheets import csv_text
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -68,14 +67,9 @@ def analyze(arguments: argparse.Namespace) -> int:
 def _write_examples(result: Result, path: Path) -> str:
     """Write what scores say of each example, as CSV with a row for each, and return a sentence on its content."""
     found = result.examples()
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(
-        text, [field.name for field in fields(ExampleResult)], lineterminator="\n"
-    )
-    writer.writeheader()
-    for each in found:
-        writer.writerow({name: _cell(value) for name, value in each.to_dict().items()})
-    write_atomically(path, text.getvalue())
+    columns = [field.name for field in fields(ExampleResult)]
+    rows = ([_cell(each.to_dict()[name]) for name in columns] for each in found)
+    write_atomically(path, csv_text(columns, rows))
     counts = (
         (
             sum(each.separates_nobody for each in found),

@@ -30,6 +30,7 @@ def add(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             "--encoding is the encoding of the file in --file, which is missing. Add --file FILE, or remove --encoding."
         )
+    _refuse_recorded(place, "A prompt")
     with place.open() as study:
         if study.selector.prompts.candidates is not None:
             raise InvalidArgumentError(
@@ -53,6 +54,24 @@ def add(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_recorded(place: Place, what: str) -> None:
+    """Refuse to add something for which no response can be had, because responses are recorded in a file.
+
+    Args:
+        place: the place of the run.
+        what: what is to be added.
+
+    Raises:
+        InvalidArgumentError: people label recorded responses in this run.
+    """
+    if "responses" in place.about().get("label", {}):
+        raise InvalidArgumentError(
+            f"{what} alone cannot be added, because the responses of this run are recorded in a file. Append the new "
+            "responses to the file of `responses` in [label], add new examples to the end of [data], and start "
+            "`asktell label` again. It adds what is new."
+        )
+
+
 def retire(arguments: argparse.Namespace) -> int:
     """`asktell retire`: remove prompts from a run."""
     place, prompts = _place_and(arguments.run, arguments.prompt)
@@ -72,6 +91,8 @@ def extend(arguments: argparse.Namespace) -> int:
             with _appended(place, Path(arguments.run), study) as examples:
                 study.extend(arguments.evaluations, arguments.cost, examples)
         else:
+            if examples is not None:
+                _refuse_recorded(place, "An example")
             words = (
                 examples
                 if examples is None or study.example_ids is not None
@@ -85,7 +106,12 @@ def extend(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
     """The ids of the rows that were appended to a configuration's data. On success, the run has them, too."""
-    from asktell_adapters.config import differences, load_config, only_more_rows
+    from asktell_adapters.config import (
+        changed_responses,
+        differences,
+        load_config,
+        only_more_rows,
+    )
 
     if place.folder is None or not path.is_file():
         raise InvalidArgumentError(
@@ -95,12 +121,15 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
     config, folder = load_config(path), RunFolder(place.folder)
     saved = folder.read_setup() or {}
     now = {**saved, "data": config.setup["data"]}
+    if "label" in saved and "label" in config.setup:
+        # With the recorded responses to the new examples
+        now["label"] = config.setup["label"]
     new = (
         _new_examples(study.example_ids, config.selector.example_ids)
         if only_more_rows(saved, now)
         else None
     )
-    if not new:
+    if not new or changed_responses(saved, now):
         found = ". ".join(differences(saved, now)) or "No rows were appended"
         raise InvalidArgumentError(
             f"{path.name}: {found}. Append new rows after the old rows, and leave the old rows unchanged."

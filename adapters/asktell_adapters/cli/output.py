@@ -15,6 +15,7 @@ from asktell.extend import (
     safe,
     shown_estimates,
     some,
+    write_atomically,
 )
 from asktell_adapters.prompts import unread_fields
 
@@ -119,4 +120,7 @@ def save_plot(result: Result | Simulation, path: Path, what: str | None = None) 
     matplotlib.use("Agg")
     axes = result.plot() if what is None else result.plot(what)
     figure: Any = axes.figure
+    # The picture has ids and estimates. A new file is readable by its owner only.
+    if not path.exists():
+        write_atomically(path, "")
     figure.savefig(path, dpi=150)

@@ -1,8 +1,6 @@
 """`asktell simulate`: the selection that each method would have made from recorded scores."""
 
 import argparse
-import csv
-import io
 import json
 import re
 from collections import Counter
@@ -18,6 +16,7 @@ from asktell_adapters.cli.output import save_plot, show
 from asktell_adapters.cli.places import Place
 from asktell_adapters.recorded import RecordedScores
 from asktell_adapters.rows import KINDS
+from asktell_adapters.spreadsheets import csv_text
 
 _GOAL = re.compile(
     r"(?:(?P<pareto>Pareto set):)?(?P<objectives>.+?)"
@@ -190,8 +189,5 @@ def _write(found: Simulation, path: Path) -> None:
     """Write a row per run, as in `Simulation.to_dataframe`."""
     runs: Sequence[dict[str, Any]] = [run for run in found.runs if "refused" not in run]
     columns = [name for name in (runs[0] if runs else {}) if name != "answer"]
-    table = io.StringIO()
-    writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(runs)
-    write_atomically(path, table.getvalue())
+    rows = ([run.get(name, "") for name in columns] for run in runs)
+    write_atomically(path, csv_text(columns, rows))
