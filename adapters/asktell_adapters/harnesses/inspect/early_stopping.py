@@ -333,6 +333,9 @@ class EarlyStopping:
             self._race,
             baseline=None if self._baseline is None else _BASELINE,
             repeats=epochs,
+            # The verdict is that of the full eval, about these samples. On new inputs,
+            # scores after a failed sample would not count.
+            inputs="given",
         )
         # Arrange the examples so that the engine's random order of examples is
         # Inspect's order of samples.
