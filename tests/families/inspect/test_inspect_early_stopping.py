@@ -177,22 +177,61 @@ def test_a_slow_sample_holds_up_what_came_after_it(
     assert 150 <= n_run(log) < 160
 
 
-def test_failed_samples_are_missing_values(scripted: Callable[..., Any]) -> None:
-    @solver
-    def often_fails() -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
-            if int(state.input_text[1:-1]) % 5 == 0:
-                raise ValueError("broken")
-            return await generate(state)
+@solver
+def often_fails() -> Any:
+    async def solve(state: Any, generate: Any) -> Any:
+        if (int(state.input_text[1:-1]) + len(str(state.model))) % 5 == 0:
+            raise ValueError("broken")
+        return await generate(state)
 
-        return solve
+    return solve
 
-    task = questions(stopping := EarlyStopping(FOUR_FIFTHS), solver=often_fails())
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_failed_samples_are_missing_values(
+    scripted: Callable[..., Any], epochs: int
+) -> None:
+    stopping = EarlyStopping(FOUR_FIFTHS)
+    task = questions(stopping, solver=often_fails(), epochs=epochs)
     (log,) = evaluate(stopping, scripted(right(0.4)), task=task, fail_on_error=False)
     assert n_run(log) < N / 2
+    assert any(sample.error for sample in log.samples)
     assert stopping.result().prompts[0].evaluations == sum(
         sample.error is None for sample in log.samples
     )
+
+
+def test_runs_with_failed_samples_are_compared(scripted: Callable[..., Any]) -> None:
+    """Each of the two runs fails on other samples, and they are compared on the samples that both have scores of."""
+    stopping = EarlyStopping(BEST, among=["scripted/good", "scripted/fair1"])
+    logs = evaluate(
+        stopping,
+        scripted(right(0.95), "good"),
+        scripted(right(0.4), "fair1"),
+        task=questions(stopping, solver=often_fails()),
+        fail_on_error=False,
+        max_samples=10,
+    )
+    assert all(any(sample.error for sample in log.samples) for log in logs)
+    assert all(n_run(log) < N / 2 for log in logs)
+    assert stopping.result().verdict.answer == "scripted/good"
+
+
+def test_a_baseline_with_failed_samples(
+    scripted: Callable[..., Any], logs: Path
+) -> None:
+    failing = questions(None, solver=often_fails())
+    options: dict[str, Any] = {"fail_on_error": False}
+    folder = str(logs / "old")
+    (old,) = evaluate(
+        None, scripted(right(0.4)), task=failing, log_dir=folder, **options
+    )
+    assert any(sample.error for sample in old.samples)
+    stopping = EarlyStopping(BEST, baseline=logs / "old")
+    task = questions(stopping, solver=often_fails())
+    (log,) = evaluate(stopping, scripted(right(0.95), "new1"), task=task, **options)
+    assert n_run(log) < N / 2
+    assert stopping.result().verdict.answer == "scripted/new1"
 
 
 def test_epochs(scripted: Callable[..., Any]) -> None:

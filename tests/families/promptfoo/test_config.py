@@ -143,7 +143,7 @@ def test_what_is_no_configuration_is_refused(moved: Path) -> None:
         ),
         (
             ["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"],
-            ["several", "--model"],
+            ["one --model", "got 2"],
         ),
         (
             ["--promptfoo", "moved/evals.yaml", "--model", "a"],
