@@ -97,8 +97,8 @@ class EarlyStopping:
     The goal can use the task's scorers, under the names that they have in
     `InspectTask`. It cannot use tokens, latency or cost. If the task has several
     epochs, the mean over all epochs counts. A failed sample does not count: the mean is
-    over the samples that have scores. Samples that are running when the eval stops are
-    completed.
+    over the samples that have scores, and two runs are compared on the samples that
+    have scores in both. Samples that are running when the eval stops are completed.
 
     Args:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
