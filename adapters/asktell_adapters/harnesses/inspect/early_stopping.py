@@ -26,7 +26,7 @@ from asktell import (
     Selector,
     Study,
 )
-from asktell.extend import Goal, decide, needs_extra, some
+from asktell.extend import Goal, State, apply, decide, events, needs_extra, some
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
 from asktell_adapters.harnesses.inspect.samples import (
     ValueToFloat,
@@ -103,8 +103,8 @@ class EarlyStopping:
     The goal can use the task's scorers, under the names that they have in
     `InspectTask`. It cannot use tokens, latency or cost. If the task has several
     epochs, the mean over all epochs counts. A failed sample does not count: the mean is
-    over the samples that have scores. Samples that are running when the eval stops are
-    completed.
+    over the samples that have scores, and two runs are compared on the samples that
+    have scores in both. Samples that are running when the eval stops are completed.
 
     Args:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
@@ -172,6 +172,8 @@ class EarlyStopping:
         self._order: tuple[str, ...] = ()
         # The reason of each stopped run, by its name.
         self._stopped: dict[str, str] = {}
+        # The first turn that is not complete, by the name of the run.
+        self._reached: dict[str, int] = {}
         # The last run that began.
         self._only: _Run | None = None
         self._lock = anyio.Lock()
@@ -351,6 +353,10 @@ class EarlyStopping:
             self._race,
             baseline=None if self._baseline is None else _BASELINE,
             repeats=epochs,
+            # The verdict is that of the full eval, about exactly these samples.
+            inputs="given",
+            # However many samples of a run fail, its other samples count.
+            max_failure_rate=1.0,
         )
         # Arrange the examples so that the engine's random order of examples is
         # Inspect's order of samples.
@@ -386,13 +392,14 @@ class EarlyStopping:
             if scores is not None and known[self._order[place]] <= epoch:
                 self._selection.observe(run.arm, scores, self._order[place])
             run.next += 1
+        self._reached[run.arm] = max(run.next, self._reached.get(run.arm, 0))
         if run.next > before:
             self._look()
 
     def _look(self) -> None:
         """Stop every run if the verdict is established, else the eliminated runs."""
         selector = self._state
-        decided = decide(self._race, selector.state)
+        decided = decide(self._race, self._with_failures(selector))
         if decided is None:
             return
         names = selector.prompts.ids
@@ -409,6 +416,40 @@ class EarlyStopping:
             self._stopped |= {
                 str(names[each.arm]): each.reason for each in decided.departures
             }
+
+    def _with_failures(self, selector: Selector) -> State:
+        """The state of the selection, with the failed epochs of samples as failed evaluations.
+
+        Scores are recorded in their order, so an epoch of a sample has failed if its
+        turn has passed and it has no score. The selection itself does not record it,
+        and the race would wait for its score.
+        """
+        state, n_samples = selector.state, len(self._order)
+        failed = list[tuple[int, int]]()
+        for arm, name in enumerate(selector.prompts.ids):
+            known = self._known(selector, str(name))
+            scored = [known[id_] for id_ in self._order]
+            reached = self._reached.get(str(name), 0)
+            if self._baseline is not None and name == _BASELINE:
+                # A log gets no further scores.
+                reached = n_samples * state.problem.repeats
+            # In a study, other processes may have reached more.
+            last = (
+                (n - 1) * n_samples + place + 1 for place, n in enumerate(scored) if n
+            )
+            reached = max(reached, max(last, default=0))
+            for place, n_scores in enumerate(scored):
+                n_epochs = -((place - reached) // n_samples)
+                example = int(state.problem.order[place])
+                failed += [(arm, example)] * max(0, n_epochs - n_scores)
+        if failed:
+            plan = events.Decided(len(state.decisions), plan=tuple(failed))
+            state = apply(state, plan)
+        for arm, example in failed:
+            trial = state.asked
+            state = apply(state, events.Asked(trial, arm, example))
+            state = apply(state, events.Failed(trial, "no score"))
+        return state
 
     def _known(self, selection: Selector | Study, arm: str) -> Counter[str]:
         """Count the recorded scores of a run, by the sample's id."""
