@@ -139,7 +139,7 @@ async def test_a_failure_ends_it_as_it_ends_run() -> None:
         raise ConnectionError("no")
 
     selector = new()
-    with pytest.raises(asktell.EvaluatorError, match=r"first 5 .*ConnectionError: no"):
+    with pytest.raises(asktell.EvaluatorError, match=r"first 8 .*ConnectionError: no"):
         await asktell.run_async(selector, evaluate, progress=False)
     assert selector.pending == []
 
