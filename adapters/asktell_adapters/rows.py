@@ -11,6 +11,7 @@ import math
 import numbers
 import threading
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -268,11 +269,8 @@ def from_json(text: str, path: Path, line: int) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) < len(pairs):
-            twice = next(
-                name
-                for name, _ in pairs
-                if sum(name == other for other, _ in pairs) > 1
-            )
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise InvalidArgumentError(
                 f"{path}, line {line}: The key {twice!r} occurs twice. Keep one of the two."
             )
