@@ -83,8 +83,9 @@ class CommandEvaluator:
     **Stopping.** The program is stopped at the timeout, if its prompt is eliminated, or
     if the run is interrupted. The program, all processes of its session and all
     their descendants get SIGTERM, and SIGKILL after `grace` seconds. A stopped program
-    has no scores, whatever it has printed, but its cost counts. If the program has already ended by itself when its prompt is eliminated or
-    the run is interrupted, its scores count.
+    has no scores, whatever it has printed, but its cost counts. If the program has
+    already ended by itself when its prompt is eliminated or the run is interrupted, its
+    scores count.
 
     The program runs in its own session. So Ctrl-C reaches only your Python process,
     which then stops the program. When the program ends, processes of its session that

@@ -539,7 +539,7 @@ def test_a_page_or_an_error_of_any_size_is_limited(night: Night) -> None:
     huge = Reply(body=b"!" * 2**24, status=400)
     night.server.faults["GET /v1/batches"] = [Fault(huge)] * 3
     tracemalloc.start()
-    with pytest.raises(EvaluatorError, match="400|!!!") as caught:
+    with pytest.raises(EvaluatorError, match=r"400|!!!") as caught:
         night.collect()
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -29,8 +29,8 @@ from asktell_adapters.evaluators import (
     Price,
     Request,
 )
-from asktell_adapters.llms._remote import Pace
 from asktell_adapters.llms._bodies import MOST_BYTES
+from asktell_adapters.llms._remote import Pace
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
