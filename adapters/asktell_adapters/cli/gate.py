@@ -40,7 +40,7 @@ from asktell.extend import (
 from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.growth import besides_configuration
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show, show_json
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import (
     FAILED,
@@ -340,7 +340,7 @@ def _judge(
     )
     if not evaluator.repeatable:
         selector = noisy(selector)
-    print(beforehand(judge, selector, arguments.differ), file=sys.stderr)
+    note(beforehand(judge, selector, arguments.differ))
     progress = not arguments.no_progress and sys.stderr.isatty()
     outputs: dict[tuple[str, int | None], str] = {}
 
@@ -748,5 +748,8 @@ def compare(arguments: argparse.Namespace) -> int:
     found = result_of(arguments.run, study).compare(
         a, b, arguments.confidence, arguments.tolerance
     )
-    show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(str(found))
     return 0

@@ -3,7 +3,6 @@
 import argparse
 import csv
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from asktell import InvalidArgumentError, Simulation
 from asktell import simulate as simulate_methods
 from asktell.extend import Goal, parse_goal, short, write_atomically
 from asktell_adapters.cli.arguments import PICTURES
-from asktell_adapters.cli.output import save_plot, show
+from asktell_adapters.cli.output import save_plot, show, show_json
 from asktell_adapters.cli.places import Place
 from asktell_adapters.recorded import RecordedScores
 from asktell_adapters.rows import KINDS
@@ -61,7 +60,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         _write(found, arguments.output)
     if arguments.json:
-        print(json.dumps(found.to_dict(), indent=1))
+        show_json(found.to_dict())
         return 0
     k, n, _, *repeats = recorded.scores.shape
     times = f", each {repeats[0]} times" if repeats else ""
