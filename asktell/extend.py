@@ -14,6 +14,7 @@ Messages
     some(values): the first values, and the number of all values
     nearest(name, known): "; did you mean ...?" if a known name is similar, else nothing
     in_words(error): the type and the message of an error
+    log: the logger "asktell". A handler that raises does not end the work that a message is about
     whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
     describe_spending(selection): "12 of 500 evaluations"
 Terminals and files
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from asktell._util.extras import check_extra, import_extra, needs_extra
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
+    from asktell._util.log import log
     from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, not_worse
@@ -110,6 +112,7 @@ _HOMES = {
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
+    "_util.log": ("log",),
     "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
     "methods.gate": ("UNSEEN_FAILURES", "not_worse"),
     "methods.base": ("AbstractMethod",),
@@ -154,7 +157,7 @@ __all__ = [
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
     "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
     "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
-    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
+    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "log", "n_repeats", "nearest",
     "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
     "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip

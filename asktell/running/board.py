@@ -1,11 +1,11 @@
 """The trials that a run is evaluating, and their outcomes: the part that all drivers of evaluations share."""
 
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
+from asktell._util.log import log
 from asktell.errors import (
     AsktellError,
     EvaluatorError,
@@ -33,7 +33,6 @@ A number: the run stops after this many failures in a row. "first": it stops onl
 the same way. None: failures never stop it.
 """
 
-_log = logging.getLogger("asktell")
 _FIRST_LOOK = 8  # scores recorded between two searches for evaluations to repeat
 _FIRST_ALIKE = 5
 """First failures that end a run. Six in six would eliminate a prompt with `max_failure_rate=0.5`: one fewer leaves
@@ -456,7 +455,7 @@ def _log_failure(trial: Trial, found: Finding) -> None:
     """Log the failure of a trial with its prompt and its example."""
     assert found.error is not None
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
-    _log.warning(
+    log.warning(
         "%s (prompt %r, example %r) failed: %r",
         what,
         trial.prompt_id,

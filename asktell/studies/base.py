@@ -1,7 +1,6 @@
 """The interface of `Study` and `RemoteStudy`: a stored selection that several workers share."""
 
 import contextlib
-import logging
 import time
 import uuid
 from abc import abstractmethod
@@ -9,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
+from asktell._util.log import log
 from asktell.errors import AsktellError, InvalidArgumentError
 from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.checks import check_reason, check_seconds
@@ -19,7 +19,6 @@ from asktell.studies.leases import Holding
 from asktell.studies.worker import Worker
 
 _T = TypeVar("_T")
-_log = logging.getLogger("asktell")
 _WAIT = 1.0  # seconds that a study without a worker's name waits by default
 
 
@@ -449,7 +448,7 @@ class AbstractStudy(Selection):
             )
         except AsktellError as error:
             # The next heartbeat may succeed, and so may a late tell
-            _log.warning(
+            log.warning(
                 "A heartbeat of worker %s failed. The next one may succeed. %s",
                 worker.name,
                 error,

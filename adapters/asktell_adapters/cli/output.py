@@ -6,9 +6,9 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from asktell import Result, Simulation
 from asktell.extend import (
@@ -51,12 +51,32 @@ def show_json(data: Mapping[str, Any]) -> None:
     show(json.dumps(data, indent=1).replace("\x7f", "\\u007f"))
 
 
+def written(path: Path, write: Callable[[], None]) -> bool:
+    """Write a file after work that was paid for. A file that cannot be written is noted, and ends nothing.
+
+    Args:
+        path: the file.
+        write: writes it.
+
+    Returns:
+        Whether the file was written.
+    """
+    try:
+        write()
+    except OSError as error:
+        note(f"asktell: {path} could not be written ({error.strerror}).")
+        return False
+    return True
+
+
 def end_output() -> None:
     """Write what is left of the output. Errors are those of `show`."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _discard(sys.stderr)
     with _to_reader():
-        # None if stdout was closed before the start
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
 
 
 @contextlib.contextmanager
@@ -64,9 +84,13 @@ def _to_reader() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Later output, and what Python flushes at its exit, is discarded.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard later output to a stream, and what Python writes at its exit. It would change the exit code."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def note(text: str, end: str = "\n") -> None:

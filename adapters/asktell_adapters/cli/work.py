@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import asktell
-from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Study
+from asktell import (
+    EvaluatorError,
+    InvalidArgumentError,
+    Result,
+    Selector,
+    StorageError,
+    Study,
+)
 from asktell.extend import Calling, changes, describe_spending
 from asktell_adapters._scores import Scores
 from asktell_adapters.cli import growth
@@ -159,7 +166,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
                 with contextlib.suppress(Exception):
                     folder.write(study, config.dataset)
                 raise
-            _write(folder, study, config, outcome)
+            _write(folder, study, config, outcome, arguments)
             return outcome
 
 
@@ -174,15 +181,32 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> E
     with folder.open_study() as study:
         outcome = _work(study, config, arguments)
         if folder.runner is None:  # nobody else will
-            _write(folder, study, config, outcome)
+            _write(folder, study, config, outcome, arguments)
         return outcome
 
 
-def _write(folder: RunFolder, study: Study, config: Config, outcome: Ending) -> None:
-    """Write the files that people read."""
-    folder.write(study, config.dataset)
-    if isinstance(outcome, Improvement):
-        folder.write_history(outcome.history())
+def _write(
+    folder: RunFolder,
+    study: Study,
+    config: Config,
+    outcome: Ending,
+    arguments: argparse.Namespace,
+) -> None:
+    """Write the files that people read.
+
+    Raises:
+        StorageError: a file cannot be written. The outcome has been printed.
+    """
+    try:
+        folder.write(study, config.dataset)
+        if isinstance(outcome, Improvement):
+            folder.write_history(outcome.history())
+    except OSError as error:
+        _show(outcome, config, arguments)
+        raise StorageError(
+            f"All evaluations are saved in {folder.study_file}, but {error.filename} could not be written "
+            f"({error.strerror}). Remove the cause, and repeat the command, which evaluates nothing again."
+        ) from error
 
 
 def _work(
