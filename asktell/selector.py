@@ -30,7 +30,7 @@ import numpy.typing as npt
 from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.errors import (
     InvalidArgumentError,
     InvalidStateError,
@@ -724,7 +724,7 @@ class Selector(Selection):
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         # A decision that plans nothing is followed by the next one at once.
         while self._state.may_decide:
-            with one_thread:
+            with undisturbed:
                 decided = self._decide(self._method, self._state)
             if decided is None:
                 break

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.methods import Adaptive
 from asktell.numerics.arrays import Indices, Means, counted
@@ -143,7 +143,7 @@ class FinishedTable:
     segments: Sequence[str] | None = None
 
 
-@one_thread
+@undisturbed
 def finished_selector(
     table: FinishedTable,
     goal: Goal,

@@ -58,7 +58,10 @@ def test_a_sheet_with_too_many_cells_is_refused(
 
 def test_a_sheet_that_unpacks_to_a_gigabyte_is_refused(tmp_path: Path) -> None:
     path = gap(tmp_path / "t.xlsx", 2, 2)
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("xl/more.xml", "w") as file:
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("xl/more.xml", "w") as file,
+    ):
         for _ in range(300):
             file.write(b" " * 2**20)
     with pytest.raises(InvalidArgumentError, match="over 1 GiB of memory, the limit"):

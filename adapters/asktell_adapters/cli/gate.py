@@ -260,13 +260,13 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
             f"--differ must be a number from 0 to 1, got {arguments.differ}."
         )
     given = arguments.summary, arguments.junit, arguments.report
-    written = [path for path in given if path is not None]
+    files = [path for path in given if path is not None]
     for path in files:
         if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(
                 f"{str(path)!r} cannot be written. Give a file in a folder that exists."
             )
-    return written
+    return files
 
 
 def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
