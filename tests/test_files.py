@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -122,7 +123,7 @@ def test_an_error_names_the_path_of_the_user(place: str, tmp_path: Path) -> None
     (tmp_path / "file").touch()
     path = tmp_path / place
     selector = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 4, examples=3)
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(OSError, match=re.escape(str(path))) as caught:
         selector.report(path)
     assert caught.value.filename == str(path)
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
