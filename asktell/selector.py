@@ -920,8 +920,9 @@ class Selector(Selection):
                 return recorded
             if self._decided_cache is None or self._decided_cache[0] is not recorded:
                 state = recorded
-                while (decided := self._decide(self._method, state)) is not None:
-                    state = apply(state, decided)
+                with undisturbed:
+                    while (decided := self._decide(self._method, state)) is not None:
+                        state = apply(state, decided)
                 self._decided_cache = recorded, state
             return self._decided_cache[1]
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float, Int
 
-from asktell._util.threads import undisturbed
 from asktell.intervals.betting import Betting
 from asktell.methods.belief import has_drifted
 from asktell.methods.bounds import ROUNDING, Bounds, limits_if_binary
@@ -26,7 +25,6 @@ never fail. The value 0.05 was chosen. No theory gives it.
 """
 
 
-@undisturbed
 def not_worse(
     state: State,
     candidate: int,

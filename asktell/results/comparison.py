@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float
 
 from asktell._util.terminal import in_percent, safe, with_doubt
-from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError
 from asktell.methods.bounds import n_sequences
 from asktell.methods.ordered import common_scores
@@ -567,7 +566,6 @@ class Pairs:
         return scores[order], bool((trials >= 0).all()) and not failed
 
 
-@undisturbed
 def compare_two(
     comparer: Comparer | None,
     prompts: Prompts,

@@ -142,6 +142,7 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
     return means
 
 
+@undisturbed
 def compare(
     state: State,
     method: AbstractMethod,

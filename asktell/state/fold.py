@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Int
 
-from asktell._util.threads import undisturbed
 from asktell.numerics.arrays import Ints
 from asktell.problem.checks import SMALLEST_COST, MalformedError, short, whole
 from asktell.state import events
@@ -32,7 +31,6 @@ class Decider(Protocol):
         """The decision."""
 
 
-@undisturbed
 def decide(method: Decider, state: State) -> events.Decided | None:
     """The decision of a method that is due in a state. None if no decision is due, or the selection has ended."""
     if state.finished or not method.due(state):
