@@ -14,6 +14,7 @@ Messages
     some(values): the first values, and the number of all values
     nearest(name, known): "; did you mean ...?" if a known name is similar, else nothing
     in_words(error): the type and the message of an error
+    log: the logger "asktell". A handler that raises does not end the work that a message is about
     real(number): any real number as a float, None for text, a complex number, a date or a duration
     whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
     check_cost(cost): a cost as a float, None if it is unknown, or an error if it is no number of at least 0
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from asktell._util.extras import check_extra, import_extra, needs_extra
     from asktell._util.files import check_path, write_atomically
     from asktell._util.forks import fresh_after_fork
+    from asktell._util.log import log
     from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
@@ -120,6 +122,7 @@ _HOMES = {
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
     "_util.files": ("check_path", "write_atomically"),
     "_util.forks": ("fresh_after_fork",),
+    "_util.log": ("log",),
     "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
     "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
@@ -169,9 +172,9 @@ __all__ = [
     "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_cost", "check_extra",
     "check_margin", "check_path", "decide", "definition", "describe_spending", "describe_streak", "details_of",
     "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words",
-    "less_may_be_better", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board", "open_storage",
-    "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short", "shown_estimates", "some",
-    "whole", "with_error", "write_atomically",
+    "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
+    "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
+    "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

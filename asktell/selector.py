@@ -30,7 +30,7 @@ import numpy.typing as npt
 from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.errors import (
     InvalidArgumentError,
     InvalidStateError,
@@ -729,7 +729,7 @@ class Selector(Selection):
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         # A decision that plans nothing is followed by the next one at once.
         while self._state.may_decide:
-            with one_thread:
+            with undisturbed:
                 decided = self._decide(self._method, self._state)
             if decided is None:
                 break
@@ -919,8 +919,9 @@ class Selector(Selection):
                 return recorded
             if self._decided_cache is None or self._decided_cache[0] is not recorded:
                 state = recorded
-                while (decided := self._decide(self._method, state)) is not None:
-                    state = apply(state, decided)
+                with undisturbed:
+                    while (decided := self._decide(self._method, state)) is not None:
+                        state = apply(state, decided)
                 self._decided_cache = recorded, state
             return self._decided_cache[1]
 

@@ -61,18 +61,33 @@ def replacing(path: Path) -> Iterator[TextIO]:
 
     A reader finds either the old or the new content, complete, even after a crash.
     After an exception, the old content stays. An existing file keeps its permissions,
-    and a symbolic link stays a link. A device or a pipe is written directly.
+    and a symbolic link stays a link. A device or a pipe is written directly. Half surrogate
+    pairs are escaped, as in JSON, so that the file is valid UTF-8.
     """
     check_path(path)
+    try:
+        with _replacement(path) as file:
+            yield file
+    except OSError as error:
+        if type(error).__module__ != "builtins" or error.errno is None:
+            raise
+        # Not the temporary file, whose name the caller does not know
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def _replacement(path: Path) -> Iterator[TextIO]:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
-            with path.open("w", encoding="utf-8", errors="surrogatepass") as special:
+            with path.open("w", encoding="utf-8", errors="backslashreplace") as special:
                 yield special
             return
     path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+        with os.fdopen(
+            handle, "w", encoding="utf-8", errors="backslashreplace"
+        ) as file:
             yield file
             file.flush()
             sync(file.fileno())

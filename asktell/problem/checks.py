@@ -39,6 +39,7 @@ _NO_REAL_KINDS = frozenset("cmMSUT")
 _PLAIN_KINDS = frozenset("biufU")
 _COMPARED = 1000  # known names that are compared with a misspelt name
 _MOST_CAUSES = 5  # errors of a chain that are searched for an HTTP status
+_LONGEST_COMPARED = 200  # characters of such a name, because the time is quadratic
 
 
 def exact(number: float) -> str:
@@ -121,11 +122,11 @@ def nearest(name: object, known: Collection[object]) -> str:
     names = {
         other.lower(): other
         for other in itertools.islice(known, _COMPARED)
-        if isinstance(other, str)
+        if isinstance(other, str) and len(other) <= _LONGEST_COMPARED
     }
     close = (
         difflib.get_close_matches(name.lower(), names, 1)
-        if isinstance(name, str)
+        if isinstance(name, str) and len(name) <= _LONGEST_COMPARED
         else []
     )
     return f" (did you mean {short(names[close[0]])}?)" if close else ""

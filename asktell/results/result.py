@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
+from asktell._util.threads import undisturbed
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
 from asktell.numerics.cached import cached_property
@@ -256,6 +257,7 @@ class Result:
             )
         return self._analyzed(metric, fdr)
 
+    @undisturbed
     def compare(
         self,
         a: AnyPrompt,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asktell._util.terminal import safe
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
 from asktell.methods.belief import has_drifted, stated
 from asktell.methods.ordered import joined_at
@@ -60,7 +60,7 @@ _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
 _FEW = 4  # scores from which their span bounds the errors
 
 
-@one_thread
+@undisturbed
 def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     """The result of a selection: its recorded selection if it is finished, else the best selection so far."""
     problem, goal = state.problem, state.problem.goal
@@ -146,6 +146,7 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
     return means
 
 
+@undisturbed
 def compare(
     state: State,
     method: AbstractMethod,

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.extras import needs_extra
 from asktell._util.terminal import with_doubt, with_error
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.entries import PromptResult, Summary, shown_estimates, shown_status
 from asktell.results.evaluations import column_names
+from asktell.results.frames import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -90,14 +90,12 @@ def values_of(result: Summary, entries: Sequence[PromptResult]) -> dict[str, lis
 
 def as_frame(result: Summary) -> "pandas.DataFrame":
     """A data frame with one row per prompt and one column per name for programs."""
-    with needs_extra("analysis"):
-        import pandas
     dtypes = {
         name: column.dtype
         for column in columns_of(result, result.prompts)
         for name in column.values
     }
-    return pandas.DataFrame(values_of(result, result.prompts)).astype(dtypes)
+    return frame_of(values_of(result, result.prompts), dtypes)
 
 
 def _selection(result: Summary, entries: Sequence[PromptResult]) -> Column:

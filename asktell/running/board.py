@@ -1,7 +1,6 @@
 """The trials that a run is evaluating, and their outcomes: the part that all drivers of evaluations share."""
 
 import contextlib
-import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -9,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
+from asktell._util.log import log
 from asktell.errors import (
     AsktellError,
     EvaluatorError,
@@ -38,7 +38,6 @@ MaxFailures: TypeAlias = int | Literal["first"] | None
 explains. A number: it also stops after this many failures in a row. None: failures never stop it.
 """
 
-_log = logging.getLogger("asktell")
 _FIRST_LOOK = 8  # scores recorded between two searches for evaluations to repeat
 _FREE = 20  # scores without a cost after which a budget of cost looks like a mistake
 
@@ -636,7 +635,7 @@ class Board:
     def _log_if_free(self) -> None:
         """Log that all evaluations were free, if the budget is a cost."""
         if self.selector.max_cost is not None and self.selector.spent_cost == 0:
-            _log.warning(
+            log.warning(
                 "The first %d evaluations were all free, so the budget of cost %g never ends the run. %s",
                 self._n_told,
                 self.selector.max_cost,
@@ -660,7 +659,7 @@ class Board:
 def _log_failure(trial: Trial, found: Finding) -> None:
     """Log the failure of a trial with its prompt and its example."""
     assert found.error is not None
-    _log.warning("%s failed: %r", described(trial), cause_of(found.error))
+    log.warning("%s failed: %r", described(trial), cause_of(found.error))
 
 
 def described(trial: Trial) -> str:

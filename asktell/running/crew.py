@@ -6,7 +6,6 @@ this thread, by an executor, or as a task of an event loop) and in how the loop 
 
 import asyncio
 import contextvars
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator
@@ -21,6 +20,7 @@ from concurrent.futures import (
 from concurrent.futures.thread import BrokenThreadPool
 from typing import Any, TypeAlias
 
+from asktell._util.log import log
 from asktell.errors import EvaluatorError
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import in_words
@@ -40,7 +40,6 @@ it those that have ended. Or it yields None, if only other workers of a study ca
 continue. Then call `Selection.wait`, and send its return value.
 """
 
-_log = logging.getLogger("asktell")
 _ATTEMPTS = 3  # as many as leases of a trial of a study
 _LOST = "A batch of %d trials failed, and is evaluated again trial by trial. Its error was %r"
 _DIED = "A process of the executor died while it evaluated %s. These are evaluated again, one at a time. %s"
@@ -262,7 +261,7 @@ class Crew:
             try:
                 self._how.cancel(trial)
             except Exception as error:  # the evaluation continues, and its scores count
-                _log.warning(
+                log.warning(
                     "cancel() failed, so the evaluation of trial %d continues: %r",
                     trial.id,
                     error,
@@ -282,7 +281,7 @@ class Crew:
             raise error
         del self._running[future]
         if error is not None and len(group) > 1 and isinstance(future, Future):
-            _log.warning(_LOST, len(group), error)
+            log.warning(_LOST, len(group), error)
             self._suspects.extend(group)
         else:
             outcome = error or future.result()
@@ -307,7 +306,7 @@ class Crew:
         try:
             waiting = [each for each in self._running if not each.done()]
             if waiting and not self._is_abandoned:
-                _log.warning(
+                log.warning(
                     "The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.",
                     len(waiting),
                 )
@@ -356,7 +355,7 @@ class Crew:
             self._board.release(trial)
         lost = [trial for trial in lost if trial.id >= 0]
         if lost and not self._blame(lost, error):
-            _log.warning(_DIED, "; ".join(map(described, lost)), _words(error))
+            log.warning(_DIED, "; ".join(map(described, lost)), _words(error))
             self._suspects.extend(lost)
 
     def _blame(self, lost: list[Trial], error: BaseException) -> bool:

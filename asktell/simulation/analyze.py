@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.methods import Adaptive
 from asktell.numerics.arrays import Indices, Means, counted
@@ -199,7 +199,7 @@ def _natural(name: str) -> tuple[tuple[tuple[bool, int, str], ...], str]:
     return key, name
 
 
-@one_thread
+@undisturbed
 def finished_selector(
     table: FinishedTable,
     goal: Goal,

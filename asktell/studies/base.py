@@ -1,7 +1,6 @@
 """The interface of `Study` and `RemoteStudy`: a stored selection that several workers share."""
 
 import contextlib
-import logging
 import time
 import uuid
 from abc import abstractmethod
@@ -10,6 +9,7 @@ from copy import copy
 from typing import Any, Self, TypeVar
 
 from asktell._util.forks import fresh_after_fork
+from asktell._util.log import log
 from asktell.errors import (
     AsktellError,
     ConflictingWorkerError,
@@ -24,7 +24,6 @@ from asktell.studies.leases import Holding
 from asktell.studies.worker import Worker, default_name
 
 _T = TypeVar("_T")
-_log = logging.getLogger("asktell")
 _WAIT = 1.0  # seconds that a study without a worker's name waits by default
 
 
@@ -470,10 +469,10 @@ class AbstractStudy(Selection):
                 if each.worker == worker.name and not each.wanted
             )
         except ConflictingWorkerError as error:
-            _log.warning("%s", error)  # The next `ask` raises it
+            log.warning("%s", error)  # The next `ask` raises it
         except AsktellError as error:
             # The next heartbeat may succeed, and so may a late tell
-            _log.warning(
+            log.warning(
                 "A heartbeat of worker %s failed. The next one may succeed. %s",
                 worker.name,
                 error,

@@ -6,7 +6,6 @@ Such a value alone is left out, and the stored details name it.
 
 import dataclasses
 import json
-import logging
 import math
 from collections.abc import Mapping, Set
 from datetime import date, time
@@ -19,6 +18,7 @@ from uuid import UUID
 
 import numpy as np
 
+from asktell._util.log import log
 from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import plain, short
 
@@ -36,8 +36,6 @@ _WITH_TEXT = (PurePath, UUID, Fraction, np.datetime64)
 
 # Most values, which need no conversion
 _PLAIN = frozenset((str, int, float, bool, type(None), dict, list))
-
-_log = logging.getLogger("asktell")
 
 
 def encode(details: Mapping[str, Any] | None) -> str | None:
@@ -66,7 +64,7 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
         converted = conversion.of(dict.fromkeys(details), "", ())
         conversion.left_out["details"] = "values that are nested too deeply to be read"
     if conversion.left_out:
-        _log.warning(
+        log.warning(
             "Details that JSON cannot hold were not stored: %s. Convert them to numbers, text, lists or mappings.",
             ", ".join(conversion.left_out),
         )

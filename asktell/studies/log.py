@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from asktell import state as states
+from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
@@ -180,7 +181,8 @@ class LoggedSelector:
         """Compute a decision that is due, without applying it. It is used later if the state is still the same."""
         state = self.state
         if self._prepared is None or self._prepared[0] is not state:
-            self._prepared = state, decide(self.selector.method, state)
+            with undisturbed:
+                self._prepared = state, decide(self.selector.method, state)
 
     def _decide(self, method: AbstractMethod, state: State) -> events.Decided | None:
         """Return the decision that `prepare` computed for this state, or compute it."""

@@ -4,7 +4,6 @@ The log of the study decides which worker holds a trial. A `Worker` only remembe
 trials `ask` returned in this process, so that it returns no trial twice.
 """
 
-import logging
 import math
 import os
 import socket
@@ -17,6 +16,7 @@ from threading import Event, Lock, Thread
 from typing import TypeVar
 
 from asktell._util.forks import fresh_after_fork
+from asktell._util.log import log
 from asktell.errors import AsktellError, StorageError
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import AnyTrial, Trial, from_json
@@ -24,7 +24,6 @@ from asktell.problem.checks import check_name, check_seconds, check_trials, whol
 from asktell.studies.leases import Holding
 
 _T = TypeVar("_T")
-_log = logging.getLogger("asktell")
 # Seconds of a lease by default. Heartbeats extend it within a `with` block. Without
 # them, it must last longer than most evaluations.
 _LEASE, _LEASE_WITHOUT_HEARTBEATS = 60.0, 600.0
@@ -56,7 +55,7 @@ def patiently(operation: Callable[[], _T]) -> _T:
         except StorageError as error:
             if time.monotonic() + delay > deadline:
                 raise
-            _log.warning("The storage failed, and is tried again. %s", error)
+            log.warning("The storage failed, and is tried again. %s", error)
         time.sleep(delay)
         delay = min(5.0, 2 * delay)
 
@@ -267,7 +266,7 @@ class Worker:
             return
         if is_paused():
             self._waits_for_resume = True
-            _log.warning(
+            log.warning(
                 "The study is paused. Worker %s waits until it is resumed.", self.name
             )
             return
@@ -278,7 +277,7 @@ class Worker:
             others = [each for each in workers() if each.worker != self.name]
             if others:
                 self._quiet_until = now + _SAID_AGAIN
-                _log.warning("Waiting for %s.", held_by(others, time.time()))
+                log.warning("Waiting for %s.", held_by(others, time.time()))
 
 
 def held_by(holdings: Sequence[Holding], now: float) -> str:

@@ -1,10 +1,8 @@
 """`asktell analyze`: the verdict on finished results. Also reads such files for `asktell gate`."""
 
 import argparse
-import json
 import math
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -20,7 +18,7 @@ from asktell.extend import (
     some,
     write_atomically,
 )
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show, show_json
 from asktell_adapters.finished import SCORE, Finished
 from asktell_adapters.spreadsheets import csv_text
 
@@ -50,8 +48,8 @@ def analyze(arguments: argparse.Namespace) -> int:
     remarks = [overview(found), *found.remarks(), *([why] if why else [])]
     if arguments.json:
         for line in remarks:
-            print(line, file=sys.stderr)
-        print(json.dumps(result.to_dict(), indent=1))
+            note(line)
+        show_json(result.to_dict())
         return 0
     for line in remarks:
         show(line)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest, some, write_atomically
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.model import MODELS, kinds_with
 from asktell_adapters.datasets import load_prompts
@@ -423,19 +423,14 @@ class _Asking:
     ) -> str:
         """Ask until `check` accepts the answer. It returns the answer's meaning, or raises an InvalidArgumentError."""
         while self.at_terminal:
-            print(
-                f"{question} [{default or 'none'}] ",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+            note(f"{question} [{default or 'none'}] ", end="")
             line = sys.stdin.readline()
             if not line:
                 break
             try:
                 return check(line.strip() or default)
             except InvalidArgumentError as error:
-                print(error, file=sys.stderr)
+                note(str(error))
         return check(default)
 
     def file(self, what: str) -> Path | None:
@@ -457,7 +452,7 @@ class _Asking:
         """Ask for one of several names, whose descriptions are shown at a terminal."""
         if self.at_terminal:
             for name, what in choices.items():
-                print(f"  {name:<12} {what}", file=sys.stderr)
+                note(f"  {name:<12} {what}")
 
         def known(answer: str) -> str:
             if answer not in choices:

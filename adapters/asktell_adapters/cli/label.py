@@ -13,7 +13,7 @@ import asktell
 from asktell import ConfigError, Selector, Study
 from asktell.extend import aligned, describe_spending, needs_extra
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show
 from asktell_adapters.cli.process import signals
 from asktell_adapters.cli.work import check_same
 from asktell_adapters.config import Config, load_config
@@ -33,7 +33,7 @@ def label(arguments: argparse.Namespace) -> int:
     if arguments.fresh and folder.used:
         with folder.locked():
             aside = folder.set_aside()
-        print(f"The old run is now in {aside}", file=sys.stderr)
+        note(f"The old run is now in {aside}")
     with in_folder(config, folder) as labeling:
         name = labeling.study.name
 

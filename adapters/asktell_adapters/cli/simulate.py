@@ -1,7 +1,6 @@
 """`asktell simulate`: the selection that each method would have made from recorded scores."""
 
 import argparse
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from asktell import InvalidArgumentError, Simulation
 from asktell import simulate as simulate_methods
 from asktell.extend import Goal, parse_goal, short, write_atomically
 from asktell_adapters.cli.arguments import PICTURES
-from asktell_adapters.cli.output import save_plot, show
+from asktell_adapters.cli.output import save_plot, show, show_json
 from asktell_adapters.cli.places import Place
 from asktell_adapters.recorded import RecordedScores
 from asktell_adapters.rows import KINDS
@@ -60,7 +59,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         _write(found, arguments.output)
     if arguments.json:
-        print(json.dumps(found.to_dict(), indent=1))
+        show_json(found.to_dict())
         return 0
     k, n, _, *repeats = recorded.scores.shape
     times = f", each {repeats[0]} times" if repeats else ""

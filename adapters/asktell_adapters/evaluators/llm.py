@@ -1,7 +1,6 @@
 """Evaluators for `asktell.run`: they send a prompt with an example to an LLM, and score its response by each metric."""
 
 import asyncio
-import logging
 import math
 import random
 import re
@@ -11,7 +10,7 @@ from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
-from asktell.extend import attempt, in_words, nearest, real, short, some
+from asktell.extend import attempt, in_words, log, nearest, real, short, some
 from asktell_adapters._scores import (
     Scores,
     check_dataset,
@@ -58,7 +57,6 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
 """Factors that have a meaning to every evaluator, with their types and the words for them in messages."""
 # Rounding can put a score slightly outside its range, by this part of its width
 _ROUNDING = 1e-9
-_log = logging.getLogger("asktell")
 
 
 def asked_of(trial: Trial) -> Asked:
@@ -196,7 +194,7 @@ class _Scoring(Generic[_LLM]):
         of = self._sort(asked)
         if repeat and self._repeats_alike and not self._is_sampled:
             self._repeats_alike = False
-            _log.warning(
+            log.warning(
                 "The same request is repeated at temperature 0, so the response will be the same. Give the evaluator a "
                 "temperature, or leave out repeats, unless a metric such as a judge varies."
             )

@@ -6,7 +6,6 @@ process can continue the study, and several processes can work on it at the same
 """
 
 import copy
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +34,7 @@ from asktell.extend import (
     decide,
     describe_streak,
     events,
+    log,
     needs_extra,
     short,
 )
@@ -560,8 +560,6 @@ def _counts(trial: FrozenTrial) -> bool:
 
 __all__ = ["AsktellSampler", "goal_of"]
 
-_log = logging.getLogger("asktell")
-
 
 @final
 class AsktellSampler(BaseSampler):
@@ -788,7 +786,7 @@ class AsktellSampler(BaseSampler):
                 and self._prompt in finished.params
                 and not recorded
             ):
-                _log.warning(
+                log.warning(
                     "A trial counts as failed: %s",
                     ledger.reader.outcome(finished).reason,
                 )
@@ -811,7 +809,7 @@ class AsktellSampler(BaseSampler):
         ):
             return
         self._has_warned = True
-        _log.warning(
+        log.warning(
             "Trial %d has no parameter %r, so %s sampled all its parameters, and the selection ignores it. The same "
             "applies to later trials without it.",
             trial.number,

@@ -6,7 +6,6 @@ be easier than the others. So a sample counts only when all samples before it in
 random order are complete.
 """
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,7 +25,7 @@ from asktell import (
     Selector,
     Study,
 )
-from asktell.extend import Goal, State, apply, decide, events, needs_extra, some
+from asktell.extend import Goal, State, apply, decide, events, log, needs_extra, some
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
 from asktell_adapters.harnesses.inspect.samples import (
     ValueToFloat,
@@ -44,7 +43,6 @@ with needs_extra("inspect"):
 
 __all__ = ["EarlyStopping"]
 
-_log = logging.getLogger("asktell")
 _BASELINE = "baseline"
 _MOST_SCORELESS = 5  # as in `asktell.run`
 
@@ -303,7 +301,7 @@ class EarlyStopping:
                     f"the first {run.scoreless} samples all ended without a number for {some(lacks)}. The scorers gave "
                     f"{some(sorted(found)) or 'no scores'}. Change the goal or the scorers"
                 )
-                _log.error("%s is stopped: %s.", run.arm, self._stopped[run.arm])
+                log.error("%s is stopped: %s.", run.arm, self._stopped[run.arm])
         await self._take(run, id, epoch, None if lacks else known)
 
     async def complete_task(self) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Scores from past Inspect logs for a new selection, so that these samples need not be evaluated again."""
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +11,6 @@ from asktell_adapters.harnesses.inspect.samples import KEY, Scoring, ValueToFloa
 
 Logs: TypeAlias = Any
 """A log file, a folder of log files, an EvalLog, or an iterable of these."""
-
-_log = logging.getLogger("asktell")
 
 
 def observe_logs(
@@ -82,7 +79,7 @@ def observe_logs(
         reasons = "; ".join(
             f"{count} x {why:.200}" for why, count in skipped.most_common(5)
         )
-        _log.warning(
+        log.warning(
             "%d samples of Inspect logs were skipped: %s", skipped.total(), reasons
         )
     return observed
