@@ -56,9 +56,9 @@ def observe_logs(
     known = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
-    for log in _logs(logs):
-        of_log = prompt(log) if callable(prompt) else prompt
-        for sample in log.samples or ():
+    for eval_log in _logs(logs):
+        of_log = prompt(eval_log) if callable(prompt) else prompt
+        for sample in eval_log.samples or ():
             ours = sample.metadata.get(KEY, {})
             try:
                 which = _prompt_of(ours, known) if prompt is None else of_log
@@ -67,7 +67,7 @@ def observe_logs(
                         "not written by InspectTask, and no prompt=... given"
                     )
                 example = _example_of(sample, ours, places)
-                scores = scoring.of_epochs([sample], log.eval.model)
+                scores = scoring.of_epochs([sample], eval_log.eval.model)
                 selector.observe(
                     which, {name: scores[name] for name in selector.metrics}, example
                 )
