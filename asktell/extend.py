@@ -14,8 +14,12 @@ Messages
     some(values): the first values, and the number of all values
     nearest(name, known): "; did you mean ...?" if a known name is similar, else nothing
     in_words(error): the type and the message of an error
+    log: the logger "asktell". A handler that raises does not end the work that a message is about
+    real(number): any real number as a float, None for text, a complex number, a date or a duration
     whole(name, number, low): the number, or an error if it is not a whole number of at least `low`
+    check_cost(cost): a cost as a float, None if it is unknown, or an error if it is no number of at least 0
     describe_spending(selection): "12 of 500 evaluations"
+    describe_streak(state): the sentence about the latest evaluations if they all failed in the same way, else nothing
 Terminals and files
     safe(text): the text with control characters escaped
     one_line(text, width): the text cut to a width
@@ -34,6 +38,8 @@ Methods
     State, events: the state of a selection, and the events that change it
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
+    check_path(path): an error if the path of a file is a URL, such as "sqlite:study.db"
+    check_margin(goal, margin): the margin of a gate, or an error if it is as wide as the range of an objective
     not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
     UNSEEN_FAILURES: the smallest tolerated difference of failure rates while the candidate has no more failures
 Finished tables
@@ -44,7 +50,7 @@ Evaluation
     Evaluator, Outcome: the argument of `asktell.run`, and the outcome of one evaluation
     Calling: the way in which an evaluator is called, which is async or not, in batches or one by one
     attempt(call): the result of a call, or the exception that makes the evaluation a failure
-    outside_of_loops(call): the result of a call, in a thread of its own if an event loop is running
+    outside_of_loops(call): the result of an async call, in a thread of its own if an event loop is running
     goal_scores(study, outcome), details_of(study, outcome): the arguments of `tell` for an outcome
     n_repeats(spent): the number of evaluations that a run with inputs="given" repeats to check for noise
     open_board(...), Board: hands out trials and takes their outcomes, for a loop of your own
@@ -55,6 +61,7 @@ Studies
     shown_estimates(entries, metric): a metric's name and estimates as text
     Standing, Attendance, Holding: the progress of a study, the workers at a moment, and one pending trial
     definition(study): its goal and method as JSON, from which `RemoteStudy` makes them
+    besides_definition(state): the prompts that a person or a program added, unlike those of an edited definition
     open_storage(location): the storage at a URL or a path
     reports: a study's page as data and HTML
     fresh_after_fork(obj, renew): renews an object's locks in a forked process
@@ -67,16 +74,19 @@ if TYPE_CHECKING:
     from asktell import reports
     from asktell._util.chats import parts_of
     from asktell._util.extras import check_extra, import_extra, needs_extra
-    from asktell._util.files import write_atomically
+    from asktell._util.files import check_path, write_atomically
     from asktell._util.forks import fresh_after_fork
+    from asktell._util.log import log
     from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
-    from asktell.methods.gate import UNSEEN_FAILURES, not_worse
+    from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import (
         MOST_EVALUATIONS,
+        check_cost,
         in_words,
         nearest,
+        real,
         short,
         some,
         whole,
@@ -85,6 +95,7 @@ if TYPE_CHECKING:
     from asktell.problem.goals import Goal, less_may_be_better, parse_goal
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
+    from asktell.results.streak import describe_streak
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import (
         Calling,
@@ -94,13 +105,14 @@ if TYPE_CHECKING:
         details_of,
         goal_scores,
     )
-    from asktell.running.run import outside_of_loops
+    from asktell.running.loop import outside_of_loops
     from asktell.selector import at_state
     from asktell.simulation.analyze import FinishedTable, finished_selector
     from asktell.state import State, apply, decide, events
     from asktell.state.repeats import n_repeats
     from asktell.storages import open_storage
     from asktell.studies.base import AbstractStudy
+    from asktell.studies.edits import besides_definition
     from asktell.studies.leases import Holding
     from asktell.studies.remote import definition
     from asktell.studies.study import Attendance, Standing
@@ -108,16 +120,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "_util.chats": ("parts_of",),
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
-    "_util.files": ("write_atomically",),
+    "_util.files": ("check_path", "write_atomically"),
     "_util.forks": ("fresh_after_fork",),
+    "_util.log": ("log",),
     "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
-    "methods.gate": ("UNSEEN_FAILURES", "not_worse"),
+    "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
     "problem.checks": (
         "MOST_EVALUATIONS",
+        "check_cost",
         "in_words",
         "nearest",
+        "real",
         "short",
         "some",
         "whole",
@@ -126,6 +141,7 @@ _HOMES = {
     "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
+    "results.streak": ("describe_streak",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
     "running.evaluator": (
         "Calling",
@@ -135,13 +151,14 @@ _HOMES = {
         "details_of",
         "goal_scores",
     ),
-    "running.run": ("outside_of_loops",),
+    "running.loop": ("outside_of_loops",),
     "selector": ("at_state",),
     "simulation.analyze": ("FinishedTable", "finished_selector"),
     "state": ("State", "apply", "decide"),
     "state.repeats": ("n_repeats",),
     "storages": ("open_storage",),
     "studies.base": ("AbstractStudy",),
+    "studies.edits": ("besides_definition",),
     "studies.leases": ("Holding",),
     "studies.remote": ("definition",),
     "studies.study": ("Attendance", "Standing"),
@@ -151,12 +168,13 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
-    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
-    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
-    "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
-    "goal_scores", "import_extra", "in_percent", "in_words", "less_may_be_better", "n_repeats", "nearest",
-    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
-    "reports", "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome", "Standing",
+    "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_cost", "check_extra",
+    "check_margin", "check_path", "decide", "definition", "describe_spending", "describe_streak", "details_of",
+    "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words",
+    "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
+    "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
+    "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.errors import (
     InvalidArgumentError,
     InvalidStateError,
@@ -63,7 +63,7 @@ from asktell.problem.checks import (
 )
 from asktell.problem.examples import check_examples
 from asktell.problem.formats import checked, items, parse, typed
-from asktell.problem.goals import Goal, Scores, proxy_score
+from asktell.problem.goals import Goal, Scores, by_name, proxy_score
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
@@ -110,6 +110,7 @@ def checked_scores(
     """
     if isinstance(scores, Checked):
         return scores
+    scores = by_name(scores)
     if not proxies or not isinstance(scores, Mapping):
         return Checked(goal.vector(scores))
     found = tuple([proxy_score(name, scores.get(name)) for name in proxies])
@@ -176,7 +177,9 @@ class Selection(ABC):
                 `metrics`. With one metric, also a number. A mapping may also have
                 scores of the `proxies`. Its other keys are ignored.
             cost: the cost of the evaluation, in a unit of your choice. It is added to
-                `spent_cost`. Required if the budget is a cost.
+                `spent_cost`. Any real number of at least 0, such as a Decimal or a
+                tensor without dimensions. None or NaN: unknown. Required if the budget
+                is a cost.
 
         Returns:
             True if the scores were recorded now. False if the same scores were recorded
@@ -186,8 +189,8 @@ class Selection(ABC):
             InvalidScoresError: a metric is missing, a score is NaN, infinite, not a
                 number or outside the range of its metric, or the number of scores is
                 wrong.
-            InvalidArgumentError: the cost is invalid, or the budget is a cost and no
-                cost is given.
+            InvalidArgumentError: the cost is invalid, or the budget is a cost and the
+                cost is unknown.
             UnknownTrialError: the trial was never asked, comes from another selector,
                 or has failed.
             ConflictingTellError: other scores were recorded for this trial before.
@@ -260,15 +263,17 @@ class Selection(ABC):
 
         Args:
             trial: as for `tell`.
-            reason: text or an exception.
-            cost: the cost of the evaluation, 0 by default. It is added to `spent_cost`
-                and counts against a budget of cost.
+            reason: text or an exception. If an exception has an HTTP status, the
+                recorded reason has it, too.
+            cost: the cost of the evaluation, as for `tell`. 0 by default. It is added
+                to `spent_cost` and counts against a budget of cost.
 
         Returns:
             True if the failure was recorded. False if the trial is no longer pending,
             so that nothing changed.
 
         Raises:
+            InvalidArgumentError: the cost is invalid.
             UnknownTrialError: the trial was never asked.
         """
 
@@ -724,7 +729,7 @@ class Selector(Selection):
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         # A decision that plans nothing is followed by the next one at once.
         while self._state.may_decide:
-            with one_thread:
+            with undisturbed:
                 decided = self._decide(self._method, self._state)
             if decided is None:
                 break
@@ -795,11 +800,11 @@ class Selector(Selection):
         cost: float | None = None,
     ) -> bool:
         with self._lock:
+            cost = check_cost(cost)
             # Without scores and without a cost, `_checked` refuses the scores.
             checked = Checked(None)
             if scores is not None or cost is None:
                 checked = self._checked(scores, is_observed=True)
-            cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
             place = find_example(self._state.problem, example)
             if checked.proxies and place is None:
@@ -820,13 +825,7 @@ class Selector(Selection):
             if self._state.open(id_) is None:
                 self._check_was_asked(id_)
                 return False
-            self._take(
-                events.Failed(
-                    id_,
-                    check_reason(reason),
-                    None if cost is None else check_cost(cost),
-                )
-            )
+            self._take(events.Failed(id_, check_reason(reason), check_cost(cost)))
             self._decide_when_nothing_is_pending()
             return True
 
@@ -920,8 +919,9 @@ class Selector(Selection):
                 return recorded
             if self._decided_cache is None or self._decided_cache[0] is not recorded:
                 state = recorded
-                while (decided := self._decide(self._method, state)) is not None:
-                    state = apply(state, decided)
+                with undisturbed:
+                    while (decided := self._decide(self._method, state)) is not None:
+                        state = apply(state, decided)
                 self._decided_cache = recorded, state
             return self._decided_cache[1]
 

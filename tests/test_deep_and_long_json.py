@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +149,12 @@ def test_details_are_read_wherever_they_were_kept() -> None:
             (found,) = far_down(800, lambda: list(study.evaluations()))
             assert found.details == details
         else:
-            with pytest.raises(InvalidArgumentError, match="100 levels"):
-                study.tell(second, 0.5, details=details)
+            third = study.ask()
+            assert third is not None
+            far_down(300, partial(study.tell, third, 0.5, details=details))
+            stored = list(study.evaluations())[-1].details
+            (what,) = stored["not stored"].values()
+            assert "100 levels" in what
     study.tell(second, 0.5, details={"x": [[]] * 200})  # many, but not deep
     storage._logs[1].details[second.id] = DEEP
     with pytest.raises(InvalidStateError):

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import asktell
 from asktell._util import files
-from asktell._util.files import sync, write_atomically
+from asktell._util.files import replacing, sync, write_atomically
 from tests.elsewhere import WINDOWS
 
 
@@ -114,3 +116,27 @@ def test_nobody_waits_for_ever_or_where_it_does_not_help(
     with pytest.raises(PermissionError):
         write_atomically(tmp_path / "file", "new")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["no-such-folder/page.html", "file/page.html", "."])
+def test_an_error_names_the_path_of_the_user(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / place
+    selector = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 4, examples=3)
+    with pytest.raises(OSError, match=re.escape(str(path))) as caught:
+        selector.report(path)
+    assert caught.value.filename == str(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_error_inside_of_the_block_keeps_its_class(tmp_path: Path) -> None:
+    class OwnError(OSError):
+        pass
+
+    with pytest.raises(OwnError), replacing(tmp_path / "file"):
+        raise OwnError(5, "own")
+
+
+def test_half_of_a_surrogate_pair_is_escaped(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "file", ["a\ud83d", "\u00fc"])
+    assert (tmp_path / "file").read_text("utf-8") == "a\\ud83d\u00fc"

@@ -1,6 +1,7 @@
 """Cheap metrics that inform the goal: what is accepted, what costs nothing, and what is kept in every format."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,33 @@ def test_a_score_that_is_recorded_alone_and_with_the_label_counts_once() -> None
     # In the order of their last score
     assert (arms.tolist(), examples.tolist()) == ([0, 0], [1, 0])
     np.testing.assert_allclose(scores, [1.0, 0.3])
+
+
+def test_growth_keeps_the_limit_of_proxy_scores() -> None:
+    texts = [f"text {i}" for i in range(100)]
+    selector = Selector(texts, GOAL, 50, examples=10**6 - 10, proxies=["judge"])
+    before = selector.to_json()
+    for grow in (
+        lambda: selector.add(["another"]),
+        lambda: selector.extend(examples=11),
+    ):
+        with pytest.raises(InvalidArgumentError, match="at most 100,000,000 scores"):
+            grow()
+    assert selector.to_json() == before, "nothing is in the log"
+    selector.extend(examples=10)
+
+
+def test_few_scores_of_very_many_cells_take_little_memory() -> None:
+    # A table of all cells would take 0.8 GB, several times
+    selector = Selector(
+        [f"text {i}" for i in range(1000)], GOAL, 50, examples=10**5, proxies=["judge"]
+    )
+    for arm in range(20):
+        for example in range(2):
+            scores = {"quality": arm / 20, "judge": arm / 10 + example}
+            selector.observe(arm, scores, example)
+    tracemalloc.start()
+    selector.result()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 3e8

@@ -14,7 +14,7 @@ import scipy.linalg
 import threadpoolctl
 
 import asktell
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.methods import Adaptive
 from asktell.state import Decided, State
 
@@ -40,12 +40,12 @@ def two_threads() -> Iterator[None]:
 
 
 def test_blocks_within_blocks_and_errors_leave_the_number_as_it_was() -> None:
-    with one_thread:
-        with one_thread:
+    with undisturbed:
+        with undisturbed:
             assert n_threads() == {1}
         assert n_threads() == {1}
     assert n_threads() == {2}
-    with pytest.raises(ZeroDivisionError), one_thread:
+    with pytest.raises(ZeroDivisionError), undisturbed:
         raise ZeroDivisionError
     assert n_threads() == {2}
 
@@ -54,7 +54,7 @@ def test_the_last_of_several_threads_restores_it() -> None:
     inside, leave = threading.Barrier(3), threading.Event()
 
     def work() -> None:
-        with one_thread:
+        with undisturbed:
             inside.wait()
             leave.wait()
 
@@ -62,7 +62,7 @@ def test_the_last_of_several_threads_restores_it() -> None:
     for thread in threads:
         thread.start()
     inside.wait()
-    with one_thread:
+    with undisturbed:
         pass
     assert n_threads() == {1}
     leave.set()
@@ -73,15 +73,15 @@ def test_the_last_of_several_threads_restores_it() -> None:
 
 _FORK = """
 import os
-from asktell._util.threads import one_thread
-with one_thread:
+from asktell._util.threads import undisturbed
+with undisturbed:
     child = os.fork()
     if not child:
-        with one_thread:
+        with undisturbed:
             pass
-        os._exit(one_thread._inside)
+        os._exit(undisturbed._inside)
     assert os.waitpid(child, 0)[1] == 0
-    assert one_thread._inside == 1
+    assert undisturbed._inside == 1
 """
 
 
@@ -92,7 +92,7 @@ def test_a_fork_in_a_block_has_the_block_to_itself() -> None:
 
 def test_a_limit_that_another_thread_holds_stands() -> None:
     with threadpoolctl.threadpool_limits(2):
-        thread = threading.Thread(target=lambda: one_thread(lambda: None)())
+        thread = threading.Thread(target=lambda: undisturbed(lambda: None)())
         thread.start()
         thread.join()
         assert n_threads() == {2}

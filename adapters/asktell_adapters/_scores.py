@@ -3,11 +3,10 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import in_words
+from asktell.extend import in_words, real
 
 _Item = TypeVar("_Item")
 _Ready = TypeVar("_Ready")
@@ -143,6 +142,55 @@ def positive(name: str, number: float, unit: str = "") -> float:
     return number
 
 
+def check_dataset(
+    selection: Any, examples: Sequence[Any], names_of: Callable[[Any], Iterable[Any]]
+) -> None:
+    """Check that the examples of an evaluator are those of a selection, as far as both have ids.
+
+    Without this check, each score would be recorded for whatever example is at the same
+    position. An evaluator may have more examples than the selection.
+
+    Args:
+        selection: a Selector or a Study.
+        examples: the examples of the evaluator, in their order.
+        names_of: returns the ids that an example may have in the selection.
+
+    Raises:
+        InvalidArgumentError: there are too few examples, or an example of the selection
+            has another id, or is at another position.
+    """
+    ids, n = selection.example_ids, selection.result().n_examples
+    if n is not None and len(examples) < n:
+        raise InvalidArgumentError(
+            f"The evaluator has {len(examples):,} examples, but the selection was made with {n:,}. Nothing was "
+            "evaluated. Give the evaluator the same examples, or make the selection with "
+            f"examples={len(examples)}."
+        )
+    names = [
+        [str(name) for name in names_of(example) if name is not None]
+        for example in examples
+    ]
+    # Numbers of lines say nothing about ids of another kind
+    if ids is None or (
+        all(name.isdecimal() for few in names for name in few)
+        and set(ids).isdisjoint(name for few in names for name in few)
+    ):
+        return
+    for position, (id_, few) in enumerate(zip(ids, names, strict=False)):
+        if few and id_ not in few:
+            elsewhere = next((i for i, few in enumerate(names) if id_ in few), None)
+            where = (
+                "has no example with this id"
+                if elsewhere is None
+                else f"has it at position {elsewhere}"
+            )
+            raise InvalidArgumentError(
+                f"The selection has the example {id_!r:.100} at position {position}, but the evaluator {where}. At "
+                f"position {position}, it has {few[0]!r:.100}. Nothing was evaluated. Give the evaluator the same "
+                "examples in the same order, or give each Example the id that it has in the selection."
+            )
+
+
 def checked_example(example: int | None, n: int) -> int:
     """Check that a trial's example is an index of the evaluator's n examples, and return it.
 
@@ -158,7 +206,7 @@ def checked_example(example: int | None, n: int) -> int:
     return example
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> Any:
     """Convert scalars of numpy and torch to Python numbers. Return any other value as it is."""
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "size", 1) in (1, ()) else value
@@ -172,12 +220,11 @@ def number(metric: str, value: object) -> float:
     """
     if value is None:
         raise EvaluatorError(f"the metric {metric!r} returned None instead of a number")
-    value = plain(value)
-    if not isinstance(value, Real):
+    score = real(value)
+    if score is None:
         raise EvaluatorError(
             f"the metric {metric!r} returned {value!r:.100}, which is not a number"
         )
-    score = float(value)
     if not math.isfinite(score):
         raise EvaluatorError(
             f"the metric {metric!r} returned {score}, which is not a finite number"

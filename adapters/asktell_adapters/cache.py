@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import sqlite3
 import threading
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from asktell import EvaluatorError, InvalidArgumentError, StorageError
-from asktell.extend import attempt
+from asktell.extend import attempt, check_path, log
 from asktell_adapters._scores import positive
 from asktell_adapters.llms._machine import cache_dir
 from asktell_adapters.llms.base import Completion, Request
@@ -48,7 +47,6 @@ _KEPT_WHEN_FULL = 0.9
 # Seconds between two updates of the time of use, so that reading rarely writes
 _STALE = 60.0
 
-_log = logging.getLogger("asktell")
 _lock = threading.Lock()  # no fork while a file is open
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -153,6 +151,8 @@ class AnswerCache:
         ]:
             if number is not None:
                 positive(name, number)
+        if path is not None:
+            check_path(path)
         self.path = Path(
             os.path.abspath(
                 cache_dir() / "answers.db" if path is None else Path(path).expanduser()
@@ -206,7 +206,7 @@ class AnswerCache:
             or checksum != _checksum(key, made, answer).encode()
         ):
             if not self._warned:
-                _log.warning(
+                log.warning(
                     "The response cache %s has damaged responses, which will be requested again.",
                     self.path,
                 )
@@ -502,7 +502,7 @@ class CachedLLM:
             yield
         except StorageError as error:
             if not self._warned:
-                _log.warning("Continuing without the response cache. %s", error)
+                log.warning("Continuing without the response cache. %s", error)
             self._warned = True
 
     def __repr__(self) -> str:

@@ -36,7 +36,9 @@ Tool: TypeAlias = Mapping[str, Any]
 ROLES = ("system", "user", "assistant", "tool")
 _PROMPT = "{prompt}"
 _NAME = r"[^\W\d]\w*"
-_FIELD = re.compile(rf"(\{{+)({_NAME})(\}}+)")
+# It starts at the first brace and gives nothing back, so that its time is linear in a
+# text of braces.
+_FIELD = re.compile(rf"(?<!\{{)(\{{++)({_NAME}+)(\}}+)")
 _KEYS = ("role", "content", "name", "tool_calls", "tool_call_id")
 
 

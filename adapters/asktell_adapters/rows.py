@@ -11,12 +11,15 @@ import math
 import numbers
 import threading
 import tomllib
+import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest, needs_extra, short, some
+from asktell_adapters.spreadsheets import original
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -24,7 +27,21 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DELIMITERS = (",", ";", "\t", "|")
+_IDS = frozenset(("id", "prompt", "example"))
 _SHOWN = 20  # columns in an error message
+# Of a table. A sheet of Excel has no more.
+_MOST_COLUMNS = 16_384
+# Cells of a table, counting each row with all columns, unless a tenth of them are filled.
+# Readers of a table look into each.
+_MOST_CELLS = 10_000_000
+_FILLED = 10
+# Bytes of a table that is unpacked from a compressed file, about, in memory. A file of
+# some kilobytes may hold the same row a billion times.
+_MOST_UNPACKED = 2**30
+# In memory, of a row, and of each of its cells besides the value
+_BYTES_OF_ROW, _BYTES_OF_CELL = 300, 100
+_BYTES_OF_XML = 4  # in memory, for each byte of a sheet
+_ROWS_AT_ONCE = 1000  # of a Parquet file
 _TOO_LONG = "a number with too many digits, or too many nested brackets"
 
 
@@ -106,6 +123,8 @@ class Table:
 
         self.place = kind.place
         self.rows = []
+        header: Sequence[str] = ()
+        columns, n_filled = set[str](), 0
         for number, values in kind.read(self.path, **options):
             # Most cells are texts, which are plain already. A large table has millions
             # of them, so each saved call counts.
@@ -114,6 +133,12 @@ class Table:
                 for name, value in values.items()
             }
             self.rows.append(Row(number, plain))
+            n_filled += len(plain)
+            if (names := tuple(plain)) != header:
+                header = names
+                columns.update(names)
+                _check_size(path, len(self.rows), len(columns), n_filled)
+        _check_size(path, len(self.rows), len(columns), n_filled)
         if not self.rows:
             raise InvalidArgumentError(f"{path} has no rows. Write at least one row.")
 
@@ -127,6 +152,39 @@ class Table:
     def where(self, row: Row) -> str:
         """The place of a row, for messages."""
         return f"{self.path}, {self.place} {row.number}"
+
+
+def _check_size(
+    path: object, n_rows: int, n_columns: int, n_filled: int | None = None
+) -> None:
+    """Refuse a table that would take time or memory out of proportion to its size.
+
+    Args:
+        path: the file, for the message.
+        n_rows: number of rows.
+        n_columns: number of different columns.
+        n_filled: number of cells that the rows have (default: all).
+    """
+    if n_columns > _MOST_COLUMNS:
+        raise InvalidArgumentError(
+            f"{path} has more than {_MOST_COLUMNS:,} columns, the limit for a table. Leave out columns, or write a row "
+            "for each evaluation, with its prompt, its example and its scores."
+        )
+    n_cells = n_rows * n_columns
+    if n_filled is not None and n_cells > max(_MOST_CELLS, _FILLED * n_filled):
+        raise InvalidArgumentError(
+            f"{path} has {n_columns:,} columns in {n_rows:,} rows, but most rows lack most of them. The limit for such "
+            f"a table is {_MOST_CELLS:,} cells. Give each row the same keys."
+        )
+
+
+def _check_unpacked(path: Path, n_bytes: int) -> None:
+    """Refuse a table whose file is small, but whose rows would take too much memory."""
+    if n_bytes > _MOST_UNPACKED:
+        raise InvalidArgumentError(
+            f"{path} is too large when unpacked: it would take over {_MOST_UNPACKED >> 30} GiB of memory, the limit "
+            "for a compressed file. Leave out rows or columns, or save it as .csv."
+        )
 
 
 def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) -> None:
@@ -268,11 +326,8 @@ def from_json(text: str, path: Path, line: int) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) < len(pairs):
-            twice = next(
-                name
-                for name, _ in pairs
-                if sum(name == other for other, _ in pairs) > 1
-            )
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise InvalidArgumentError(
                 f"{path}, line {line}: The key {twice!r} occurs twice. Keep one of the two."
             )
@@ -383,7 +438,8 @@ def _csv(
     # Spreadsheets write empty columns at the end
     while width and not header[width - 1].strip():
         width -= 1
-    header = header[:width]
+    _check_size(path, 1, width)
+    header = list(map(original, header[:width]))
     _check_header(header, f"{path}, line {head}")
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
@@ -396,7 +452,9 @@ def _csv(
                     else " Add the missing cells."
                 )
             )
-        yield line, dict(zip(header, cells, strict=False))
+        row = dict(zip(header, cells, strict=False))
+        # What `csv_text` wrote for an id or a prompt. Other texts may be anybody's.
+        yield line, row | {name: original(row[name]) for name in _IDS & row.keys()}
 
 
 def csv_lines(text: str, delimiter: str, path: Path) -> list[tuple[int, list[str]]]:
@@ -476,12 +534,36 @@ def parquet_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         import pyarrow
         import pyarrow.parquet
     try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
+        with pyarrow.parquet.ParquetFile(path) as file:
+            about = file.metadata
+            _check_size(path, about.num_rows, about.num_columns)
+            groups = [about.row_group(at) for at in range(about.num_row_groups)]
+            chunks = [
+                group.column(at) for group in groups for at in range(group.num_columns)
+            ]
+            n_bytes = about.num_rows * _BYTES_OF_ROW + _BYTES_OF_CELL * sum(
+                chunk.num_values for chunk in chunks
+            )
+            _check_unpacked(path, n_bytes)
+            # A row cannot be larger than its row group, but the group's text may be in
+            # every row.
+            largest = max((group.total_byte_size for group in groups), default=1)
+            at_once = min(_ROWS_AT_ONCE, max(1, _MOST_UNPACKED // max(1, largest)))
+            texts: dict[str, str] = {}
+            number = 0
+            for batch in file.iter_batches(at_once):
+                for row in batch.to_pylist():
+                    for name, value in row.items():
+                        if isinstance(value, str):
+                            row[name] = texts.setdefault(value, value)
+                            n_bytes += len(value) if row[name] is value else 0
+                    _check_unpacked(path, n_bytes)
+                    number += 1
+                    yield number, row
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidArgumentError(
             f"{path} is not a Parquet file ({error}). Save the file again."
         ) from error
-    yield from enumerate(rows, start=1)
 
 
 def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -526,7 +608,12 @@ def excel_sheets(
         # openpyxl does not look at the ending.
         with path.open("rb") as file:
             data = io.BytesIO(file.read())
+        with zipfile.ZipFile(data) as archive:
+            n_bytes = sum(each.file_size for each in archive.infolist())
+            _check_unpacked(path, _BYTES_OF_XML * n_bytes)
         book = openpyxl.load_workbook(data, read_only=True, data_only=True)
+    except InvalidArgumentError:
+        raise
     except Exception as error:
         # The exception is from zipfile, an XML parser or openpyxl.
         raise InvalidArgumentError(
@@ -539,7 +626,7 @@ def excel_sheets(
                 f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. Choose one of {some(names)}."
             )
         chosen = [sheet] if sheet else names if every else names[:1]
-        cells = {name: _cells(book[name]) for name in chosen}
+        cells = {name: _cells(book[name], path) for name in chosen}
     for name, (_, without_value) in cells.items():
         if without_value:
             _check_formulas(path, name, without_value)
@@ -554,10 +641,24 @@ def _check_header(header: Sequence[str], where: str) -> None:
         )
 
 
-def _cells(sheet: Any) -> tuple[list[tuple[int, list[Any]]], set[str]]:
-    """The number and values of each row that is not empty, and the coordinates of numeric cells without a value."""
+def _cells(sheet: Any, path: Path) -> tuple[list[tuple[int, list[Any]]], set[str]]:
+    """The number and values of each row that is not empty, and the coordinates of numeric cells without a value.
+
+    Raises:
+        InvalidArgumentError: the sheet has too many cells.
+    """
     rows, without_value = [], set()
+    # Otherwise each row has as many cells as the sheet claims to have, which may be
+    # 16,384 in a million rows.
+    sheet.reset_dimensions()
+    n_cells = 0
     for number, cells in enumerate(sheet.iter_rows(), start=1):
+        n_cells += len(cells)
+        if n_cells > _MOST_CELLS:
+            raise InvalidArgumentError(
+                f"{path} has more than {_MOST_CELLS:,} cells, the limit for Excel files. Delete rows and columns that "
+                "are empty or not needed, or save the sheet as .csv."
+            )
         values = [cell.value for cell in cells]
         if any(str(value or "").strip() or value == 0 for value in values):
             rows.append((number, values))
@@ -576,6 +677,7 @@ def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
     data = io.BytesIO(path.read_bytes())
     with contextlib.closing(openpyxl.load_workbook(data, read_only=True)) as book:
         lost: list[str] = []
+        book[sheet].reset_dimensions()
         for row in book[sheet].iter_rows():
             lost.extend(
                 cell.coordinate

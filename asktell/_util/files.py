@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import stat
 import tempfile
 import time
@@ -10,9 +11,48 @@ from importlib import import_module
 from pathlib import Path
 from typing import TextIO
 
+from asktell.errors import InvalidArgumentError
+
 _WINDOWS = os.name == "nt"
 # Time to wait on Windows until other processes have closed a file.
 _SECONDS_FOR_READERS = 1.0
+
+
+# Words with which URLs of databases and files begin. A file may be called "run:1.db".
+_SCHEMES = (
+    "sqlite sqlite3 file memory postgresql postgres mysql duckdb http https s3 gs az"
+)
+_URL = re.compile(rf"(?:{'|'.join(_SCHEMES.split())}):/{{0,3}}", re.IGNORECASE)
+_OPTIONS = re.compile(r"\?[A-Za-z_]\w*=[^/\\]*$")
+
+
+def check_path(path: str | Path) -> None:
+    """Check that the path of a file is not a URL, which would become the name of a new file.
+
+    Args:
+        path: the path.
+
+    Raises:
+        InvalidArgumentError: the path begins with a scheme such as "sqlite:", ends with
+            options such as "?mode=ro", or is ":memory:".
+    """
+    text = os.fspath(path)
+    url, options = _URL.match(text), _OPTIONS.search(text)
+    if text == ":memory:":
+        raise InvalidArgumentError(
+            "A path must be a file, got ':memory:'. For studies in memory, use memory://NAME as the location."
+        )
+    if url is not None:
+        raise InvalidArgumentError(
+            f"A path must be a file, got a URL that begins with {url[0]!r}. Write the path alone. If the name of a "
+            "file begins like this, write its absolute path. The location of a study may also be sqlite:///PATH, "
+            "postgresql://HOST/DATABASE or memory://NAME."
+        )
+    if options is not None:
+        raise InvalidArgumentError(
+            f"A path must be a file, got {text!r:.100}. asktell takes no options in a path. Write it without "
+            f"{options[0]!r}."
+        )
 
 
 @contextlib.contextmanager
@@ -21,17 +61,33 @@ def replacing(path: Path) -> Iterator[TextIO]:
 
     A reader finds either the old or the new content, complete, even after a crash.
     After an exception, the old content stays. An existing file keeps its permissions,
-    and a symbolic link stays a link. A device or a pipe is written directly.
+    and a symbolic link stays a link. A device or a pipe is written directly. Half surrogate
+    pairs are escaped, as in JSON, so that the file is valid UTF-8.
     """
+    check_path(path)
+    try:
+        with _replacement(path) as file:
+            yield file
+    except OSError as error:
+        if type(error).__module__ != "builtins" or error.errno is None:
+            raise
+        # Not the temporary file, whose name the caller does not know
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def _replacement(path: Path) -> Iterator[TextIO]:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
-            with path.open("w", encoding="utf-8", errors="surrogatepass") as special:
+            with path.open("w", encoding="utf-8", errors="backslashreplace") as special:
                 yield special
             return
     path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+        with os.fdopen(
+            handle, "w", encoding="utf-8", errors="backslashreplace"
+        ) as file:
             yield file
             file.flush()
             sync(file.fileno())

@@ -1,25 +1,44 @@
-"""Use one BLAS thread for small computations, since a pool of threads costs more than it saves.
+"""Computations that neither the settings of the calling program nor its other work disturb.
 
-If another program keeps the cores busy, a pool waits for its slowest thread at every
-matrix product.
+They use one BLAS thread, since a pool of threads costs more than it saves for small
+computations: if another program keeps the cores busy, a pool waits for its slowest thread
+at every matrix product. NumPy handles errors as it does by default.
 """
 
 import sys
+from collections.abc import Mapping
 from contextlib import ContextDecorator
-from threading import Lock
+from threading import Lock, local
 from types import TracebackType
-from typing import Any, final
+from typing import Any, Final, final
 
 # Imported early: a child that is forked while a thread imports it would wait for that
 # thread.
+import numpy as np
 import threadpoolctl
 
 from asktell._util.forks import fresh_after_fork
 
+# NumPy's own defaults. After `numpy.seterr(all="raise")` in the calling program, a
+# probability that is too small for a float would be an error instead of 0.
+_ERRORS: Final[Mapping[str, Any]] = {
+    "divide": "warn",
+    "over": "warn",
+    "under": "ignore",
+    "invalid": "warn",
+}
+
+
+class _Before(local):
+    """NumPy's error handling before each of this thread's blocks, outermost first."""
+
+    def __init__(self) -> None:
+        self.errors: list[Any] = []
+
 
 @final
-class _OneThread(ContextDecorator):
-    """A block, or a function, in which BLAS uses one thread.
+class _Undisturbed(ContextDecorator):
+    """A block, or a function, in which BLAS uses one thread, and NumPy handles errors as by default.
 
     When the last of several nested or parallel blocks ends, BLAS uses as many threads
     as before the first block. A limit that another thread has set with `threadpoolctl`
@@ -27,8 +46,9 @@ class _OneThread(ContextDecorator):
     """
 
     def __init__(self) -> None:
+        self._before = _Before()
         self._renew()
-        fresh_after_fork(self, _OneThread._renew)
+        fresh_after_fork(self, _Undisturbed._renew)
 
     def _renew(self) -> None:
         self._lock, self._inside = Lock(), 0
@@ -36,6 +56,7 @@ class _OneThread(ContextDecorator):
         self._pools: tuple[bool, Any] | None = None
 
     def __enter__(self) -> None:
+        self._before.errors.append(np.seterr(**_ERRORS))
         with self._lock:
             self._inside += 1
             if self._inside > 1:
@@ -58,6 +79,7 @@ class _OneThread(ContextDecorator):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        np.seterr(**self._before.errors.pop())
         with self._lock:
             self._inside -= 1
             if not self._inside:
@@ -65,4 +87,4 @@ class _OneThread(ContextDecorator):
                 threadpoolctl.OpenBLASController.clear_controlling_thread()
 
 
-one_thread = _OneThread()
+undisturbed = _Undisturbed()

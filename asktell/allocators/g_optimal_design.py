@@ -14,7 +14,7 @@ from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
 from asktell.numerics.arrays import Floats, Ints, padded_size
-from asktell.problem.checks import check_number, whole
+from asktell.problem.checks import check_flag, check_number, whole
 from asktell.problem.features import span, with_intercept
 
 # Columns are padded to multiples of it, so that few shapes are compiled.
@@ -98,8 +98,16 @@ class GOptimalDesign(AbstractAllocator):
 
     def __post_init__(self) -> None:
         # A saved method is checked too, so that no file makes a design run for ever.
-        check_number("tolerance of GOptimalDesign", self.tolerance, 0.0, 1.0)
-        whole("max_iterations of GOptimalDesign", self.max_iterations, 1, 1_000_000)
+        steps = whole(
+            "max_iterations of GOptimalDesign", self.max_iterations, 1, 1_000_000
+        )
+        vars(self).update(
+            tolerance=check_number(
+                "tolerance of GOptimalDesign", self.tolerance, 0.0, 1.0
+            ),
+            intercept=check_flag("intercept of GOptimalDesign", self.intercept),
+            max_iterations=steps,
+        )
 
     needs_features: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("jax",)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Bools, Floats, Ints, pad_rows, padded_size
-from asktell.problem.checks import check_number
+from asktell.problem.checks import check_flag, check_number
 from asktell.problem.features import lost_directions, rank, with_intercept
 
 
@@ -94,7 +94,10 @@ class LeastSquares(AbstractEstimator):
     intercept: bool = True
 
     def __post_init__(self) -> None:
-        check_number("ridge of LeastSquares", self.ridge, 0.0, 1e12)
+        vars(self).update(
+            ridge=check_number("ridge of LeastSquares", self.ridge, 0.0, 1e12),
+            intercept=check_flag("intercept of LeastSquares", self.intercept),
+        )
 
     needs_features: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("jax",)

@@ -46,11 +46,17 @@ class MLP(AbstractEstimator):
     def __post_init__(self) -> None:
         # These limits also hold for a saved method, so that no file can use up the
         # memory or run for ever
-        whole("hidden of MLP", self.hidden, 1, 512)
-        whole("members of MLP", self.members, 1, 100)
-        whole("steps of MLP", self.steps, 1, 100_000)
-        check_number("regularization of MLP", self.regularization, 0.0, 1e6)
-        check_number("learning_rate of MLP", self.learning_rate, 1e-9, 1e3)
+        vars(self).update(
+            hidden=whole("hidden of MLP", self.hidden, 1, 512),
+            members=whole("members of MLP", self.members, 1, 100),
+            steps=whole("steps of MLP", self.steps, 1, 100_000),
+            regularization=check_number(
+                "regularization of MLP", self.regularization, 0.0, 1e6
+            ),
+            learning_rate=check_number(
+                "learning_rate of MLP", self.learning_rate, 1e-9, 1e3
+            ),
+        )
 
     needs_features: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("jax", "flax", "optax")

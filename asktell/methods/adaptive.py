@@ -46,7 +46,7 @@ An arm is the position of a prompt. `_Look` has the sets of arms that a decision
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, final, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -61,7 +61,11 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
-from asktell.problem.goals import BestFeasible, check_over_all_examples
+from asktell.problem.goals import (
+    BestFeasible,
+    check_over_all_examples,
+    check_tolerance,
+)
 from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
@@ -210,15 +214,19 @@ class Adaptive(AbstractMethod):
         Raises:
             InvalidArgumentError: a parameter is out of range, or needs `confidence`.
         """
-        for name, number in (
-            ("share", 1.0 if self.share is None else self.share),
-            ("batch", self.batch),
-        ):
-            check_number(f"{name} of Adaptive", number, 0.0, 2.0**31, above=True)
-        whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS)
+        tolerance = check_number("tolerance of Adaptive", self.tolerance, 0.0, LARGEST)
+        checked: dict[str, Any] = {
+            "draws": whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS),
+            "tolerance": tolerance,
+        }
+        for name, number in (("share", self.share), ("batch", self.batch)):
+            if number is not None or name == "batch":
+                what = f"{name} of Adaptive"
+                checked[name] = check_number(what, number, 0.0, 2.0**31, above=True)
         if self.confidence is not None:
-            check_part("confidence of Adaptive", self.confidence)
-        check_number("tolerance of Adaptive", self.tolerance, 0.0, LARGEST)
+            confidence = check_part("confidence of Adaptive", self.confidence)
+            checked["confidence"] = confidence
+        vars(self).update(checked)
         if self.confidence_kind not in get_args(ConfidenceKind):
             kind = short(self.confidence_kind)
             raise InvalidArgumentError(
@@ -244,9 +252,16 @@ class Adaptive(AbstractMethod):
         Raises:
             IncompatibleMethodError: `confidence` is given, and the goal uses segments
                 (`in_every_segment` or `worst_segment`).
+            InvalidArgumentError: the tolerance is as wide as the range of a metric.
         """
         if self.confidence is not None:
             check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
+        check_tolerance(
+            problem.goal,
+            "The tolerance of Adaptive",
+            self.tolerance,
+            of_constraints=True,
+        )
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.
@@ -722,8 +737,16 @@ def _answer(state: State, statement: Statement | None) -> list[int]:
     allowed = by_chance(problem, state.active[state.told[state.active] > 0])
     if isinstance(goal, BestFeasible) and goal.sure is not None and len(allowed):
         return [_surest(statement, goal.sure, allowed)]
+    means = statement.means[:, : len(goal.columns)]
+    estimates = goal.values(means, goal.offsets)[:, 0]
     return answer.selected(
-        statement.values, statement.kept, goal, problem.seed, allowed, state.told
+        statement.values,
+        statement.kept,
+        goal,
+        problem.seed,
+        allowed,
+        state.told,
+        estimates,
     )
 
 

@@ -22,7 +22,7 @@ from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.equations import ENDLESS
-from asktell.posterior.proxies import ProxyParts
+from asktell.posterior.proxies import CellScores, ProxyParts
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible
@@ -123,8 +123,9 @@ class Drift(NamedTuple):
 def drift(state: State) -> Drift:
     """Look for a change of the scores over time, in the residuals of the model in the order of asking.
 
-    No step is looked for in three cases:
+    No step is looked for in four cases:
 
+    - the scores are a finished table, since the times of its evaluations are unknown;
     - prompts or examples were added, since these may be better or harder than the
       existing ones;
     - the order of the examples follows from earlier studies;
@@ -142,6 +143,7 @@ def drift(state: State) -> Drift:
         or found is None
         or state.was_widened
         or problem.tells is not None
+        or problem.looks_once
     ):
         return Drift(len(rows), {})
     scores, cells = (
@@ -169,6 +171,8 @@ def drift(state: State) -> Drift:
 
 def has_drifted(state: State) -> bool:
     """True if the scores have drifted, according to late repeats if there are enough of them, else to the residuals."""
+    if state.problem.looks_once:
+        return False
     again = repeated(state.problem, state.history)
     return again.has_drifted if again.tells_drift else drift(state).is_found
 
@@ -231,8 +235,15 @@ def _proxies(state: State) -> ProxyParts | None:
     n_examples = problem.n_examples
     if n_examples is None or not len(scores):
         return None
-    size = len(problem.proxies), problem.n_arms, n_examples
-    return scores.memo.get(size, lambda: ProxyParts.of(scores.tables(*size)))
+    n_proxies, n_arms = len(problem.proxies), problem.n_arms
+
+    def divided() -> ProxyParts | None:
+        cells = [scores.of_cells(proxy) for proxy in range(n_proxies)]
+        return ProxyParts.of(
+            [CellScores.of(*each, n_arms, n_examples) for each in cells]
+        )
+
+    return scores.memo.get((n_proxies, n_arms, n_examples), divided)
 
 
 def _belief(

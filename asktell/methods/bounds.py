@@ -2,7 +2,8 @@
 
 `Bounds` picks the confidence sequence: by betting if the limits of the scores are known
 (`asktell.intervals.betting`, and `asktell.intervals.noisy` for repeated evaluations of
-given examples), otherwise the asymptotic one (`asktell.intervals.asymptotic`).
+given examples), otherwise the asymptotic one (`asktell.intervals.asymptotic`). The
+bounds of a finished table are for one look (`asktell.intervals.one_look`).
 `asktell.methods.claims` and `asktell.methods.gate` turn bounds into claims.
 """
 
@@ -16,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
+from asktell.intervals.one_look import OneLook
 from asktell.methods.ordered import OrderedScores
 from asktell.numerics.arrays import Bools, Floats, Ints, decimal, mostly_equal
 from asktell.problem.goals import Goal
@@ -211,6 +213,8 @@ class Bounds:
     ) -> Bool[Bools, " samples"]:
         """True for the samples that refute a mean of `claim` or less."""
         error /= n_sequences(self.problem)
+        if self.problem.looks_once:
+            return one_look(self.problem, limits).refutes(x, claim, error)
         if limits is not None:
             sequence = bounded(*limits, self.problem.target, self.problem.rounds)
             return sequence.refutes(x, claim, error)
@@ -277,9 +281,18 @@ def interval_of_mean(
     return float(low), float(high)
 
 
+def one_look(problem: Problem, limits: Limits) -> OneLook:
+    """The bounds of a finished table.
+
+    Evaluations of given examples that may be noisy count as independent draws, because
+    a single evaluation of each does not show how noisy they are.
+    """
+    return OneLook(limits, problem.exhausted_at)
+
+
 def n_sequences(problem: Problem) -> int:
     """The number of confidence sequences that share an error. For new inputs, one for each number of evaluations."""
-    if problem.population is None or problem.target is not None:
+    if problem.population is None or problem.target is not None or problem.looks_once:
         return 1
     return problem.repeats
 
@@ -306,11 +319,18 @@ def limits_if_binary(
     goal: Goal, scores: Float[Floats, "rows metrics"]
 ) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values. A metric without a range has one if all scores are 0 or 1."""
-    ranges: dict[str, tuple[float, float]] = dict(goal.ranges)
-    for metric, x in zip(goal.columns, scores.T, strict=True):
-        if metric not in ranges and len(x) and np.isin(x, (0.0, 1.0)).all():
-            ranges[metric] = (0.0, 1.0)
-    return limits_by_range(goal, ranges)
+    return limits_by_range(goal, {**binary_ranges(goal, scores), **goal.ranges})
+
+
+def binary_ranges(
+    goal: Goal, scores: Float[Floats, "rows metrics"]
+) -> dict[str, tuple[float, float]]:
+    """The range 0 to 1 for each column of the goal in which all scores are 0 or 1."""
+    return {
+        metric: (0.0, 1.0)
+        for metric, x in zip(goal.columns, scores.T, strict=True)
+        if len(x) and np.isin(x, (0.0, 1.0)).all()
+    }
 
 
 def limits_if_few(

@@ -28,6 +28,13 @@ from asktell.errors import (
 )
 from asktell.estimators import AbstractEstimator, Estimates, Sample
 from asktell.methods.base import AbstractMethod
+from asktell.methods.returned import (
+    checked_counts,
+    checked_estimates,
+    checked_judgement,
+    checked_rounds,
+    checked_selected,
+)
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.pareto import pareto_mask
@@ -126,7 +133,8 @@ class Elimination(AbstractMethod):
             BudgetTooSmallError: the estimator needs a score of every prompt, and the
                 budget is too small for that.
             InvalidArgumentError: a round has more than 10,000,000 evaluations. This is
-                the most that can be planned at once.
+                the most that can be planned at once. Or the scheduler plans more
+                evaluations than the budget.
         """
         check_not_sure(problem.goal, "Elimination")
         if problem.max_cost is not None:
@@ -204,7 +212,13 @@ class Elimination(AbstractMethod):
         """
         n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
         return problem.memo.get(
-            self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank)
+            self.scheduler,
+            lambda: checked_rounds(
+                self.scheduler,
+                self.scheduler.rounds(n_arms, budget, rank),
+                n_arms,
+                budget,
+            ),
         )
 
     def due(self, state: State) -> bool:
@@ -237,7 +251,7 @@ class Elimination(AbstractMethod):
         problem = state.problem
         number = len(state.decisions)
         seed = counters.integers(problem.seed, "estimator", 2**31 - 1, number)
-        found = self.estimator.estimate(
+        found = self._estimate(
             Sample(tally, active, problem.features, problem.population, int(seed[0]))
         )
         more = [
@@ -271,8 +285,14 @@ class Elimination(AbstractMethod):
         if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
             size = problem.size_of(subset)
             sample = Sample(tally, active[seen], problem.features, size, 0)
-            means[seen] = self.estimator.estimate(sample).means[:, subset.column]
+            means[seen] = self._estimate(sample).means[:, subset.column]
         return means
+
+    def _estimate(self, sample: Sample) -> Estimates:
+        """The estimates of the estimator, checked."""
+        return checked_estimates(
+            self.estimator, self.estimator.estimate(sample), sample
+        )
 
     def answer(self, state: State) -> list[int]:
         """Return the positions of the prompts to select if nothing more is evaluated.
@@ -451,7 +471,11 @@ class Elimination(AbstractMethod):
         """The judgement of the rule on the arms. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        found = self.rule.judge(problem.goal.values(means[order], bounds))
+        found = checked_judgement(
+            self.rule,
+            self.rule.judge(problem.goal.values(means[order], bounds)),
+            len(arms),
+        )
         place = np.argsort(order)
         return Judgement(
             order[found.order], found.accepted[place], found.measure[place]
@@ -466,7 +490,8 @@ class Elimination(AbstractMethod):
         """Positions of the arms that the rule selects. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        return order[self.rule.answer(problem.goal.values(means[order], bounds))]
+        chosen = self.rule.answer(problem.goal.values(means[order], bounds))
+        return order[checked_selected(self.rule, chosen, len(arms))]
 
     def _join(
         self,
@@ -501,7 +526,7 @@ class Elimination(AbstractMethod):
             priority=counters.permutation(problem.seed, "ties", len(active), number),
             features=None if features is None else features[active],
         )
-        return self.allocator.allocate(pulls)
+        return checked_counts(self.allocator, self.allocator.allocate(pulls), pulls)
 
 
 def _at_ends(

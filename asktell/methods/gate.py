@@ -7,12 +7,20 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from asktell.intervals.betting import Betting
+from asktell.intervals.one_look import OneLook
 from asktell.methods.belief import has_drifted
-from asktell.methods.bounds import ROUNDING, Bounds, limits_if_binary
+from asktell.methods.bounds import ROUNDING, Bounds, binary_ranges, limits_if_binary
 from asktell.methods.claims import satisfies, violates
 from asktell.methods.ordered import OrderedScores, Rows, first_out
 from asktell.numerics.arrays import Floats, Ints
-from asktell.problem.goals import FAILURE_RATE, ParetoSet, check_over_all_examples
+from asktell.problem.checks import LARGEST, check_number, check_part
+from asktell.problem.goals import (
+    FAILURE_RATE,
+    Goal,
+    ParetoSet,
+    check_less_than_range,
+    check_over_all_examples,
+)
 from asktell.state import Failures, State
 from asktell.state.history import History
 
@@ -66,6 +74,10 @@ def not_worse(
     distribution of scores does not change over time, and that the range of each metric
     is declared. Without a range, they hold approximately if there are many examples.
 
+    The statements about a finished table are for one look, so they are established from
+    fewer examples. There, an example on which only one of the two prompts has a score
+    counts like a failed evaluation of the other, although not as a failure.
+
     A failed evaluation has no score. Perhaps it failed because its score would have
     been bad. So for a True, the failed evaluations of the candidate count as the worst
     possible scores, and those of the baseline as the best. For a False, it is the other
@@ -84,9 +96,12 @@ def not_worse(
 
     Raises:
         IncompatibleMethodError: the worst segment counts for a metric of the goal.
+        InvalidArgumentError: the margin is as wide as the range of an objective, or the
+            confidence is not above 0 and below 1. See `check_margin`.
     """
-    goal, error = state.problem.goal, 1 - confidence
+    goal, error = state.problem.goal, 1 - check_part("The confidence", confidence)
     check_over_all_examples(goal, "a gate")
+    margin = check_margin(goal, margin, state.history.scores())
     # The values of a Pareto set are in units of the metrics' ranges.
     is_scaled = isinstance(goal, ParetoSet)
     margins = [margin / o.scale if is_scaled else margin for o in goal.objectives]
@@ -125,6 +140,33 @@ def not_worse(
     return unknown if matters and has_drifted(state) else found
 
 
+def check_margin(
+    goal: Goal, margin: float, scores: Float[Floats, "rows columns"] | None = None
+) -> float:
+    """Return the margin of a gate as a float, after checking that it is less than the width of each objective's range.
+
+    Args:
+        goal: the goal.
+        margin: how much worse a candidate may be, in units of the metric. At least 0.
+        scores: the scores so far, in the order of `goal.columns`. An objective without
+            a range has the range 0 to 1 if all its scores are 0 or 1. None: only the
+            declared ranges are checked.
+
+    Raises:
+        InvalidArgumentError: the margin is negative, or so wide that no candidate could
+            be worse.
+    """
+    margin = check_number("The margin", margin, 0.0, LARGEST)
+    ranges = dict(goal.ranges)
+    if scores is not None:
+        ranges = binary_ranges(goal, scores) | ranges
+    for objective in goal.objectives:
+        if objective.metric in ranges:
+            what = f"The margin for {objective.metric!r}"
+            check_less_than_range(what, margin, ranges[objective.metric])
+    return margin
+
+
 def _ruling(yes: bool, no: bool) -> bool | None:
     return False if no else (True if yes else None)
 
@@ -141,9 +183,10 @@ def _bounds_with_failures(
     limits = limits_if_binary(problem.goal, history.scores())
     scores = OrderedScores.of(problem, history, state.missing, reach)
     recorded = Bounds(scores, limits)
-    if not len(state.missing.pulls) or not len(history):
+    without_scores = _with_nan(state, (candidate, baseline))
+    if len(without_scores) == len(history) or not len(history):
         return recorded, recorded, recorded
-    filled = OrderedScores.of(problem, _with_nan(state), Failures(), reach)
+    filled = OrderedScores.of(problem, without_scores, Failures(), reach)
     seen = problem.goal.values(history.scores(), problem.goal.offsets).T
     ends = [known or (x.min(), x.max()) for known, x in zip(limits, seen, strict=True)]
     worst, best = np.array(ends, dtype=np.float64).T
@@ -152,26 +195,47 @@ def _bounds_with_failures(
     return recorded, Bounds(against, limits), Bounds(in_favor, limits)
 
 
-def _with_nan(state: State) -> History:
-    """The recorded scores, and a row of NaN for each failed evaluation."""
-    problem, history, failed = state.problem, state.history, state.missing.pulls
-    rows = np.arange(len(failed))
+def _with_nan(state: State, pair: tuple[int, int]) -> History:
+    """The recorded scores, and a row of NaN for each failed evaluation.
+
+    In a finished table, also a row for each cell of the pair of arms that only the
+    other arm of the pair has seen.
+    """
+    problem, history, pulls = state.problem, state.history, state.missing.pulls
+    trials, arms, examples = pulls.trials(), pulls.arms(), pulls.examples()
     if problem.population is not None and problem.repeats == 1:
         # If a failed cell was evaluated again, its score counts. If a cell failed
         # twice, one failure counts.
         scored = zip(history.arms().tolist(), history.examples().tolist(), strict=True)
-        cells = zip(failed.arms().tolist(), failed.examples().tolist(), strict=True)
+        cells = zip(arms.tolist(), examples.tolist(), strict=True)
         is_scored = set(scored)
         row_of = {cell: row for row, cell in enumerate(cells)}
         left = [row for cell, row in row_of.items() if cell not in is_scored]
         rows = np.array(left, dtype=np.int64)
-    without_scores = np.full((len(rows), len(problem.goal.columns)), np.nan)
+        trials, arms, examples = trials[rows], arms[rows], examples[rows]
+    if problem.looks_once:
+        arms_alone, examples_alone = _unpaired(state, *pair)
+        trials = np.append(trials, np.full(len(arms_alone), -1))
+        arms = np.append(arms, arms_alone)
+        examples = np.append(examples, examples_alone)
+    without_scores = np.full((len(arms), len(problem.goal.columns)), np.nan)
     return History.from_columns(
-        np.concatenate((history.trials(), failed.trials()[rows])),
-        np.concatenate((history.arms(), failed.arms()[rows])),
-        np.concatenate((history.examples(), failed.examples()[rows])),
+        np.concatenate((history.trials(), trials)),
+        np.concatenate((history.arms(), arms)),
+        np.concatenate((history.examples(), examples)),
         np.concatenate((history.scores(), without_scores)),
     )
+
+
+def _unpaired(state: State, a: int, b: int) -> tuple[Ints, Ints]:
+    """The arms and the examples of the cells of a pair of arms that only the other arm of the pair has seen."""
+    history, failed = state.history, state.failures.pulls
+    arms = np.concatenate((history.arms(), failed.arms()))
+    examples = np.concatenate((history.examples(), failed.examples()))
+    of_a, of_b = np.unique(examples[arms == a]), np.unique(examples[arms == b])
+    lacks_a, lacks_b = np.setdiff1d(of_b, of_a), np.setdiff1d(of_a, of_b)
+    missing_arms = np.repeat([a, b], [len(lacks_a), len(lacks_b)])
+    return missing_arms, np.concatenate((lacks_a, lacks_b))
 
 
 def _with_values(
@@ -224,13 +288,20 @@ def fails_no_more(
     more = failed[rows] - failed_before[rows_before]
     if not len(more):
         return None
-    if Betting(-1.0, 1.0).refutes(more, margin, error_of_no):
+    is_one_look = state.problem.looks_once
+    for_new = OneLook((-1.0, 1.0)) if is_one_look else Betting(-1.0, 1.0)
+    if for_new.refutes(more[None], margin, error_of_no)[0]:
         return False
     allowed = margin if more.sum() > 0 else max(margin, UNSEEN_FAILURES)
     population = state.problem.population
     if len(more) == population:
         return True if more.mean() <= allowed + ROUNDING else None
-    is_kept = Betting(-1.0, 1.0, population).refutes(-more, -allowed, error)
+    for_given = (
+        OneLook((-1.0, 1.0), population)
+        if is_one_look
+        else Betting(-1.0, 1.0, population)
+    )
+    is_kept = for_given.refutes(-more[None], -allowed, error)[0]
     return True if is_kept else None
 
 

@@ -138,7 +138,10 @@ class OrderedScores:
         else:
             found = _rounds_of(problem, history, missing, values, reach, out or ())
             known = completed(problem, history, missing, found[0][:2], reach)
-            ends_at_a_gap = problem.target is None or out is not None
+            # No score decided which cells of a finished table are missing.
+            ends_at_a_gap = not problem.looks_once and (
+                problem.target is None or out is not None
+            )
             if ends_at_a_gap:
                 found = [_before(known, *each) for each in found]
             rounds = [Rows.of(*each, problem.n_arms) for each in found]
@@ -279,10 +282,27 @@ def _rounds_of(
 ) -> list[_Round]:
     """Arms, places and values: of given examples in one item, of new inputs in one item for each r."""
     trials, arms, examples = history.trials(), history.arms(), history.examples()
+    if problem.looks_once:
+        return [_means_of_cells(problem, arms, examples, values)]
     if problem.target is not None:
         return [in_turns(problem, missing, trials, arms, examples, values, reach)]
     found = _observations(problem, history, missing, values, reach, out)
     return found or [(np.arange(0), np.arange(0), values[:0])]
+
+
+def _means_of_cells(
+    problem: Problem, arms: Ints, examples: Ints, values: Floats
+) -> _Round:
+    """Arms, places and the mean of all evaluations of each cell. NaN if one of them is."""
+    n = len(problem.order)
+    # Sorted by value as well, so that a mean does not depend on the order of the rows
+    cells = arms * n + problem.place[examples]
+    order = np.lexsort((*values.T[::-1], cells))
+    cells, first, times = np.unique(cells[order], return_index=True, return_counts=True)
+    if not len(cells):
+        return cells, cells, values[:0]
+    sums = np.add.reduceat(values[order], first, axis=0)
+    return cells // n, cells % n, sums / times[:, None]
 
 
 def _observations(
@@ -397,6 +417,10 @@ def common_scores(
     """The scores of two arms on the first examples that both have completed, and whether no score is missing."""
     found = _rounds_of(problem, history, missing, history.scores(), None, out)
     known = completed(problem, history, missing, found[0][:2])
+    if problem.looks_once:
+        rows = Rows.of(*found[0], problem.n_arms)
+        places, of_a, of_b = longest([rows], a, b)
+        return of_a, of_b, len(places) == len(problem.order)
     n_both = int(known[[a, b]].min())
     both = np.full(problem.n_arms, n_both)
     rounds = [Rows.of(*_before(both, *each), problem.n_arms) for each in found]

@@ -38,7 +38,12 @@ from asktell.problem.checks import (
     check_part,
     whole,
 )
-from asktell.problem.goals import BestFeasible, check_not_sure, check_over_all_examples
+from asktell.problem.goals import (
+    BestFeasible,
+    check_not_sure,
+    check_over_all_examples,
+    check_tolerance,
+)
 from asktell.state import Decided, Departure, Problem, State
 
 OPEN = "still open when the budget ended"
@@ -82,9 +87,12 @@ class Race(AbstractMethod):
         Raises:
             InvalidArgumentError: a parameter is out of range.
         """
-        check_part("confidence of Race", self.confidence)
-        check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
-        whole("block of Race", self.block, 1, MOST_EXAMPLES)
+        tolerance = check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
+        vars(self).update(
+            confidence=check_part("confidence of Race", self.confidence),
+            tolerance=tolerance,
+            block=whole("block of Race", self.block, 1, MOST_EXAMPLES),
+        )
 
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem. It supports every budget, and most goals.
@@ -95,9 +103,11 @@ class Race(AbstractMethod):
         Raises:
             IncompatibleMethodError: the goal is a `BestFeasible(..., sure=...)`, or it
                 uses segments (`in_every_segment` or `worst_segment`).
+            InvalidArgumentError: the tolerance is as wide as the range of a metric.
         """
         check_not_sure(problem.goal, "Race")
         check_over_all_examples(problem.goal, "Race")
+        check_tolerance(problem.goal, "The tolerance of Race", self.tolerance)
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.

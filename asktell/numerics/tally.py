@@ -62,7 +62,9 @@ class Tally:
         first[seen[new]] = scores[row[new]]
         deviations = scores - first[arms]
         np.add.at(sums, arms, deviations)
-        np.add.at(squares, arms, deviations**2)
+        # The square of a tiny score is 0, also if the program lets NumPy raise
+        with np.errstate(under="ignore"):
+            np.add.at(squares, arms, deviations**2)
         return Tally(counts, first, sums, squares)
 
     def with_rate(self, rate: Float[Floats, " arms"]) -> "Tally":

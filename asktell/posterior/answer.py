@@ -21,10 +21,13 @@ def selected(
     seed: int,
     arms: Int[Ints, " active"],
     counts: Int[Ints, " arms"],
+    estimates: Float[Floats, " arms"],
 ) -> list[int]:
     """The arm, or for a Pareto set the arms, to select if nothing more is evaluated.
 
-    Among equally good arms, the arm with the most evaluations is selected.
+    Among equally good arms, the arm with the most evaluations is selected. Among these,
+    it is the arm with the best estimate, so that a table with as many scores of each
+    arm never shows a better one.
 
     Args:
         values: (S, K, q) draws of the goal's values.
@@ -34,11 +37,13 @@ def selected(
         seed: For the random points of the hypervolume.
         arms: The arms that may be selected, in the order that decides among equals.
         counts: (K,) numbers of evaluations.
+        estimates: (K,) estimates of the first objective, larger is better.
     """
     if not len(arms):
         return []
     if isinstance(goal, BestFeasible):
-        return [_best(membership.quality(values[:, arms]), arms, counts)]
+        quality = membership.quality(values[:, arms])
+        return [_best(quality, arms, counts, estimates)]
     values, n_objectives = values[:, arms], len(goal.objectives)
     slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY and kept[arms].any():
@@ -49,9 +54,8 @@ def selected(
         slacks[(slacks < 0) & kept[arms]] = 0.0
         slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY:
-        return [
-            _best(membership.quality(np.minimum(slack, 0.0)[:, :, None]), arms, counts)
-        ]
+        quality = membership.quality(np.minimum(slack, 0.0)[:, :, None])
+        return [_best(quality, arms, counts, estimates)]
     members = membership.pareto_members(membership.standing(values, n_objectives))
     return [
         int(arm)
@@ -63,15 +67,17 @@ def _best(
     quality: Float[Floats, "draws active"],
     arms: Int[Ints, " active"],
     counts: Int[Ints, " arms"],
+    estimates: Float[Floats, " arms"],
 ) -> int:
     """The arm of the highest mean of (S, A) qualities.
 
     Among arms whose means differ by no more than the draws' noise, it is the arm with
-    the most evaluations.
+    the most evaluations, and among these the arm with the best estimate.
     """
     expected = quality.mean(axis=0)
     first = int(expected.argmax())
     behind = quality[:, [first]] - quality
     noise = behind.std(axis=0) / np.sqrt(len(quality))
-    equals = np.flatnonzero(behind.mean(axis=0) <= _ERRORS * noise)
-    return int(arms[equals[counts[arms[equals]].argmax()]])
+    equals = arms[behind.mean(axis=0) <= _ERRORS * noise]
+    equals = equals[counts[equals] == counts[equals].max()]
+    return int(equals[estimates[equals].argmax()])

@@ -32,12 +32,13 @@ the mean of the columns over the sample has an error, which the posterior includ
 (`Covariates.shared_error`, `Covariates.own_error`).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.arrays import Floats, Ints
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
 
@@ -49,24 +50,65 @@ _SHARES_OF_A_PROXY = (0.2, 0.3, 0.5)
 _ROUNDING = 1e-9
 
 
+class CellScores(NamedTuple):
+    """A number for each of some cells, in the order of the arms and then of the examples. It is 0 in all other cells.
+
+    A proxy may have scored few of very many cells, so this is no table of all cells.
+    """
+
+    arms: Int[Ints, " cells"]
+    examples: Int[Ints, " cells"]
+    values: Float[Floats, " cells"]
+    n_arms: int
+    n_examples: int
+
+    @classmethod
+    def of(
+        cls,
+        arms: Int[Ints, " cells"],
+        examples: Int[Ints, " cells"],
+        values: Float[Floats, " cells"],
+        n_arms: int,
+        n_examples: int,
+    ) -> "CellScores":
+        """The numbers of distinct cells, in any order."""
+        order = np.argsort(arms * n_examples + examples)
+        return cls(arms[order], examples[order], values[order], n_arms, n_examples)
+
+    def at(
+        self, arms: Int[Ints, " some"], examples: Int[Ints, " some"]
+    ) -> Float[Floats, " some"]:
+        """The numbers of some cells. 0 for a cell without one, and for the example -1."""
+        if not len(self.values):
+            return np.zeros(len(arms))
+        keys = self.arms * self.n_examples + self.examples
+        wanted = np.where(examples < 0, -1, arms * self.n_examples + examples)
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[places] == wanted, self.values[places], 0.0)
+
+    def sums(self, values: Float[Floats, " cells"]) -> Float[Floats, " arms"]:
+        """The sum of values of the cells, for each arm."""
+        return np.asarray(np.bincount(self.arms, values, self.n_arms), np.float64)
+
+
 class ProxyParts(NamedTuple):
     """The parts of p proxies, each scaled to a mean square of 1. A part that does not vary is 0."""
 
     arms: Float[Floats, "arms proxies"]
     examples: Float[Floats, "examples proxies"]
-    # 0 where a cell has no score of the proxy
-    residuals: Float[Floats, "proxies arms examples"]
+    # For each proxy, of the cells that have its score
+    residuals: tuple[CellScores, ...]
 
     @classmethod
-    def of(cls, tables: Float[Floats, "proxies arms examples"]) -> "ProxyParts | None":
-        """Divide the scores of proxies, NaN where a cell has none. None without scores."""
-        if np.isnan(tables).all():
+    def of(cls, proxies: Sequence[CellScores]) -> "ProxyParts | None":
+        """Divide the scores of proxies. None without scores."""
+        if not any(len(scores.values) for scores in proxies):
             return None
-        parts = [_divided(table) for table in tables]
+        parts = [_divided(scores) for scores in proxies]
         return cls(
             np.column_stack([part[0] for part in parts]),
             np.column_stack([part[1] for part in parts]),
-            np.array([part[2] for part in parts]),
+            tuple(part[2] for part in parts),
         )
 
     def basis(self, other: Basis | None) -> Basis:
@@ -98,16 +140,24 @@ class ProxyParts(NamedTuple):
         part = np.sqrt(np.array(variances) / sum(variances))
         of_arms = part[0] * self.arms  # (K, p)
         effects = np.where(own[:, None], self.examples[examples], 0.0)
-        residuals = np.where(own, self.residuals[:, arms, examples], 0.0).T
+        residuals = np.column_stack([of.at(arms, examples) for of in self.residuals])
         whole = of_arms[arms] + part[1] * effects + part[2] * residuals
         n_arms, n_proxies = self.arms.shape
         mean_effects = np.tile(self.examples.mean(axis=0), (n_arms, 1))
-        mean_residuals = self.residuals.mean(axis=2).T
+        mean_residuals = np.column_stack(
+            [of.sums(of.values) / of.n_examples for of in self.residuals]
+        )
         mean_whole = of_arms + part[1] * mean_effects + part[2] * mean_residuals
         is_new = n_examples is None or n_examples >= ENDLESS
         # If the examples are a sample of the inputs, means over them have an error.
         shared = is_new * _error_of_mean(self.examples.T)
-        of_each = is_new * _error_of_mean(self.residuals).T
+        of_each = is_new * np.column_stack(
+            [
+                np.sqrt(of.sums(of.values**2))
+                / np.maximum(of.sums((of.values != 0.0) * 1.0), 1.0)
+                for of in self.residuals
+            ]
+        )
         scale = 1.0 / np.sqrt(n_proxies)
         return Covariates(
             scale * np.concatenate((whole, effects, residuals), axis=1),
@@ -125,48 +175,43 @@ def _error_of_mean(members: Floats) -> Floats:
 
 
 def _divided(
-    table: Float[Floats, "arms examples"],
-) -> tuple[
-    Float[Floats, " arms"], Float[Floats, " examples"], Float[Floats, "arms examples"]
-]:
+    scores: CellScores,
+) -> tuple[Float[Floats, " arms"], Float[Floats, " examples"], CellScores]:
     """The arm effects, example effects and residuals of one proxy, each scaled to a mean square of 1."""
-    known = ~np.isnan(table)
-    n_arms, n_examples = table.shape
-    if not known.any():
-        return np.zeros(n_arms), np.zeros(n_examples), np.zeros(table.shape)
-    spread = float(table[known].std())
-    centre = float(table[known].mean())
-    of_arms, of_examples = np.zeros(n_arms), np.zeros(n_examples)
-    values = np.where(known, table - centre, 0.0)
-    if known.all():
-        of_arms, of_examples = values.mean(axis=1), values.mean(axis=0)
+    of_arms, of_examples = np.zeros(scores.n_arms), np.zeros(scores.n_examples)
+    n_cells = scores.n_arms * scores.n_examples
+    if not len(scores.values):
+        return of_arms, of_examples, scores
+    spread = float(scores.values.std())
+    values = scores.values - float(scores.values.mean())
+    if len(values) == n_cells:
+        table = values.reshape(scores.n_arms, scores.n_examples)
+        of_arms, of_examples = table.mean(axis=1), table.mean(axis=0)
     elif spread > 0.0:
-        of_arms, of_examples = _effects(values, known, spread)
-    rest = np.where(known, values - of_arms[:, None] - of_examples, 0.0)
+        of_arms, of_examples = _effects(scores._replace(values=values), spread)
+    rest = values - of_arms[scores.arms] - of_examples[scores.examples]
     return (
-        _scaled(of_arms, spread),
-        _scaled(of_examples, spread),
-        _scaled(rest, spread),
+        _scaled(of_arms, len(of_arms), spread),
+        _scaled(of_examples, len(of_examples), spread),
+        scores._replace(values=_scaled(rest, n_cells, spread)),
     )
 
 
 def _effects(
-    values: Float[Floats, "arms examples"],
-    known: Bool[Bools, "arms examples"],
-    spread: float,
+    scores: CellScores, spread: float
 ) -> tuple[Float[Floats, " arms"], Float[Floats, " examples"]]:
     """Posterior means of both effects where a proxy lacks cells: an effect of few cells is shrunk to 0."""
-    arms, examples = np.nonzero(known)
-    n_arms, n_examples = values.shape
-    system = System(arms, examples, values[arms, examples] / spread, n_arms, n_examples)
-    found = system.solve(Variances(*_SHARES_OF_A_PROXY))
-    kept, other = found.u[1:, 0] * spread, found.other[:, 0] * spread
+    arms, examples, values, n_arms, n_examples = scores
+    system = System(arms, examples, values / spread, n_arms, n_examples)
+    solution = system.solve(Variances(*_SHARES_OF_A_PROXY))
+    kept, other = solution.u[1:, 0] * spread, solution.other[:, 0] * spread
     of_arms, of_seen = (kept, other) if system.keep_arms else (other, kept)
     of_examples = np.zeros(n_examples)
     of_examples[np.unique(examples)] = of_seen
     return of_arms, of_examples
 
 
-def _scaled(part: Floats, spread: float) -> Floats:
-    size = float(np.sqrt((part**2).mean()))
+def _scaled(part: Floats, n: int, spread: float) -> Floats:
+    """A part, scaled to a mean square of 1 over n members. Members that are not given are 0."""
+    size = float(np.sqrt((part**2).sum() / n))
     return part / size if size > _ROUNDING * spread else np.zeros(part.shape)

@@ -18,6 +18,11 @@ from asktell.problem.checks import (
     whole,
 )
 
+FREE = (
+    "Return the cost of each evaluation, or set a limit on evaluations, as in "
+    "Budget(evaluations=200, cost=5.0)."
+)
+"""What to do if a budget is a cost and all evaluations are free."""
 _LITTLE_MONEY = 0.01
 # Weight of the mean cost of all prompts, in evaluations of the prompt. A judgement.
 _PRIOR_PULLS = 1.0
@@ -68,7 +73,9 @@ class Budget:
                 "Budget needs evaluations=..., cost=..., or both."
             )
         if self.evaluations is not None:
-            whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
+            vars(self)["evaluations"] = whole(
+                "evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS
+            )
         for name in ("cost", "max_cost_per_evaluation"):
             if (value := getattr(self, name)) is not None:
                 vars(self)[name] = check_max_cost(f"{name} of Budget", value)

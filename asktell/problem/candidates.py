@@ -8,10 +8,16 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
-import numpy as np
-
 from asktell.errors import InvalidArgumentError, TellManyError
-from asktell.problem.checks import LARGEST, check_prompts, in_words, short, some
+from asktell.problem.checks import (
+    LARGEST,
+    as_integer,
+    check_prompts,
+    in_words,
+    plain,
+    short,
+    some,
+)
 
 _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
@@ -52,8 +58,8 @@ def from_json(trial: object) -> Trial | int | str:
     """Return a trial, its id or a prompt. A trial in JSON is a list of its parts or an object with an `id`."""
     if isinstance(trial, str):
         return trial
-    if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
-        return int(trial)
+    if (number := as_integer(trial)) is not None:
+        return number
     if isinstance(trial, Mapping):
         given = [key for key in Trial._fields if key in trial]
         if given != ["id"] and not {"id", "prompt_id"} <= set(given):
@@ -77,11 +83,12 @@ def from_json(trial: object) -> Trial | int | str:
             f"Pass the Trial from ask(), its id, or the text of its prompt. Got {short(trial)} "
             f"({type(trial).__name__}).{is_over}"
         )
-    if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
+    id_ = as_integer(parts[0])
+    if id_ is None:
         raise InvalidArgumentError(
             f"A trial's id must be a whole number, got {short(parts[0])} in {short(trial)}."
         )
-    return int(parts[0]) if given == ["id"] else Trial(int(parts[0]), *parts[1:])
+    return id_ if given == ["id"] else Trial(id_, *parts[1:])
 
 
 class Identified(Protocol):
@@ -379,7 +386,9 @@ def grid(
     named: dict[str, dict[str, Value]] = {}
     for factor, values in factors.items():
         if isinstance(values, Mapping):
-            named[factor] = dict(values)
+            named[factor] = {
+                plain(level): plain(value) for level, value in values.items()
+            }
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise InvalidArgumentError(
                 f"The factor {factor!r} needs a list of values, or a mapping from the name of each value to the value. "
@@ -413,7 +422,7 @@ def grid(
 
 def _named_level(levels: dict[str, Value], factor: str, value: Any) -> str:
     """Return the name of a value's level. A new level is added to `levels`."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = plain(value)
     name = value if isinstance(value, str) else json.dumps(value, default=short)
     if len(name) > _LONGEST_LEVEL or not name.isprintable() or not name:
         first = " ".join(name[:_LONGEST_LEVEL].split())[: _LONGEST_LEVEL // 2]
@@ -561,7 +570,7 @@ class Prompts:
 
     def find(self, prompt: object) -> int | None:
         """The arm of a prompt (`AnyPrompt`), None if it is unknown. A position may be text, as on a command line."""
-        id_: object = prompt
+        prompt = id_ = plain(prompt)
         if not isinstance(prompt, str | int):
             id_ = (
                 prompt.prompt_id
@@ -590,6 +599,7 @@ class Prompts:
 
     def with_id(self, id_: object) -> int | None:
         """The arm of the prompt with this id, None if there is none."""
+        id_ = plain(id_)
         if isinstance(id_, bool) or not isinstance(id_, str | int):
             return None
         if self._by_id is None:

@@ -1,7 +1,9 @@
 """Checks of arguments. Every function raises InvalidArgumentError with the expected form of the argument."""
 
+import contextlib
 import itertools
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +31,15 @@ SMALLEST_COST = 1e-50
 
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
+# Values that are no numbers, although float() converts some of them
+_NO_NUMBERS = (str, bytes, bytearray, complex)
+# Kinds of numpy: complex numbers, durations, dates, bytes and two kinds of text
+_NO_REAL_KINDS = frozenset("cmMSUT")
+# Bools, signed and unsigned whole numbers, floats and text
+_PLAIN_KINDS = frozenset("biufU")
 _COMPARED = 1000  # known names that are compared with a misspelt name
+_MOST_CAUSES = 5  # errors of a chain that are searched for an HTTP status
+_LONGEST_COMPARED = 200  # characters of such a name, because the time is quadratic
 
 
 def exact(number: float) -> str:
@@ -112,11 +122,11 @@ def nearest(name: object, known: Collection[object]) -> str:
     names = {
         other.lower(): other
         for other in itertools.islice(known, _COMPARED)
-        if isinstance(other, str)
+        if isinstance(other, str) and len(other) <= _LONGEST_COMPARED
     }
     close = (
         difflib.get_close_matches(name.lower(), names, 1)
-        if isinstance(name, str)
+        if isinstance(name, str) and len(name) <= _LONGEST_COMPARED
         else []
     )
     return f" (did you mean {short(names[close[0]])}?)" if close else ""
@@ -136,6 +146,8 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
         raise InvalidArgumentError(
             f"prompts must be a list of texts, or a mapping from id to text, got {short(prompts)}."
         )
+    ids = None if ids is None else [plain(id_) for id_ in ids]
+    texts = [plain(text) for text in texts]
     if not texts:
         raise InvalidArgumentError("prompts is empty. Give at least one prompt.")
     places: dict[str, list[object]] = {}
@@ -190,24 +202,64 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
         raise InvalidArgumentError(
             f"{what} must be a collection of the ids of trials, got {short(trials)}."
         )
-    for trial in trials:
-        if isinstance(trial, bool) or not isinstance(trial, (int, np.integer)):
+    ids = [as_integer(trial) for trial in trials]
+    for trial, id_ in zip(trials, ids, strict=True):
+        if id_ is None:
             raise InvalidArgumentError(
                 f"{what} must contain ids of trials, which are whole numbers. Got {short(trial)}."
             )
-    return frozenset(trials)
+    return frozenset(id_ for id_ in ids if id_ is not None)
+
+
+def real(number: object) -> float | None:
+    """Return a real number of any kind as a float, such as one of numpy, a decimal, or a tensor of one number.
+
+    NaN stands for a number that no float can represent, and for several numbers. None:
+    it is no real number, but for example text, a complex number, a date or a duration.
+
+    Args:
+        number: any object.
+    """
+    # numpy converts complex numbers, dates and durations of some units, and text
+    dtype = getattr(number, "dtype", None)
+    kind = getattr(dtype, "kind", None)
+    if kind == "O" and getattr(number, "ndim", None) == 0:
+        return real(number.item())  # type: ignore[attr-defined]  # an array has it
+    is_other = (
+        isinstance(number, _NO_NUMBERS)
+        or kind in _NO_REAL_KINDS
+        or getattr(dtype, "names", None) is not None
+        or getattr(dtype, "is_complex", False)
+    )
+    if is_other or not (hasattr(number, "__float__") or hasattr(number, "__index__")):
+        return None
+    try:
+        return float(number)  # type: ignore[arg-type]
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        return math.nan
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of numpy as a plain bool, int, float or text. Any other value is returned as it is."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind is None or kind not in _PLAIN_KINDS or getattr(value, "ndim", None) != 0:
+        return value
+    # An item of extended precision is still of numpy
+    return float(value.item()) if kind == "f" else value.item()
+
+
+def is_bool(value: object) -> bool:
+    """True if a value is True or False, of Python or numpy."""
+    return isinstance(value, bool | np.bool_)
 
 
 def finite(what: str, number: object) -> float:
-    """Return a number, such as an item of an array, as a finite float."""
-    if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
+    """Return a number, such as an item of an array, as a finite float. True and False are refused."""
+    value = None if is_bool(number) else real(number)
+    if value is None:
         raise InvalidArgumentError(
             f"{what} needs a number, got {short(number)} ({type(number).__name__})."
         )
-    try:
-        value = float(number)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
     if not -LARGEST <= value <= LARGEST:
         raise InvalidArgumentError(
             f"{what} needs a single finite number of at most {LARGEST} in size, got {short(number)}."
@@ -215,12 +267,44 @@ def finite(what: str, number: object) -> float:
     return value
 
 
-def check_cost(cost: object) -> float:
-    """Return the cost as a finite float of at least 0. A cost below 1e-50 becomes 0."""
-    value = finite("cost", cost)
-    if value < 0:
-        raise InvalidArgumentError(f"cost must be at least 0, got {short(value)}.")
+def check_cost(cost: object) -> float | None:
+    """Return a cost as a finite float of at least 0, or None if it is unknown: None or NaN.
+
+    It may be any real number: of Python, `decimal` or `fractions`, or an array or a
+    tensor without dimensions. A cost below 1e-50 becomes 0.
+
+    Raises:
+        InvalidArgumentError: it is no such number, is negative, or is above 1e100.
+    """
+    if cost is None:
+        return None
+    try:
+        value = _real(cost)
+    except (TypeError, ValueError, OverflowError) as error:
+        cure = " Convert text with float()." if isinstance(cost, str | bytes) else ""
+        raise InvalidArgumentError(
+            f"cost must be a number of at least 0, got {short(cost)} ({type(cost).__name__}).{cure}"
+        ) from error
+    if math.isnan(value):
+        return None
+    if not 0 <= value <= LARGEST:
+        bound = "at least 0" if value < 0 else f"at most {LARGEST:g}"
+        raise InvalidArgumentError(f"cost must be {bound}, got {short(cost)}.")
     return value if value >= SMALLEST_COST else 0.0
+
+
+def _real(number: Any) -> float:
+    """Return a real number of any library as a float. Truth values and texts are no numbers.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is no real number, or it has dimensions.
+    """
+    # Arrays, tensors and scalars of numpy, torch and jax
+    if getattr(number, "shape", None) == () and callable(getattr(number, "item", None)):
+        number = number.item()
+    if isinstance(number, bool | str | bytes | bytearray) or hasattr(number, "shape"):
+        raise TypeError(f"{type(number).__name__} is no real number")
+    return float(number)
 
 
 def check_max_cost(name: str, cost: object) -> float:
@@ -229,14 +313,21 @@ def check_max_cost(name: str, cost: object) -> float:
 
 
 def needed_cost(cost: object, max_cost: float | None) -> float | None:
-    """Return the cost of a trial with scores. A budget of cost requires one."""
-    if cost is None and max_cost is not None:
+    """Return the cost of a trial with scores, as `check_cost` does. A budget of cost requires a known cost.
+
+    Raises:
+        InvalidArgumentError: the cost is invalid, or unknown although the budget is a
+            cost.
+    """
+    value = check_cost(cost)
+    if value is None and max_cost is not None:
+        what = "have no cost" if cost is None else "have the cost NaN"
         raise InvalidArgumentError(
-            f"The scores have no cost, but the budget is a cost of {max_cost:g}. Use tell(trial, scores, cost=...), or "
+            f"The scores {what}, but the budget is a cost of {max_cost:g}. Use tell(trial, scores, cost=...), or "
             "return 'cost' among the scores of an evaluator. A free evaluation has the cost 0. The scores were not "
             "recorded."
         )
-    return None if cost is None else check_cost(cost)
+    return value
 
 
 def cause_of(error: BaseException) -> BaseException:
@@ -253,9 +344,33 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def in_words(error: BaseException) -> str:
-    """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure."""
+    """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure.
+
+    An HTTP status that is not in its message follows its type, as in "APIError (HTTP
+    503): try again".
+    """
     error = cause_of(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    status, text = _status_of(error), str(error)
+    code = "" if status is None or str(status) in text else f" (HTTP {status})"
+    return f"{type(error).__name__}{code}: {text}".removesuffix(": ")
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status of the response that caused an error, by the attributes that clients use. None without one."""
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            break
+        for path in ("status_code", "code", "response.status_code", "response.status"):
+            value: object = cause
+            for name in path.split("."):
+                # A property of a client may raise an error without a response
+                with contextlib.suppress(Exception):
+                    value = getattr(value, name, None)
+            if type(value) is int and 300 <= value <= 599:
+                return value
+        cause = cause.__cause__
+    return None
 
 
 def check_reason(reason: object) -> str:
@@ -266,7 +381,7 @@ def check_reason(reason: object) -> str:
         raise InvalidArgumentError(
             f"The reason must be text or an instance of an exception, got {short(reason)}."
         )
-    return reason
+    return str(reason)
 
 
 def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
@@ -281,44 +396,54 @@ def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
     Raises:
         InvalidArgumentError: it is no such number.
     """
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, (int, np.integer))
-        or not low <= number <= high
-    ):
-        is_open = high == _MOST and not (isinstance(number, int) and number > high)
+    value = as_integer(number)
+    if value is None or not low <= value <= high:
+        is_open = high == _MOST and not (value is not None and value > high)
         span = f"of at least {low}" if is_open else f"from {low:,} to {high:,}"
         raise InvalidArgumentError(
             f"{name} must be a whole number {span}, got {short(number)}."
         )
-    return int(number)
+    return value
+
+
+def as_integer(number: object) -> int | None:
+    """Return a whole number of Python, numpy or a tensor as an int. None if it is no such number, or a bool."""
+    if is_bool(number):
+        return None
+    try:
+        return operator.index(number)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def check_number(
     name: str, number: object, low: float, high: float, *, above: bool = False
 ) -> float:
     """Return the number as a float from low, or `above` it, to high. Bools are refused."""
-    is_number = isinstance(number, int | float | np.number) and not isinstance(
-        number, bool | np.complexfloating
-    )
-    if not is_number or not low <= number <= high or (above and number == low):  # type: ignore[operator]
+    value = None if is_bool(number) else real(number)
+    if value is None or not low <= value <= high or (above and value == low):
         least = f"above {low:g} and at most" if above else f"from {low:g} to"
         raise InvalidArgumentError(
             f"{name} must be a number {least} {high:g}, got {short(number)}."
         )
-    return float(number)  # type: ignore[arg-type]
+    return value
 
 
-def check_part(name: str, number: object) -> None:
-    """Check for a number above 0 and below 1, such as a probability."""
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, int | float)
-        or not 0 < number < 1
-    ):
+def check_part(name: str, number: object) -> float:
+    """Return a number above 0 and below 1, such as a probability, as a float."""
+    value = None if is_bool(number) else real(number)
+    if value is None or not 0 < value < 1:
         raise InvalidArgumentError(
             f"{name} must be a number above 0 and below 1, such as 0.95, got {short(number)}."
         )
+    return value
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False, of Python or numpy, as a bool."""
+    if not is_bool(value):
+        raise InvalidArgumentError(f"{name} must be True or False, got {short(value)}.")
+    return bool(value)
 
 
 def check_name(what: str, name: object) -> str:
@@ -327,7 +452,7 @@ def check_name(what: str, name: object) -> str:
         raise InvalidArgumentError(
             f"{what} must be printable text of 1 to 200 characters, got {short(name)}."
         )
-    return name
+    return str(name)
 
 
 def check_seconds(name: str, number: object) -> float:

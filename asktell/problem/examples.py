@@ -4,10 +4,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
-import numpy as np
-
 from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import MOST_EXAMPLES, nearest, short, some, whole
+from asktell.problem.checks import (
+    MOST_EXAMPLES,
+    as_integer,
+    nearest,
+    plain,
+    short,
+    some,
+    whole,
+)
 
 _SHOWN = 5
 
@@ -21,7 +27,7 @@ class Examples:
             raise InvalidArgumentError(
                 f"The ids of examples must be a list of texts, got a single text, {short(ids)}."
             )
-        self.ids = tuple(ids)
+        self.ids = tuple([plain(id_) for id_ in ids])
         for position, id_ in enumerate(self.ids):
             if not isinstance(id_, str) or not id_:
                 raise InvalidArgumentError(
@@ -76,7 +82,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     if isinstance(examples, Sequence) and not isinstance(examples, str | bytes):
         ids = Examples(examples)
         return len(ids), ids
-    if not isinstance(examples, int | np.integer) or isinstance(examples, bool):
+    if as_integer(examples) is None:
         raise InvalidArgumentError(
             f"examples must be a number, or a list of distinct ids (texts), got {short(examples)}."
             + (" Put a single id into a list." if isinstance(examples, str) else "")
@@ -98,8 +104,22 @@ def check_examples(
     if changed:
         raise InvalidArgumentError(
             f"{what} was made with other examples. Compared with those, your examples have these changes: {changed}. "
-            "Pass the same examples in the same order."
+            f"Pass the same examples in the same order.{_how_to_add(n, ids, n_given, given_ids)}"
         )
+
+
+def _how_to_add(
+    n: int | None, ids: Examples | None, n_given: int | None, given_ids: Examples | None
+) -> str:
+    """Return a sentence on how to add the given examples, if they are the existing ones and more."""
+    if n is None or n_given is None or n_given <= n:
+        return ""
+    more: int | list[str] = n_given - n
+    if ids is not None:
+        if given_ids is None or given_ids.ids[:n] != ids.ids:
+            return ""
+        more = list(given_ids.ids[n:])
+    return f" To add the new ones, call extend(examples={short(more)}) first, if the method allows it."
 
 
 class Changes(NamedTuple):

@@ -9,7 +9,7 @@ import contextlib
 import math
 import re
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,36 +27,67 @@ from asktell.numerics.arrays import Floats, Ints
 from asktell.problem.checks import (
     LARGEST,
     SMALLEST_RANGE,
+    check_flag,
     check_number,
     check_part,
     exact,
     finite,
     nearest,
+    real,
     short,
     some,
 )
 
-_COSTLY = """
-cost costs price prices money spend spending usd eur dollars cents
-latency delay duration time runtime seconds ms milliseconds minutes
-tokens length size words characters chars bytes calls requests steps turns
-error errors loss perplexity distance mse rmse mae wer cer memory
-toxicity harm bias risk hallucination hallucinations violations penalty
-failure failures
+_RESOURCES = """
+cost costs price prices fee fees expense expenses money spend spending usd eur dollars
+cents energy emissions carbon
+latency latencies delay delays duration durations time times runtime walltime elapsed
+seconds secs sec ms milliseconds minutes hours ttft tpot
+tokens length size words characters chars bytes calls requests steps turns retries
+memory
+"""
+_FAULTS = """
+error errors err loss losses logloss nll perplexity perplexities ppl entropy distance
+distances divergence regret brier ece mse rmse mae mape msle rmsle
+wer cer ter eer fpr fnr
+toxicity harm harms harmfulness bias risk risks hallucination hallucinations
+violation violations penalty penalties failure failures mistake mistakes defects bugs
+timeouts crashes
 """
 
 # Words in the names of metrics where less is usually better, such as `cost`,
 # `latency_ms` or `outputTokens`
-LESS_IS_BETTER = frozenset(_COSTLY.split())
+LESS_IS_BETTER = frozenset((_RESOURCES + _FAULTS).split())
+
+_REVERSE = """
+free no non not without low lower neg negative negated inverse inv minus anti
+efficiency efficient effectiveness savings saving saved reduction improvement
+accuracy correct correctness precision recall f1 success pass passed quality
+reward utility satisfaction detection detected avoidance avoided resistance
+robustness tolerance recovery handling correction corrected compliance completed
+"""
+
+# Words that reverse the meaning of these words, such as in `error_free`,
+# `neg_mean_squared_error`, `cost_efficiency` or `error_detection`
+_REVERSING = frozenset(_REVERSE.split())
+# A score of a resource, such as `latency_score`, is usually larger if less is used. A
+# score of a fault, such as `toxicity_score`, is not.
+_RATING = frozenset(("score", "scores", "rating", "grade"))
 
 
 def less_may_be_better(metric: str) -> bool:
     """True if a metric's name suggests that less is better, because it contains a word such as "cost" or "latency".
 
-    `asktell.problem.goals.LESS_IS_BETTER` lists the words.
+    `asktell.problem.goals.LESS_IS_BETTER` lists the words. A word that reverses the
+    meaning, as in "error_free" or "cost_efficiency", makes it False.
     """
-    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
-    return not LESS_IS_BETTER.isdisjoint(word.lower() for word in words)
+    parts = re.findall(r"[fF]1|[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
+    words = {part.lower() for part in parts}
+    if not _REVERSING.isdisjoint(words):
+        return False
+    if not _RATING.isdisjoint(words):
+        return not words.isdisjoint(_FAULTS.split())
+    return not words.isdisjoint(LESS_IS_BETTER)
 
 
 @final
@@ -85,12 +116,13 @@ class Objective:
             raise InvalidArgumentError(
                 f"A metric's name must be text that is not empty, got {short(self.metric)}."
             )
-        _truth("minimize", self.minimize)
-        _truth("worst_segment", self.worst_segment)
+        object.__setattr__(self, "metric", str(self.metric))
+        for name in ("minimize", "worst_segment"):
+            object.__setattr__(self, name, check_flag(name, getattr(self, name)))
         if self.range is not None:
             try:
-                low, high = (float(x) for x in self.range)
-            except (TypeError, ValueError, OverflowError):
+                low, high = (finite("range", x) for x in self.range)
+            except (TypeError, ValueError, InvalidArgumentError):
                 low = high = math.nan
             if not (-LARGEST <= low < high <= LARGEST and high - low >= SMALLEST_RANGE):
                 raise InvalidArgumentError(
@@ -120,7 +152,7 @@ class Objective:
 
 
 def maximize(
-    metric: str,
+    metric: str | Callable[..., Any],
     *,
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
@@ -134,7 +166,8 @@ def maximize(
         {'rouge': (0.0, 1.0)}
 
     Args:
-        metric: the name of the metric, as in the scores.
+        metric: the name of the metric, as in the scores. Or a metric of an evaluator,
+            such as `token_f1`, which has its name and its range as attributes.
         range: the lowest and the highest possible score. Scores outside the range are
             refused with an InvalidScoresError. Without a range, most confidence
             statements about the metric are only approximate (see
@@ -146,11 +179,12 @@ def maximize(
         InvalidArgumentError: the name is empty, or the range is not two finite numbers,
             the smaller one first.
     """
-    return Objective(metric, False, range, worst_segment)
+    name, span = _name_and_range(metric, range)
+    return Objective(name, False, span, worst_segment)
 
 
 def minimize(
-    metric: str,
+    metric: str | Callable[..., Any],
     *,
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
@@ -163,7 +197,18 @@ def minimize(
 
     As a key of `subject_to`, it means that a number is the highest allowed mean.
     """
-    return Objective(metric, True, range, worst_segment)
+    name, span = _name_and_range(metric, range)
+    return Objective(name, True, span, worst_segment)
+
+
+def _name_and_range(
+    metric: Any, span: tuple[float, float] | None
+) -> tuple[str, tuple[float, float] | None]:
+    """The name and the range of a metric, which may be an object with these attributes. A given range counts."""
+    if isinstance(metric, str) or not callable(metric):
+        return metric, span
+    name = getattr(metric, "name", None) or getattr(metric, "__name__", None)
+    return name or "", getattr(metric, "range", None) if span is None else span
 
 
 @final
@@ -177,12 +222,17 @@ class Threshold:
     in_every_segment: bool = False
 
     def __post_init__(self) -> None:
-        _truth("at_most", self.at_most)
-        name = "at_most()" if self.at_most else "at_least()"
-        object.__setattr__(self, "bound", finite(name, self.bound))
-        if self.quantile is not None:
-            check_part(f"The quantile of {name}", self.quantile)
-        _truth("in_every_segment", self.in_every_segment)
+        at_most = check_flag("at_most", self.at_most)
+        name = "at_most()" if at_most else "at_least()"
+        quantile = self.quantile
+        if quantile is not None:
+            quantile = check_part(f"The quantile of {name}", quantile)
+        vars(self).update(
+            bound=finite(name, self.bound),
+            at_most=at_most,
+            quantile=quantile,
+            in_every_segment=check_flag("in_every_segment", self.in_every_segment),
+        )
 
 
 def at_least(
@@ -310,17 +360,37 @@ class Constraint:
     of: str | None = None
 
     def __post_init__(self) -> None:
-        bound = Threshold(
+        threshold = Threshold(
             self.bound, self.at_most, self.quantile, self.in_every_segment
-        ).bound
+        )
         if self.of is not None:
-            bound = Within(self.bound, self.of).margin
+            Within(self.bound, self.of)
             self._check_relative()
         like = Objective(self.metric, self.at_most, self.range)
         scale = check_number(
             "a constraint's scale", self.scale, SMALLEST_RANGE, 2 * LARGEST
         )
-        vars(self).update(bound=bound, scale=scale, range=like.range)
+        vars(self).update(
+            vars(threshold), metric=like.metric, scale=scale, range=like.range
+        )
+        self._check_bound()
+
+    def _check_bound(self) -> None:
+        """Check that the bound is within the range of the metric, or the margin is less than the width of the range."""
+        span = (0.0, 1.0) if self.metric == FAILURE_RATE else self.range
+        if span is None:
+            return
+        if self.of is not None:
+            check_less_than_range(
+                f"The margin of within() for {self.metric!r}", self.bound, span
+            )
+        elif not span[0] <= self.bound <= span[1]:
+            name = "at_most()" if self.at_most else "at_least()"
+            raise InvalidArgumentError(
+                f"The bound of {name} on {self.metric!r} must be within the range of the metric, [{exact(span[0])}, "
+                f"{exact(span[1])}], got {exact(self.bound)}. Every prompt or none would satisfy it."
+                f"{_as_share(self.bound, span, '%')}"
+            )
 
     def _check_relative(self) -> None:
         """Check that a relative constraint applies to a mean over all examples."""
@@ -822,10 +892,10 @@ class BestFeasible(Goal):
         subject_to: SubjectTo = (),
         sure: float | None = None,
     ) -> None:
-        vars(self)["objective"] = _objective(objective)
+        vars(self)["objective"] = _directed(objective)
         self._settle((self.objective,), (self.objective.sign,), subject_to)
         if sure is not None:
-            check_part("`sure`", sure)
+            sure = check_part("`sure`", sure)
             if not self.constraints:
                 raise InvalidArgumentError(
                     "sure=... requires constraints: BestFeasible(..., subject_to={...}, sure=0.95)."
@@ -898,13 +968,24 @@ class ParetoSet(Goal):
             raise InvalidArgumentError(
                 f"Pass the constraints of ParetoSet by name: ParetoSet(..., subject_to={objectives[-1]!r})."
             )
-        wanted = tuple(_objective(o) for o in objectives)
+        wanted = tuple(_directed(o) for o in objectives)
         names = [o.metric for o in wanted]
         if len(set(names)) < len(names):
             raise InvalidArgumentError(
                 f"ParetoSet got a metric twice: {names}. Name each metric once."
             )
         self._settle(wanted, tuple(o.sign / o.scale for o in wanted), subject_to)
+
+
+def _directed(objective: str | Objective) -> Objective:
+    """The objective of an argument. A bare name is refused where the direction would be a guess."""
+    if not isinstance(objective, Objective) and less_may_be_better(str(objective)):
+        name = str(objective)
+        raise InvalidArgumentError(
+            f"The objective {name!r} needs a direction, because less {name!r} is often better. Write "
+            f"asktell.minimize({name!r}) or asktell.maximize({name!r}) instead of {name!r}."
+        )
+    return _objective(objective)
 
 
 def _objective(objective: str | Objective) -> Objective:
@@ -1073,16 +1154,117 @@ def _by_segment(*parts: Objective | Constraint) -> list[bool]:
     ]
 
 
-def _truth(name: str, value: object) -> None:
-    """Check that a value is True or False."""
-    if not isinstance(value, bool):
-        raise InvalidArgumentError(f"{name} must be True or False, got {short(value)}.")
+def check_less_than_range(name: str, margin: float, span: tuple[float, float]) -> None:
+    """Check that a margin or a tolerance is less than the width of a metric's range, since any two scores are as close.
+
+    Raises:
+        InvalidArgumentError: it is not. The message suggests the number that was
+            probably meant.
+    """
+    width = span[1] - span[0]
+    if margin >= width:
+        raise InvalidArgumentError(
+            f"{name} must be less than the width of the metric's range, {exact(width)}, got {exact(margin)}. No two "
+            f"scores differ by more.{_as_share(margin, span, ' points')}"
+        )
+
+
+def check_tolerance(
+    goal: Goal, name: str, tolerance: float, of_constraints: bool = False
+) -> None:
+    """Check that a tolerance is less than the width of the ranges that are known.
+
+    Args:
+        goal: the goal.
+        name: the tolerance, as the beginning of a message.
+        tolerance: the tolerance, in units of the metric. For a Pareto set, it is a part
+            of the width of the range.
+        of_constraints: True if a constraint may be violated by this part of the width
+            of its range.
+
+    Raises:
+        InvalidArgumentError: any two prompts would count as equally good, or every
+            prompt would satisfy a constraint.
+    """
+    is_part = isinstance(goal, ParetoSet)
+    for objective in goal.objectives:
+        if objective.range is not None:
+            check_less_than_range(
+                f"{name} for {objective.metric!r}",
+                tolerance,
+                (0.0, 1.0) if is_part else objective.range,
+            )
+    for constraint in goal.constraints if of_constraints else ():
+        # Violations are shares of the evaluations, of the examples or of the range
+        is_share = constraint.metric == FAILURE_RATE or constraint.quantile is not None
+        if tolerance >= 1.0 and (is_share or constraint.range is not None):
+            raise InvalidArgumentError(
+                f"{name} must be below 1, because the constraint {str(constraint)!r} may be violated by this part of "
+                f"its range, got {exact(tolerance)}. Every prompt would satisfy it."
+                f"{_as_share(tolerance, (0.0, 1.0), '%')}"
+            )
+
+
+def _as_share(number: float, span: tuple[float, float], unit: str) -> str:
+    """The sentence for a number that was probably meant in percent of a range from 0 to 1."""
+    if span != (0.0, 1.0) or not 1.0 <= number <= 100.0:
+        return ""
+    share = Decimal(repr(float(number))) / 100
+    return f" For {exact(number)}{unit}, write {share.normalize():f}."
+
+
+# Where data classes, models of pydantic, structs of msgspec and classes of attrs list
+# their fields
+_FIELDS = (
+    "__dataclass_fields__",
+    "model_fields",
+    "__struct_fields__",
+    "__attrs_attrs__",
+)
+
+
+def by_name(scores: object) -> object:
+    """Scores that have names, as a mapping from name to score. Other scores are returned as they are.
+
+    A position would silently give a score to the wrong metric, for example if a row of
+    a table has its columns in another order. Rows of data frames and databases, named
+    tuples, data classes, models of pydantic, classes of attrs and structured scalars of
+    numpy have names.
+    """
+    kind = type(scores)
+    if isinstance(scores, Mapping | type) or kind in (list, tuple, float, int):
+        return scores
+    names = getattr(getattr(scores, "dtype", None), "names", None)
+    if names is not None and getattr(scores, "ndim", 0) == 0:
+        return {name: scores[name] for name in names}  # type: ignore[index]
+    if callable(getattr(scores, "_asdict", None)):
+        return dict(scores._asdict())  # type: ignore[attr-defined]
+    if hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
+        return _of_keys(scores)
+    for attribute in _FIELDS:
+        if fields := getattr(kind, attribute, None):
+            fields = [getattr(field, "name", field) for field in fields]
+            return {name: getattr(scores, name) for name in fields}
+    return scores
+
+
+def _of_keys(scores: Any) -> object:
+    """The scores of an object with keys, such as a row of a database. A series that is only numbered is a list."""
+    keys = list(scores.keys())
+    by_key = {key: scores[key] for key in keys}
+    if len(by_key) < len(keys):
+        raise InvalidScoresError(
+            f"Two scores have the same name. Got the names {some(keys)}. Give each column its own name."
+        )
+    return list(by_key.values()) if keys == list(range(len(keys))) else by_key
 
 
 def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
     """The scores in the order of the metrics, not checked one by one yet."""
+    scores = by_name(scores)
     if isinstance(scores, np.ndarray) and scores.ndim:
-        scores = scores.tolist()
+        # Not `tolist`, which turns durations of some units into whole numbers
+        scores = list(scores)
     if isinstance(scores, Mapping):
         if missing := [name for name in metrics if name not in scores]:
             others = [name for name in scores if name not in metrics]
@@ -1093,14 +1275,16 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
                 f"Scores must have the metrics {list(metrics)}, but they lack {missing}.{got}"
             )
         return [scores[name] for name in metrics]
-    if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
+    if isinstance(scores, Sequence) and not isinstance(
+        scores, str | bytes | bytearray | memoryview
+    ):
         if len(scores) != len(metrics):
             raise InvalidScoresError(
                 f"Expected {len(metrics)} scores in the order {list(metrics)}, but the number of scores is "
                 f"{len(scores)}. Pass one number per metric, or a mapping from metric to number."
             )
         return list(scores)
-    if len(metrics) == 1 and hasattr(scores, "__float__"):
+    if len(metrics) == 1 and real(scores) is not None:
         return [scores]
     bare = ", or a number" if len(metrics) == 1 else ""
     raise InvalidScoresError(
@@ -1113,16 +1297,16 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     """Check one score, and return it as a float."""
     # Nearly all scores are floats already.
     if type(item) is not float:
-        if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
+        value = real(item)
+        if value is None:
             raise InvalidScoresError(
                 f"The score of {name!r} must be a number, got {short(item)}."
             )
-        try:
-            item = float(item)
-        except (TypeError, ValueError, OverflowError) as error:
+        if math.isnan(value) and not _is_nan(item):
             raise InvalidScoresError(
                 f"The score of {name!r} must be a single finite number of at most {LARGEST} in size. Got {short(item)}."
-            ) from error
+            )
+        item = value
     if not -LARGEST <= item <= LARGEST:
         raise InvalidScoresError(
             f"The score of {name!r} must be a finite number of at most {LARGEST} in size. Got {short(item)}. "
@@ -1137,6 +1321,14 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]
+
+
+def _is_nan(item: Any) -> bool:
+    """True if a number is itself NaN, so that it stands for a missing score."""
+    try:
+        return bool(item != item)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        return False
 
 
 def proxy_score(name: str, item: Any) -> float | None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from asktell._util.chats import readable
 from asktell._util.extras import own_version
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
@@ -63,7 +63,7 @@ _COMPARISON = re.compile(" [<>]= ")
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
-@one_thread
+@undisturbed
 def document(
     state: State,
     method: AbstractMethod,

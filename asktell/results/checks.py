@@ -184,6 +184,12 @@ def _order(state: State) -> Check:
         )
     if (remark := state.remarks.get(ORDER)) is not None:
         return Check("order", None, remark.text)
+    if problem.looks_once:
+        return Check(
+            "order",
+            True,
+            "Every prompt has a score on every example. Intervals are for one look at this finished table.",
+        )
     if problem.population is not None:
         return Check(
             "order",
@@ -213,7 +219,7 @@ def _failures(state: State, said: str) -> Check:
 
 def _drift(state: State, again: Repeated) -> Check:
     """Use the evaluations that were repeated late if there are enough, and otherwise the residuals over time."""
-    if not again.tells_drift:
+    if not again.tells_drift or state.problem.looks_once:
         return _drift_of_residuals(state)
     if again.has_drifted:
         means = again.moved.mean(axis=0)

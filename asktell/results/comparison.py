@@ -17,6 +17,7 @@ from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part, short, some
+from asktell.problem.goals import check_less_than_range
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
@@ -188,7 +189,7 @@ class Comparison:
         self, fdr: float, metric: str | None, wanted: int
     ) -> tuple[ChangedExample, ...]:
         """The regressions (`wanted` -1) or the improvements (1)."""
-        check_number("fdr", fdr, 0.0, 1.0, above=True)
+        fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
         found = self._flips(metric)
         if found is None:
             return ()
@@ -468,6 +469,8 @@ class Pairs:
         """Compare two prompts. The error is divided among the metrics."""
         goal = self.problem.goal
         (arm_a, id_a), (arm_b, id_b) = a, b
+        for metric, span in goal.ranges.items():
+            check_less_than_range(f"The tolerance for {metric!r}", tolerance, span)
         of_a, of_b, is_whole = self._common(arm_a, arm_b)
         # Doubtful scores guarantee nothing. After a change of the model, scores are not
         # identically distributed.
@@ -487,6 +490,7 @@ class Pairs:
                 of_a[:, j], of_b[:, j], estimate, p_better,
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
+                looks_once=self.problem.looks_once,
             )  # fmt: skip
         # Changed examples are found only when they are asked for.
         ids = None if self.problem.examples is None else self.problem.examples.ids
@@ -576,8 +580,8 @@ def compare_two(
     tolerance: float,
 ) -> Comparison:
     """Compare two prompts, given as in `Result.compare`. `default`: the arm to use if b is None."""
-    check_part("The confidence", confidence)
-    check_number("The tolerance", tolerance, 0.0, LARGEST)
+    confidence = check_part("The confidence", confidence)
+    tolerance = check_number("The tolerance", tolerance, 0.0, LARGEST)
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:

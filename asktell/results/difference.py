@@ -1,4 +1,4 @@
-"""The lead of one prompt over another in one metric, with an interval that holds at every look."""
+"""The lead of one prompt over another in one metric, with an interval that holds at every look, or at one look."""
 
 import math
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
+from asktell.intervals.one_look import OneLook
 from asktell.methods.bounds import ROUNDING, Limits, interval_of_mean
 from asktell.numerics.arrays import Floats, decimal
 
@@ -22,9 +23,11 @@ class Difference:
             from the same statistical model as all other estimates. None if one of the
             prompts has no scores yet.
         low: the lower end of the interval of the difference. The interval stays valid
-            no matter how often you look while scores arrive. It does not depend on the
-            statistical model. None if the range of the metric is unknown and there are
-            too few pairs for an interval.
+            no matter how often you look while scores arrive. In a finished table
+            (`asktell.analyze`), it is for one look, and therefore narrower. It does not
+            depend on the statistical model, but it always contains the estimate. None
+            if the range of the metric is unknown and there are too few pairs for an
+            interval.
         high: the upper end of the interval. None as for `low`.
         p_better: the probability that a is better than b, according to the statistical
             model. If the metric is minimized, better means lower.
@@ -32,7 +35,7 @@ class Difference:
             have one random order. The interval uses the examples from the beginning of
             this order up to the first example that one of the two prompts has not
             completed. Later examples do not count, because the choice of these examples
-            may depend on scores.
+            may depend on scores. In a finished table, all common examples count.
         verdict: "equal" if the whole interval is within the tolerance. Otherwise,
             "better" or "worse" (prompt a) if 0 is outside the interval, and "undecided"
             if it is not.
@@ -69,6 +72,7 @@ def compare(
     minimize: bool = False,
     rounds: int | None = None,
     guaranteed: bool = True,
+    looks_once: bool = False,
 ) -> Difference:
     """Compare two prompts in one metric, from their (n,) scores on the same examples.
 
@@ -93,6 +97,13 @@ def compare(
             are then listed round by round, and the mean over the examples is never
             known exactly. None: scores are not noisy.
         guaranteed: False if something else prevents a guarantee.
+        looks_once: True for scores that nobody looked at while they were recorded, and
+            whose number was fixed beforehand. The interval is then for one look
+            (`asktell.intervals.one_look`), and never guaranteed. `scores_a` and
+            `scores_b` are means over the evaluations of an example.
+
+    The interval always contains the estimate. The model has more data than the common
+    examples, so its estimate may be outside of their interval, which then extends to it.
 
     If all examples were evaluated without noise, the exact difference replaces the
     estimate and the interval.
@@ -110,14 +121,24 @@ def compare(
     if n == 0 and limits is None:
         return Difference(estimate, None, None, p_better, 0, UNDECIDED, False)
     is_exact = n > 0 and n == population and rounds is None
+    if looks_once:
+        guaranteed = is_exact and guaranteed
     if is_exact and mean is not None:
         low = high = estimate = mean
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
         differences = decimal(a - b, largest)
-        low, high = interval_of_mean(
-            differences, scores, population, limits, 1 - confidence, rounds
+        low, high = (
+            _of_one_look(
+                differences, scores, population, limits, 1 - confidence, rounds
+            )
+            if looks_once
+            else interval_of_mean(
+                differences, scores, population, limits, 1 - confidence, rounds
+            )
         )
+        if estimate is not None:
+            low, high = min(low, estimate), max(high, estimate)
     return Difference(
         estimate,
         *_shown(low, high, scores, limits),
@@ -128,8 +149,27 @@ def compare(
     )
 
 
+def _of_one_look(
+    differences: Float[Floats, " n"],
+    scores: Float[Floats, " scores"],
+    population: int | None,
+    limits: Limits,
+    error: float,
+    rounds: int | None,
+) -> tuple[float, float]:
+    """The interval of a finished table. Arguments as for `interval_of_mean`."""
+    # Without a range, the scores show how large a difference can be.
+    low, high = limits or (float(scores.min()), float(scores.max()))
+    width = high - low
+    # Single evaluations of given examples do not show how noisy they are.
+    bounds = OneLook(
+        (-width, width) if width else None, population if rounds is None else None
+    )
+    return bounds.interval(differences, error)
+
+
 def _n_pairs(n: int, population: int | None, rounds: int | None) -> int:
-    """The number of distinct examples. With rounds, an example gives several differences."""
+    """The number of distinct examples. With rounds, an example may give several differences."""
     return min(n, population) if rounds is not None and population else n
 
 

@@ -64,6 +64,10 @@ class PromptResult:
             the examples have no segments.
         proxies: proxy -> the mean of its recorded scores for the prompt. Empty without
             such scores.
+        plain_mean: metric -> the plain mean of the recorded scores, without a model.
+            Several scores on an example count as one. Only for finished tables
+            (`asktell.analyze`), to check how they were read. Otherwise, it is empty:
+            the method then chose the examples, so plain means are not comparable.
     """
 
     id: str | int
@@ -83,11 +87,13 @@ class PromptResult:
         default_factory=dict
     )
     proxies: Mapping[str, float] = field(default_factory=dict)
+    plain_mean: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as a mapping that JSON can represent. Its keys are the names of the attributes.
 
-        It leaves out `candidate`, `segments` and `proxies` if they are empty.
+        It leaves out `candidate`, `segments`, `proxies` and `plain_mean` if they are
+        empty.
         """
         data = {
             **vars(self),
@@ -97,7 +103,7 @@ class PromptResult:
         return {
             name: value
             for name, value in data.items()
-            if name not in ("candidate", "segments", "proxies") or value
+            if name not in ("candidate", "segments", "proxies", "plain_mean") or value
         }
 
     @classmethod
@@ -222,16 +228,70 @@ def shown_estimates(
     return name, cells
 
 
-# The parts of a reason that differ between evaluations: quoted names and numbers.
-_PARTICULAR = re.compile(
-    r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE
+_READ = 20_000  # characters of a reason that are compared
+_COMPARED = 300  # characters of a kind
+# The exception's type at the start of a reason, and perhaps its HTTP status
+_TYPE = re.compile(r"[A-Za-z_][\w.]*(?: \(HTTP \d{3}\))?(?=: |$)")
+# Quoted parts, also one whose end was cut off. A single quote inside of a word is an
+# apostrophe. No alternative overlaps another one, so the time is linear.
+_QUOTED = re.compile(
+    r'"(?:[^"\\]|\\.)*(?:"|\Z)'
+    r"|(?<!\w)'(?:[^'\\]|\\.|'(?=\w))*(?:'|\Z)|`[^`]*(?:`|\Z)",
+    re.DOTALL,
 )
-_COMPARED = 300  # characters of a reason
+# What follows is a response, an HTML page or an object, not the program's own words
+_ECHO = re.compile(
+    r"(?:\b(?:response|reply|answer|output|completion|content|text|body|got|received|returned)\s*[:=]|[{]|<!|<html)",
+    re.IGNORECASE,
+)
+# Words, and long tokens with the other characters of base64, paths and UUIDs
+_WORD = re.compile(r"[A-Za-z0-9+/_=-]{16,}|\w+")
+_HEX = re.compile(r"[0-9a-f]{6,}", re.IGNORECASE)
+_HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_STATUS = re.compile(r"[345]\d\d")
+_BEFORE_STATUS = {"http", "status", "code", "error"}
+_SHORTEST_TOKEN = 8  # characters of a token that may be random letters
+_SHORTEST_HUMP = 3.5  # letters between capitals: 2 in random letters, 5 in CamelCase
 
 
 def kind_of(reason: str) -> str:
-    """A text that is the same for reasons that differ only in numbers and quoted parts."""
-    return _PARTICULAR.sub("#", reason)[:_COMPARED]
+    """A text that is the same for reasons that are the same mistake.
+
+    These have the same type of exception and the same HTTP status, and differ only in
+    numbers, ids (UUIDs, hexadecimal and base64 tokens, addresses), times, quoted parts
+    and repeated responses. At most 20,000 characters are read, in linear time.
+    """
+    text = reason[:_READ]
+    head = _TYPE.match(text)
+    type_ = "" if head is None else head.group()
+    text = _own_words(text[len(type_) :])
+    echo = _ECHO.search(text)
+    words, before = [type_], ""
+    for word in _WORD.findall(text if echo is None else text[: echo.end()]):
+        is_status = _STATUS.fullmatch(word) and before in _BEFORE_STATUS
+        shown = "#" if _is_particular(word) and not is_status else word
+        before = word.lower()
+        # Times and lists of numbers are a single one
+        if shown != words[-1] or shown != "#":
+            words.append(shown)
+    return " ".join(words)[:_COMPARED]
+
+
+def _own_words(text: str) -> str:
+    """The first line of a text, and the last line of a traceback in it. Quoted parts become a number."""
+    first, *rest = text.strip().split("\n", 1)
+    if rest and '  File "' in rest[0]:
+        first = f"{first.split('...')[0]} {rest[0].rstrip().rsplit(chr(10), 1)[-1]}"
+    return _QUOTED.sub(" 0 ", first)
+
+
+def _is_particular(word: str) -> bool:
+    """True if a word is a number or an id, which differs between evaluations."""
+    if _HEX.fullmatch(word) or any(map(str.isdigit, word)):
+        return True
+    humps = _HUMP.findall(word)
+    n_letters = sum(map(len, humps))
+    return len(word) >= _SHORTEST_TOKEN and n_letters < _SHORTEST_HUMP * len(humps)
 
 
 @dataclass(frozen=True)
@@ -239,8 +299,9 @@ class FailureGroup:
     """Evaluations that failed for the same reason.
 
     Attributes:
-        reason: the reason of the first failure in the group. The other reasons differ
-            from it only in numbers and quoted parts.
+        reason: the reason of the first failure in the group. The other reasons have the
+            same type of exception and HTTP status, and differ from it only in numbers,
+            ids, times, quoted parts and repeated responses.
         count: the number of failed evaluations in the group.
         prompts: the ids of the prompts whose evaluations failed.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asktell._util.extras import needs_extra
+from asktell.results.frames import frame_of
 from asktell.state import Problem, State
 
 if TYPE_CHECKING:
@@ -80,23 +80,17 @@ class Evaluations(Iterator[Evaluation]):
         Raises:
             MissingExtraError: pandas is missing.
         """
-        with needs_extra("analysis"):
-            import pandas
         names = column_names(self._metrics, _COLUMNS)
-        rows = [
-            (
-                *e[:3],
-                e.example_id,
-                *((e.scores or {}).get(m) for m in self._metrics),
-                e.cost,
-                e.error,
-                e.answer,
-            )
-            for e in self
-        ]
-        frame = pandas.DataFrame(rows, columns=[*_COLUMNS[:4], *names, *_COLUMNS[4:]])
+        columns: dict[str, list[Any]] = {
+            name: [] for name in (*_COLUMNS[:4], *names, *_COLUMNS[4:])
+        }
+        for e in self:
+            scores = [(e.scores or {}).get(metric) for metric in self._metrics]
+            row = (*e[:3], e.example_id, *scores, e.cost, e.error, e.answer)
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
         kinds = {"example": "Int64", **dict.fromkeys([*names, "cost"], "float64")}
-        return frame.astype(kinds)
+        return frame_of(columns, kinds)
 
 
 _COLUMNS = ("trial", "prompt", "example", "example_id", "cost", "error", "answer")

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Scored
@@ -130,6 +131,7 @@ class ExampleResult:
         return {**asdict(self), "near_duplicates": list(self.near_duplicates)}
 
 
+@undisturbed
 def example_results(
     state: State, metric: str | None = None, fdr: float = 0.1
 ) -> list[ExampleResult]:
@@ -152,7 +154,7 @@ def example_results(
             f"examples() got the unknown metric {metric!r}{nearest(metric, goal.columns)}. The metrics are "
             f"{list(goal.columns)}."
         )
-    check_number("fdr", fdr, 0.0, 1.0, above=True)
+    fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
     if problem.n_examples is None:
         raise InvalidArgumentError(
             "examples() needs scores by example, but this selection was made without examples. Create the "

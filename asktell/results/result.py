@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
+from asktell._util.threads import undisturbed
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
 from asktell.numerics.cached import cached_property
@@ -256,6 +257,7 @@ class Result:
             )
         return self._analyzed(metric, fdr)
 
+    @undisturbed
     def compare(
         self,
         a: AnyPrompt,
@@ -282,7 +284,7 @@ class Result:
                 n, so that all of them hold together with 95% confidence. Pass the same
                 for a single comparison if one of its prompts is the best of n prompts.
             tolerance: differences up to this size count as equal, in the units of each
-                metric.
+                metric. It must be less than the width of each known range.
 
         Raises:
             InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, a

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asktell._util.terminal import safe
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
 from asktell.methods.belief import has_drifted, stated
 from asktell.methods.ordered import joined_at
@@ -21,6 +21,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means
 from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
+from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
@@ -28,6 +29,7 @@ from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
+from asktell.results.streak import describe_streak
 from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 
@@ -50,13 +52,15 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
 
 # Pairs of prompts in the note on dominated prompts. str() of a result has all of them.
 _PAIRS_SHOWN = 2
+# Evaluations without a cost after which a budget of cost looks like a mistake
+_MANY_FREE = 20
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
 _FEW = 4  # scores from which their span bounds the errors
 
 
-@one_thread
+@undisturbed
 def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     """The result of a selection: its recorded selection if it is finished, else the best selection so far."""
     problem, goal = state.problem, state.problem.goal
@@ -142,6 +146,7 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
     return means
 
 
+@undisturbed
 def compare(
     state: State,
     method: AbstractMethod,
@@ -206,7 +211,17 @@ def _notes(
             f"{n_violating} of the selected prompts probably {violate} a constraint. {it_is} selected because this is "
             "uncertain."
         )
-    return (*notes, *([failures] if failures else []))
+    if (
+        state.problem.max_cost is not None
+        and not state.cost
+        and state.spent >= _MANY_FREE
+    ):
+        notes.append(
+            f"All {state.spent} evaluations were free, so the budget of cost {state.problem.max_cost:g} never ends "
+            f"the run. {FREE}"
+        )
+    streak = describe_streak(state)
+    return (*notes, *filter(None, (streak, failures)))
 
 
 def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:
@@ -326,6 +341,7 @@ def _prompt_results(
             problem.segments.names, metrics, in_segments, statement.in_segments[1]
         )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
+    plain_means = _plain_means(state)
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
@@ -347,6 +363,7 @@ def _prompt_results(
                 segments=segments[arm],
                 candidate=None if named.candidates is None else named.candidates[arm],
                 proxies=of_proxies[arm],
+                plain_mean=plain_means[arm],
             )
         )
     return entries
@@ -380,6 +397,22 @@ def _estimates(
     return [
         [[None if x != x else x for x in row] for row in of_arm]
         for of_arm in np.stack((means, errors), axis=1).tolist()
+    ]
+
+
+def _plain_means(state: State) -> list[Mapping[str, float | None]]:
+    """For each arm, the plain mean of the scores in each metric. Empty unless the scores are a finished table."""
+    problem = state.problem
+    if not problem.looks_once:
+        return [{}] * problem.n_arms
+    means = state.current_tally().means.tolist()
+    return [
+        {
+            # Twelve digits: 0.3 and not 0.30000000000000004
+            metric: float(f"{mean:.12g}") if mean == mean else None
+            for metric, mean in zip(problem.goal.metrics, row, strict=False)
+        }
+        for row in means
     ]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.extras import needs_extra
 from asktell._util.terminal import with_doubt, with_error
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.entries import PromptResult, Summary, shown_estimates, shown_status
 from asktell.results.evaluations import column_names
+from asktell.results.frames import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -23,8 +23,8 @@ class Column:
 
     Attributes:
         name: the header for readers.
-        kind: how the report draws a cell. "estimate", "probability", "count", "status",
-            "mark" or "text".
+        kind: how the report draws a cell. "estimate", "number", "probability", "count",
+            "status", "mark" or "text". The values of "text" are texts.
         texts: one cell per prompt for readers.
         values: name for programs -> one value per prompt, None if unknown. A metric has
             two names, of its estimate and of its standard error. A column without
@@ -48,6 +48,7 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
     return [
         _selection(result, entries),
         *_estimates(goal, entries),
+        *_plain_means(goal, entries),
         *_worst_segments(goal, entries),
         *_proxies(entries),
         _probability(best, "p_best", entries),
@@ -89,14 +90,12 @@ def values_of(result: Summary, entries: Sequence[PromptResult]) -> dict[str, lis
 
 def as_frame(result: Summary) -> "pandas.DataFrame":
     """A data frame with one row per prompt and one column per name for programs."""
-    with needs_extra("analysis"):
-        import pandas
     dtypes = {
         name: column.dtype
         for column in columns_of(result, result.prompts)
         for name in column.values
     }
-    return pandas.DataFrame(values_of(result, result.prompts)).astype(dtypes)
+    return frame_of(values_of(result, result.prompts), dtypes)
 
 
 def _selection(result: Summary, entries: Sequence[PromptResult]) -> Column:
@@ -127,6 +126,18 @@ def _estimates(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
         yield Column(header, "estimate", texts, values, "float64")
 
 
+def _plain_means(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
+    """Per metric of a finished table, the plain means of its scores."""
+    if not any(entry.plain_mean for entry in entries):
+        return
+    names = column_names(goal.metrics, _TAKEN)
+    for metric, name in zip(goal.metrics, names, strict=True):
+        values = [entry.plain_mean.get(metric) for entry in entries]
+        texts = ["-" if value is None else f"{value:.4g}" for value in values]
+        header = "plain mean" if len(names) == 1 else f"plain mean of {metric}"
+        yield Column(header, "text", texts, {f"{name} plain mean": values}, "float64")
+
+
 def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
     """Per metric that the goal judges by segment: the estimate in the worst segment, and its label."""
     # The texts only: the numbers are in `PromptResult.segments`, for each segment.
@@ -150,7 +161,7 @@ def _proxies(entries: Sequence[PromptResult]) -> Iterator[Column]:
         values = [entry.proxies.get(name) for entry in entries]
         texts = ["" if value is None else f"{value:.4g}" for value in values]
         yield Column(
-            f"{name} (proxy)", "text", texts, {f"proxy {name}": values}, "float64"
+            f"{name} (proxy)", "number", texts, {f"proxy {name}": values}, "float64"
         )
 
 

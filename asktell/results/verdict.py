@@ -25,7 +25,7 @@ from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.entries import capitalized, quoted
-from asktell.state import State
+from asktell.state import FAILED, RETIRED, State
 
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
 
@@ -243,10 +243,16 @@ def _undecided(
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
     action, best = NONE, None
     sentence = "No prompt has been evaluated successfully yet."
-    if state.finished and state.missing:
+    if state.finished and state.missing and len(state.history) == 0:
         n = len(state.missing)
         which = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
         sentence = f"Nothing was measured, because {which} failed."
+    elif len(state.no_rivals()) == state.problem.n_arms:
+        sentence = _nobody_left(state)
+    elif len(state.history) > 0:
+        sentence = (
+            "No prompt that can still be selected has been evaluated successfully yet."
+        )
     if statement is not None and answer:
         action = GO_ON
         if not isinstance(state.problem.goal, ParetoSet):
@@ -258,6 +264,14 @@ def _undecided(
     if state.doubts and answer:
         sentence = f"Do not rely on these scores. {' '.join(state.doubts)}"
     return Verdict(best, action, sentence, contenders=contenders)
+
+
+def _nobody_left(state: State) -> str:
+    """The sentence if no prompt can be selected any more."""
+    statuses = {departure.status for _, departure in state.left.values()}
+    words = {FAILED: "failed too often", RETIRED: "were retired"}
+    why = " or ".join(words[status] for status in words if status in statuses)
+    return f"No prompt can be selected, because all {why}. Add a prompt to continue."
 
 
 class _Judge(ABC):

@@ -1,21 +1,26 @@
 """The trials that a run is evaluating, and their outcomes: the part that all drivers of evaluations share."""
 
 import contextlib
-import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
+from asktell._util.log import log
 from asktell.errors import (
     AsktellError,
     EvaluatorError,
     InvalidArgumentError,
     TellManyError,
 )
-from asktell.problem.candidates import Tell, Trial
-from asktell.problem.checks import cause_of, check_reason, in_words, whole
+from asktell.problem.budget import FREE
+from asktell.problem.candidates import ById, Tell, Trial
+from asktell.problem.checks import cause_of, in_words, whole
 from asktell.results.entries import kind_of
-from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
+from asktell.results.streak import FEWEST_ALIKE, have_common_cause
+from asktell.running.evaluator import Finding, Outcome, fatal, one_each
 from asktell.running.progress import Bar
 from asktell.selector import Selection, Selector
 from asktell.state.repeats import to_repeat
@@ -29,15 +34,12 @@ Until: TypeAlias = Callable[[Any], bool]
 MaxFailures: TypeAlias = int | Literal["first"] | None
 """The type of the argument `max_failures_in_a_row` of `asktell.run`.
 
-A number: the run stops after this many failures in a row. "first": it stops only if its first evaluations all fail in
-the same way. None: failures never stop it.
+"first": the run stops if its first evaluations all fail in the same way, or later ones that nothing but a common cause
+explains. A number: it also stops after this many failures in a row. None: failures never stop it.
 """
 
-_log = logging.getLogger("asktell")
 _FIRST_LOOK = 8  # scores recorded between two searches for evaluations to repeat
-_FIRST_ALIKE = 5
-"""First failures that end a run. Six in six would eliminate a prompt with `max_failure_rate=0.5`: one fewer leaves
-every prompt in the selection, which then continues after the fix."""
+_FREE = 20  # scores without a cost after which a budget of cost looks like a mistake
 
 
 @contextlib.contextmanager
@@ -72,89 +74,190 @@ def open_board(
         InvalidArgumentError: `selector` is neither a Selector nor a Study, or
             `max_failures_in_a_row` is invalid.
     """
-    failures = _Streak(max_failures_in_a_row)
+    limit = max_failures_in_a_row
+    if limit is not None and limit != "first":
+        limit = whole("max_failures_in_a_row", limit, 1)
     if not isinstance(selector, Selection):
         raise InvalidArgumentError(
             f"run() needs a Selector or a Study, got {type(selector).__name__}."
         )
     asked: Any = selector
+    # A study without a worker's name gets one of this host and process
+    if not isinstance(selector, Selector) and asked.worker_name is None:
+        asked = asked.worker()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_reserved(asked, selector))
         if not isinstance(selector, Selector):
-            # A study without a worker's name gets one of this host and process
-            if asked.worker_name is None:
-                asked = asked.worker()
             stack.enter_context(asked)  # sends heartbeats from now on
         for trial in asked.pending:
             asked.release(trial)
         bar = Bar(asked, progress)
         stack.enter_context(bar)
-        board = Board(asked, bar, on_tell, failures, repeatable, until, waits)
+        tell = None if on_tell is None else _marked(on_tell, selector)
+        losses = _losses.setdefault(selector, Counter())
+        board = Board(asked, bar, tell, limit, repeatable, until, waits, losses)
         stack.callback(board.hand_back)
         yield board
 
 
-class _Streak:
-    """Counts the failures since the last success of a run, to stop the run after too many."""
+# Selections that a board is open on. A run releases all pending trials, so that a second
+# run on the same selection would evaluate the trials of the first again.
+_in_use: WeakSet[Selection] = WeakSet()
+_lock = threading.Lock()
+# How many times trials of a selection were lost with the process that evaluated them, so
+# that the next run knows which ones to evaluate by themselves
+_losses: WeakKeyDictionary[Selection, Counter[int]] = WeakKeyDictionary()
+# The study whose `on_tell` is called in this context
+_telling: ContextVar[Selection | None] = ContextVar("_telling", default=None)
 
-    def __init__(self, limit: MaxFailures) -> None:
-        self._limit = (
-            limit
-            if limit is None or limit == "first"
-            else whole("max_failures_in_a_row", limit, 1)
-        )
+
+def _marked(on_tell: OnTell, selector: Selection) -> OnTell:
+    """Return `on_tell`, during whose calls no other run of the selection can start: it would wait for this run."""
+
+    def marked(asked: Any, trial: Trial) -> None:
+        token = _telling.set(selector)
+        try:
+            on_tell(asked, trial)
+        finally:
+            _telling.reset(token)
+
+    return marked
+
+
+@contextlib.contextmanager
+def _reserved(asked: Selection, selector: Selection) -> Iterator[None]:
+    """Reserve a selection for one run at a time.
+
+    Args:
+        asked: the selector, or the study bound to a worker's name.
+        selector: what the caller passed.
+
+    Raises:
+        InvalidArgumentError: another run uses it.
+    """
+    with _lock:
+        if asked in _in_use or _telling.get() is selector:
+            if isinstance(asked, Selector):
+                what = "selector"
+                cure = "create a study with asktell.Study.create(url, name, selector), and pass it to each run."
+            else:
+                what = "study"
+                cure = "pass the study without a worker's name, or with another name to each run: study.worker(name)."
+            raise InvalidArgumentError(
+                f"This {what} is in use by another run. A run cannot be started in its own on_tell or evaluator, "
+                f"either. Wait for the end of the other run. For several runs at the same time, {cure}"
+            )
+        _in_use.add(asked)
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_use.discard(asked)
+
+
+class _Streak:
+    """The failures since the last success of a run, to stop the run after too many.
+
+    Attributes:
+        end_the_run: True after too many failures, on more than one example: a single
+            bad example may crash every prompt.
+    """
+
+    def __init__(self, limit: MaxFailures, look: Callable[[], Selector]) -> None:
+        self._limit, self._look = limit, look
         self._has_succeeded = False
-        # Kinds of errors before the first success; "" for a failure that cost something
-        self._kinds = set[str]()
-        self._n = 0
-        self._examples = set[int | None]()
+        self._before: Selector | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._kind: str | None = None
+        self._differ = self.end_the_run = self._are_of_new_prompts = False
+        self._failed = list[tuple[str | int, int | None]]()
         self._last: BaseException | None = None
+        # As it was before the streak, because failures of the same kind are recorded
+        # later
+        self._before = None
 
     def succeeded(self) -> None:
         """An evaluation has succeeded."""
         self._has_succeeded = True
-        self._n = 0
-        self._examples.clear()
+        self._clear()
+
+    def is_like(self, found: Finding) -> bool:
+        """True if a failure is of the same kind as all others since the last success."""
+        return not self._differ and kind_of(found.reason) == self._kind
 
     def add(self, trial: Trial, found: Finding) -> None:
         """An evaluation has failed."""
-        # Errors of one kind differ only in names and numbers. A failure that cost
-        # something is not from a wrong key.
-        self._kinds.add("" if found.cost else kind_of(check_reason(found.error)))
-        self._n += 1
-        self._examples.add(trial.example)
+        if self._limit is None:
+            return
+        self._differ = self._kind is not None and not self.is_like(found)
+        self._kind = kind_of(found.reason)
+        self._failed.append((trial.prompt_id, trial.example))
         self._last = found.error
+        self.end_the_run = self._is_over_limit or self._have_common_cause()
 
     @property
-    def _are_first(self) -> bool:
-        """True if all evaluations of the run failed in the same way, at no cost."""
+    def are_open(self) -> bool:
+        """True if it is open whether the failures count, because they may have a cause that is not their prompts'."""
+        return not (self._limit is None or self._differ or self._are_of_new_prompts)
+
+    @property
+    def are_first(self) -> bool:
+        """True if all evaluations of the run failed in the same way."""
+        return not self._has_succeeded and not self._differ
+
+    @property
+    def are_on_several_examples(self) -> bool:
+        """True if more than one example failed, or examples are unknown."""
+        examples = {example for _, example in self._failed}
+        return len(examples) > 1 or None in examples
+
+    @property
+    def _is_over_limit(self) -> bool:
         return (
-            not self._has_succeeded and len(self._kinds) == 1 and "" not in self._kinds
+            isinstance(self._limit, int)
+            and len(self._failed) >= self._limit
+            and self.are_on_several_examples
         )
 
-    @property
-    def end_the_run(self) -> bool:
-        """True after too many failures, on more than one example: a single bad example may crash every prompt."""
-        if self._limit is None or (
-            len(self._examples) < 2 and None not in self._examples
-        ):
+    def _have_common_cause(self) -> bool:
+        """True if all failed in the same way, and the prompts are not the cause."""
+        fewest = FEWEST_ALIKE
+        if isinstance(self._limit, int) and self.are_first:
+            fewest = min(self._limit, FEWEST_ALIKE)
+        if self._differ or len(self._failed) < fewest:
             return False
-        if self._are_first:
-            return self._n >= (
-                _FIRST_ALIKE
-                if self._limit == "first"
-                else min(self._limit, _FIRST_ALIKE)
-            )
-        return self._limit != "first" and self._n >= self._limit
+        # Once per streak, unless prompts were added
+        ids = [ById(id_) for id_, _ in self._failed]
+        if self._before is None or self._before.prompts.find(ids[-1]) is None:
+            self._before = self._look()
+        arms = [self._before.prompts.arm(id_) for id_ in ids]
+        examples = [example for _, example in self._failed]
+        state = self._before.state
+        failures = list(zip(arms, examples, strict=True))
+        have = have_common_cause(
+            state, failures, are_first=self.are_first, fewest=fewest
+        )
+        self._are_of_new_prompts = not have and all(
+            arm >= state.origin.n_arms and not state.history.n_asked(arm)
+            for arm in arms
+        )
+        return have
 
     def stop(self) -> EvaluatorError:
         """Return the error that stops the run."""
         assert self._last is not None
-        what = f"{self._n} evaluations in a row failed."
-        if self._are_first:
-            what = f"The first {self._n} evaluations all failed in the same way."
+        n = len(self._failed)
+        if self._differ:
+            what = f"{n} evaluations in a row failed."
+        else:
+            which = "first" if self.are_first else "last"
+            what = f"The {which} {n} evaluations all failed in the same way."
+        again = "" if self._differ else " These trials are then evaluated again."
         error = EvaluatorError(
             f"{what} The run has stopped. Fix the cause and run it again, or pass max_failures_in_a_row=None to "
-            f"continue in spite of failures. The last error was {in_words(self._last)}"
+            f"continue in spite of failures.{again} The last error was {in_words(self._last)}"
         )
         error.__cause__ = self._last
         return error
@@ -165,9 +268,14 @@ class Board:
 
     A trial that was handed out is pending in the selection until its outcome is taken.
 
-    A failure is recorded at once. After too many failures in a row, `ask` hands out no
-    new trial until the running evaluations have ended, because one of them may succeed.
-    If none succeeds, the run stops. Trials that fail in this time are released.
+    The cost of a failure is recorded at once. The failure itself is recorded when an
+    evaluation succeeds, when one fails in another way, or when there is nothing else to
+    evaluate: until then, a wrong key may be the cause, which is no fault of a prompt.
+    Until then, its trial stays pending.
+
+    After too many failures in a row, `ask` hands out no new trial until the running
+    evaluations have ended, because one of them may succeed. If none succeeds, the run
+    stops, and the trials whose failures are not recorded are released.
 
     Attributes:
         selector: the Selector or Study.
@@ -179,12 +287,15 @@ class Board:
         selector: Selection,
         bar: Bar,
         on_tell: OnTell | None,
-        failures: _Streak,
+        limit: MaxFailures,
         repeatable: bool,
         until: Until | None,
         waits: bool = True,
+        losses: Counter[int] | None = None,
     ) -> None:
         self.selector = selector
+        self.losses: Counter[int] = Counter() if losses is None else losses
+        """How many times each trial, by its id, was lost with the process that evaluated it."""
         # None for a Selector, which stores no details and has no other workers
         self._study: Any = None if isinstance(selector, Selector) else selector
         self._waits = waits
@@ -192,7 +303,9 @@ class Board:
         self._on_tell = on_tell
         # Told or failed, and `on_tell` not called yet
         self._told: deque[Trial] = deque()
-        self._failures = failures
+        self._failures = _Streak(limit, self._local)
+        # Failed trials whose failures are not recorded yet. Their costs are.
+        self._held: dict[int, tuple[Trial, Finding]] = {}
         # Scores that are not recorded yet
         self._taken: list[tuple[Trial, Finding]] = []
         # True inside `together`: more scores will come, to be recorded at once
@@ -220,20 +333,63 @@ class Board:
             EvaluatorError: too many evaluations failed in a row, and no evaluation is
                 running that could still succeed.
         """
+        steps = self.asking(n)
+        try:
+            next(steps)
+            while True:
+                steps.send(self._waits and self.selector.wait())
+        except StopIteration as end:
+            trials: list[Trial] = end.value
+            return trials
+
+    def asking(self, n: int) -> Generator[None, bool, list[Trial]]:
+        """Ask like `ask`, for a loop that waits in its own way.
+
+        It yields when only other workers of a study can continue. Then call
+        `Selection.wait`, and send its return value.
+        """
         if self._failures.end_the_run:
             if self._is_busy:
                 return []
+            self._give_back()
             raise self._failures.stop()
         # Repeats come first, because most of them are due soon after the first evaluation
         while not (trials := self._repeat(n) or self._ask(n)) and not self._is_busy:
-            if self._is_enough or not self._waits or not self.selector.wait():
+            if self._held:
+                # Nothing else can be evaluated before they count
+                if self._is_hopeless:
+                    self._give_back()
+                    raise self._failures.stop()
+                self._settle()
+                continue
+            if self._is_enough or not (yield):
                 return self._repeat(n, late=True)
         return trials
 
     @property
     def _is_busy(self) -> bool:
         """True while evaluations of this run are running, repeated ones included."""
-        return bool(self._repeats_out or self.selector.pending)
+        return bool(self._repeats_out) or any(
+            trial.id not in self._held for trial in self.selector.pending
+        )
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """True if no prompt has a score, and all that can be evaluated has failed in the same way."""
+        streak, selector = self._failures, self.selector
+        # A budget of cost may be spent, or allow one evaluation at a time until a cost
+        # is known
+        return (
+            streak.are_first
+            and streak.are_on_several_examples
+            and not selector.spent
+            and selector.max_cost is None
+        )
+
+    def _local(self) -> Selector:
+        """The selection as a Selector, to be read."""
+        selector: Any = self.selector
+        return selector if self._study is None else self._study.selector  # type: ignore[no-any-return]
 
     def _ask(self, n: int) -> list[Trial]:
         """Ask the selection for up to n trials, unless `until` ends the run."""
@@ -248,7 +404,7 @@ class Board:
         """Return up to n evaluations to repeat. See `to_repeat`."""
         if self.repeatable or not (late or self._n_told >= self._look_at):
             return []
-        selector: Any = self.selector if self._study is None else self._study.selector
+        selector = self._local()
         # Other workers may be repeating some at the same time
         n = 1 if late and self._study is not None else n
         due, trials = to_repeat(selector.state, self._repeats_lost, late), []
@@ -288,25 +444,53 @@ class Board:
         Raises:
             MissingExtraError: the outcome is this error, because the evaluator needs a
                 package that is not installed.
+            EvaluatorError: the outcome is a coroutine, a future or a generator.
         """
-        if missing := missing_extra(outcome):
-            raise missing
+        if (error := fatal(outcome)) is not None:
+            raise error
         self._repeats_out -= trial.id < 0
         found = self._found(outcome)
         if found.error is None:
-            self._taken.append((trial, found))
             self._failures.succeeded()
+            self._taken.append((trial, found))
+            self._settle()
             if not self._is_together:
                 self._record_taken()
-        elif trial.id >= 0 and not self.needs(trial):
+        elif trial.id < 0:
+            _log_failure(trial, found)
+            self._book(trial, found)
+        elif trial.id in self.stopped or (
+            self._failures.end_the_run and not self._failures.is_like(found)
+        ):
             self._book(trial, found)
             self.release(trial)
         else:
             _log_failure(trial, found)
-            self._conclude(trial, found)
-            if trial.id >= 0:
-                self._failures.add(trial, found)
+            self._take_failure(trial, found)
         self._announce()
+
+    def _take_failure(self, trial: Trial, found: Finding) -> None:
+        """Record a failure, or only its cost as long as it is open whether it counts."""
+        self._failures.add(trial, found)
+        if self._failures.are_open:
+            self._book(trial, found)
+            self._held[trial.id] = trial, found._replace(cost=None)
+            return
+        self._settle()
+        self._conclude(trial, found)
+
+    def _settle(self) -> None:
+        """Record the failures that were held back: they count."""
+        while self._held:
+            id_ = next(iter(self._held))
+            self._conclude(*self._held[id_])
+            del self._held[id_]
+
+    def _give_back(self) -> None:
+        """Release the trials whose failures were held back: they do not count."""
+        for trial, _ in self._held.values():
+            self.release(trial)
+        self._held.clear()
 
     def _found(self, outcome: Outcome) -> Finding:
         """Check an outcome."""
@@ -323,6 +507,7 @@ class Board:
 
         Raises:
             MissingExtraError: an outcome is this error.
+            EvaluatorError: an outcome is a coroutine, a future or a generator.
         """
         try:
             each = (
@@ -331,6 +516,8 @@ class Board:
                 else one_each(trials, outcomes)
             )
         except EvaluatorError as error:
+            if (unfinished := fatal(outcomes)) is not None:
+                raise unfinished from None
             each = [error] * len(trials)
         with self.together():
             for i, trial in enumerate(trials):
@@ -380,6 +567,8 @@ class Board:
         for trial, outcome in zip(
             trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False
         ):
+            if not isinstance(outcome, BaseException) and fatal(outcome) is not None:
+                continue
             found = self._found(outcome)
             with contextlib.suppress(AsktellError):
                 if found.error is None:
@@ -393,6 +582,9 @@ class Board:
         self._on_tell = None  # it may have raised the error that ends the run
         with contextlib.suppress(AsktellError):
             self._record_taken()  # an interrupt may have left some
+            # So few cannot be a reason to stop
+            if len(self._held) < FEWEST_ALIKE:
+                self._settle()
         for trial in self.selector.pending:
             self.release(trial)
 
@@ -437,6 +629,18 @@ class Board:
             self._study.fail(trial, found.error, found.cost, details=found.details)
         self._n_told += found.error is None
         self._told.append(trial)
+        if found.error is None and self._n_told == _FREE:
+            self._log_if_free()
+
+    def _log_if_free(self) -> None:
+        """Log that all evaluations were free, if the budget is a cost."""
+        if self.selector.max_cost is not None and self.selector.spent_cost == 0:
+            log.warning(
+                "The first %d evaluations were all free, so the budget of cost %g never ends the run. %s",
+                self._n_told,
+                self.selector.max_cost,
+                FREE,
+            )
 
     def _book(self, trial: Trial, found: Finding) -> None:
         """Record the cost of a failure that does not count as one."""
@@ -455,11 +659,10 @@ class Board:
 def _log_failure(trial: Trial, found: Finding) -> None:
     """Log the failure of a trial with its prompt and its example."""
     assert found.error is not None
+    log.warning("%s failed: %r", described(trial), cause_of(found.error))
+
+
+def described(trial: Trial) -> str:
+    """A trial in words, with its prompt and its example."""
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
-    _log.warning(
-        "%s (prompt %r, example %r) failed: %r",
-        what,
-        trial.prompt_id,
-        trial.example,
-        cause_of(found.error),
-    )
+    return f"{what} (prompt {trial.prompt_id!r}, example {trial.example!r})"

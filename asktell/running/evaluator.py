@@ -1,10 +1,9 @@
 """Evaluators: how they are called, and what they may return (scores with a cost and details, or an error)."""
 
 import inspect
-import json
 import math
+import signal
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from asktell.errors import (
@@ -14,7 +13,16 @@ from asktell.errors import (
     MissingExtraError,
 )
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import cause_of, needed_cost, some
+from asktell.problem.checks import (
+    cause_of,
+    check_cost,
+    check_reason,
+    in_words,
+    needed_cost,
+    real,
+    some,
+)
+from asktell.problem.goals import by_name
 from asktell.selector import Selection, checked_scores
 
 Evaluator: TypeAlias = Any
@@ -72,6 +80,7 @@ class Calling(NamedTuple):
         taken = list(signature.parameters) if signature else []
         first = _first_argument(taken, in_batches)
         names = (first, "example") if first in ("prompt", "candidate") else (first,)
+        _check_names(call, taken, names)
         repeats = "repeats" if in_batches else "repeat"
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
@@ -168,6 +177,38 @@ def _first_argument(
     return "trial" if taken[:1] == ["trial"] else "prompt"
 
 
+# Names that say what an argument is, so that none may be at the place of another
+_ROLES = {
+    "prompt": "prompt",
+    "candidate": "candidate",
+    "trial": "trial",
+    "trials": "trials",
+    "example": "example",
+    "example_id": "example",
+    "example_index": "example",
+    "repeat": "repeat",
+    "repeats": "repeats",
+}
+
+
+def _check_names(
+    call: Callable[..., Any], taken: list[str], names: Sequence[str]
+) -> None:
+    """Check that no argument is named like another one, as in `evaluate(example, prompt)`.
+
+    Raises:
+        InvalidArgumentError: the first arguments are swapped.
+    """
+    for name, own in zip(names, taken, strict=False):
+        role = _ROLES.get(own, name)
+        if role not in (name, name.removesuffix("s")):
+            function = getattr(call, "__qualname__", None) or repr(call)
+            raise InvalidArgumentError(
+                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {own!r} is at the place "
+                f"of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
+            )
+
+
 def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
     """Return an evaluator's `cancel` after checking that it takes a trial. None stays None."""
     if cancel is None:
@@ -224,7 +265,8 @@ def attempt(call: Callable[..., Any], *args: Any) -> Any:
     """Call a function, and return its result. If it raises an exception, return the exception.
 
     `asktell.run` counts such an exception as a failed evaluation. An exit and a
-    cancellation are returned, too. Ctrl-C is raised.
+    cancellation are returned, too. Ctrl-C is raised, and so is what a signal handler
+    raised.
     """
     try:
         return call(*args)
@@ -267,15 +309,96 @@ def is_failure(error: BaseException) -> bool:
     """True if an evaluator's exception is a failure of the trial. Exits and cancellations are, interrupts are not."""
     import asyncio
 
-    return isinstance(error, (Exception, SystemExit, asyncio.CancelledError))
+    return isinstance(
+        error, (Exception, SystemExit, asyncio.CancelledError)
+    ) and not is_from_signal(error)
 
 
-def missing_extra(outcome: object) -> MissingExtraError | None:
-    """Return the MissingExtraError that caused a failure, or None. Without the package no evaluation can succeed."""
+def fatal(outcome: object) -> BaseException | None:
+    """Return the exception that must end a run at once. None for other outcomes.
+
+    - The MissingExtraError that caused a failure. Without the package no evaluation can
+      succeed.
+    - A KeyboardInterrupt, or what a signal handler raised, such as the SystemExit of a
+      handler of SIGTERM. The signal came by chance during this evaluation, and is meant
+      for the whole program.
+    - An EvaluatorError if the evaluator returned something that it should have awaited
+      or iterated over. This object is then closed, so that Python does not warn about
+      it.
+    """
     error = outcome if isinstance(outcome, BaseException) else None
-    while error is not None and not isinstance(error, MissingExtraError):
+    while error is not None:
+        if isinstance(error, MissingExtraError | KeyboardInterrupt) or is_from_signal(
+            error
+        ):
+            return error
         error = error.__cause__
-    return error
+    # Also as a score, or in a list of outcomes
+    parts: list[object] = [outcome]
+    if isinstance(outcome, Mapping):
+        parts += outcome.values()
+    elif isinstance(outcome, list | tuple):
+        parts += outcome
+    unfinished = [part for part in parts if _is_unfinished(part)]
+    if not unfinished:
+        return None
+    first = type(unfinished[0]).__name__
+    for part in unfinished:
+        close = getattr(part, "close", None) or getattr(part, "cancel", None)
+        if close is not None:
+            close()
+    if first == "generator":
+        cure = "Return the scores instead of yielding them."
+    elif first == "async_generator":
+        cure = "Return the scores from an `async def` instead of yielding them."
+    else:
+        cure = (
+            "Define the evaluator with `async def`, and `await` what it calls: asktell.run awaits such an evaluator. "
+            "In a lambda or a plain function, call asyncio.run(...) or the client's synchronous method instead."
+        )
+    return EvaluatorError(
+        f"The evaluator returned a {first} instead of scores. {cure} No evaluation was recorded as failed."
+    )
+
+
+# An evaluator may use these signals to limit its own time
+_TIMERS = {getattr(signal, name, None) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF")}
+
+
+def is_from_signal(error: BaseException) -> bool:
+    """True if a signal handler raised an exception.
+
+    Python calls a handler with the number of the signal and the interrupted frame. So a
+    frame of the traceback is a handler's if it has its caller's frame as an argument.
+    """
+    at = error.__traceback__
+    while at is not None and (after := at.tb_next) is not None:
+        frame, code = after.tb_frame, after.tb_frame.f_code
+        n = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
+        values = [frame.f_locals.get(name) for name in code.co_varnames[:n]]
+        arguments = [
+            each
+            for value in values
+            for each in (value if isinstance(value, tuple) else (value,))
+        ]
+        if any(each is at.tb_frame for each in arguments):
+            return not any(
+                isinstance(each, int) and each in _TIMERS for each in arguments
+            )
+        at = after
+    return False
+
+
+def _is_unfinished(value: object) -> bool:
+    """True for coroutines, futures, tasks and generators, which are not scores yet."""
+    from concurrent.futures import Future
+
+    return (
+        inspect.isawaitable(value)
+        or inspect.isgenerator(value)
+        or inspect.isasyncgen(value)
+        or isinstance(value, Future)
+    )
 
 
 class Finding(NamedTuple):
@@ -283,32 +406,44 @@ class Finding(NamedTuple):
 
     error: BaseException | None
     scores: Any  # `Checked`, or None after an error
-    cost: Any
+    cost: float | None
     details: dict[str, Any] | None
+
+    @property
+    def reason(self) -> str:
+        """The reason of a failure."""
+        assert self.error is not None
+        return check_reason(self.error)
 
     @classmethod
     def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
         """Check an outcome. Scores or a cost that the selector would refuse become an error."""
         # A failure has details as well: a response may show why there are no scores
         details = details_of(selector, outcome) if with_details else None
-        # Adapters set its `cost` to the price of a request that failed
         if isinstance(outcome, BaseException):
-            return cls(
-                outcome,
-                None,
-                _as_cost(getattr(cause_of(outcome), "cost", None)),
-                details,
-            )
-        scores, cost = goal_scores(selector, outcome)
-        # Checked before it is recorded, because invalid scores are a failure of the
-        # evaluation, which counts towards `max_failures_in_a_row`.
+            # Adapters set its `cost` to the price of a request that failed
+            error: BaseException = outcome
+            cost = getattr(cause_of(error), "cost", None)
+        else:
+            scores, cost = goal_scores(selector, outcome)
+            # Checked before it is recorded, because invalid scores are a failure of the
+            # evaluation, which counts towards `max_failures_in_a_row`.
+            try:
+                checked = checked_scores(selector.goal, selector.proxies, scores)
+                # Neither the selection nor a study checks these scores again
+                return cls(None, checked, needed_cost(cost, selector.max_cost), details)
+            except AsktellError as refused:
+                error = refused
         try:
-            checked = checked_scores(selector.goal, selector.proxies, scores)
-            needed_cost(cost, selector.max_cost)
-        except AsktellError as error:
-            return cls(error, None, _as_cost(cost), details)
-        # Neither the selection nor a study checks these scores again
-        return cls(None, checked, cost, details)
+            return cls(error, None, check_cost(cost), details)
+        except InvalidArgumentError as refused:
+            # A wrong cost of one evaluation must not end the run. It is not lost in
+            # silence either.
+            if str(refused) not in str(error):
+                why = f"{in_words(error)} (Its cost was not recorded: {refused})"
+                error, cause = EvaluatorError(why), error
+                error.__cause__ = cause
+            return cls(error, None, None, details)
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
@@ -323,66 +458,50 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
         selector: a Selector or a Study.
         scores: the scores.
     """
+    outcome, scores = scores, by_name(scores)
     if not isinstance(scores, Mapping):
         return scores, None
     metrics = selector.metrics
-    cost = getattr(scores, "paid", None)
+    cost = getattr(outcome, "paid", None)
     if cost is None:
         cost = scores.get("cost")
         # A score like others, which need not be money
         if "cost" in metrics and selector.max_cost is None:
-            cost = _as_cost(cost)
+            try:
+                cost = check_cost(cost)
+            except InvalidArgumentError:
+                cost = None
     wanted = (*metrics, *selector.proxies)
     return {name: scores[name] for name in wanted if name in scores}, cost
-
-
-def _as_cost(value: Any) -> float | None:
-    """Return a cost as a float, None if it is not a finite number of at least 0."""
-    usable = isinstance(value, Real) and not isinstance(value, bool)
-    return float(value) if usable and 0 <= value < math.inf else None
 
 
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
     """The details to store with an outcome in a study, for the argument `details` of `tell`. None if there are none.
 
-    The details are the attribute `details` of the outcome, a mapping. Values that JSON
-    cannot represent are left out. If the outcome has metrics that are neither in the
-    goal nor proxies, the details have all its metrics under "scores". A score that is
-    not a finite number is None there.
+    The details are the attribute `details` of the outcome, a mapping. `tell` converts
+    its values. If the outcome has metrics that are neither in the goal nor proxies, the
+    details have all its metrics under "scores". A score that is not a finite number is
+    None there.
 
     Args:
         selector: a Selector or a Study.
         outcome: scores, or the exception of an evaluation that failed.
     """
-    found = getattr(outcome, "details", None)
-    details = (
-        {name: value for name, value in found.items() if _is_json(value)}
-        if isinstance(found, Mapping)
-        else {}
-    )
-    if isinstance(outcome, Mapping) and not set(outcome) <= {
-        *selector.metrics,
-        *selector.proxies,
-    }:
-        details["scores"] = {
-            str(name): _finite(score) for name, score in outcome.items()
+    stored = getattr(outcome, "details", None)
+    details = dict(stored) if isinstance(stored, Mapping) else {}
+    scores = by_name(outcome)
+    if isinstance(scores, Mapping):
+        metrics = {
+            str(name): score for name, score in scores.items() if score is not stored
         }
+        if not set(metrics) <= {*selector.metrics, *selector.proxies}:
+            details["scores"] = {
+                name: _finite(score) for name, score in metrics.items()
+            }
     return details or None
 
 
 def _finite(score: Any) -> float | None:
     """Return a score as a finite float, None if it is not one."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _is_json(value: object) -> bool:
-    """True if JSON can represent a value."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+    value = real(score)
+    return value if value is not None and math.isfinite(value) else None

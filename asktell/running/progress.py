@@ -1,10 +1,14 @@
 """The progress bar of a run."""
 
+import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
+from asktell._util.log import log
 from asktell._util.terminal import in_three_digits, safe
 from asktell.problem.budget import describe_spending
+from asktell.problem.checks import in_words
 from asktell.results.entries import unit_of
 from asktell.selector import Selection
 
@@ -22,36 +26,55 @@ class Bar:
         self._bar: Any = None
         self._next_look = 0.0
         if wanted:
-            from tqdm.auto import tqdm
-
-            if selector.max_cost is None:
-                self._bar = tqdm(
-                    total=selector.budget,
-                    initial=selector.spent,
-                    unit="eval",
-                    dynamic_ncols=True,
-                )
-            else:
-                money = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
-                self._bar = tqdm(
-                    total=selector.max_cost,
-                    initial=self._done,
-                    bar_format=money,
-                    dynamic_ncols=True,
-                )
+            self._try(self._open)
 
     def __enter__(self) -> "Bar":
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._bar is not None:
-            self._look()
-            self._bar.close()
+            self._try(self._look)
+        if self._bar is not None:
+            self._try(self._bar.close)
 
     def show(self) -> None:
         """Update the bar. The best prompt is computed only now and then, because that takes longer than a tell."""
-        if self._bar is None:
-            return
+        if self._bar is not None:
+            self._try(self._update)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        """Do a step. If it fails, the run goes on without a bar, because stderr may be closed or missing."""
+        try:
+            step()
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                self._bar.disable = True  # it would write once more when it is deleted
+            self._bar = None
+            log.warning(
+                "The run goes on without its progress bar, which failed with %s.",
+                in_words(error),
+            )
+
+    def _open(self) -> None:
+        from tqdm.auto import tqdm
+
+        if self._selector.max_cost is None:
+            self._bar = tqdm(
+                total=self._selector.budget,
+                initial=self._selector.spent,
+                unit="eval",
+                dynamic_ncols=True,
+            )
+        else:
+            money = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+            self._bar = tqdm(
+                total=self._selector.max_cost,
+                initial=self._done,
+                bar_format=money,
+                dynamic_ncols=True,
+            )
+
+    def _update(self) -> None:
         self._bar.update(self._done - self._bar.n)
         if time.monotonic() >= self._next_look:
             self._look()

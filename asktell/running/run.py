@@ -1,46 +1,28 @@
-"""`run` drives a selector or a study with an evaluator: in this thread, with any Executor, async, or in batches.
+"""`run` and `run_async` drive a selector or a study with an evaluator: in this thread, with any Executor, or async."""
 
-asyncio and tqdm are imported where they are needed, to keep `import asktell` fast.
-"""
-
+import asyncio
 import contextlib
-import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
     Executor,
-    Future,
     ThreadPoolExecutor,
     wait,
 )
-from typing import TYPE_CHECKING, Any, TypeVar
+from inspect import GEN_CLOSED, getgeneratorstate
+from typing import Any, NamedTuple
 
-from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
+from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import whole
 from asktell.results.result import Result
 from asktell.running.board import Board, MaxFailures, OnTell, Until, open_board
-from asktell.running.evaluator import (
-    Calling,
-    Evaluator,
-    attempt,
-    attempt_async,
-    is_failure,
-)
+from asktell.running.crew import Crew
+from asktell.running.evaluator import Calling, Evaluator
+from asktell.running.loop import CallersTask, outside_of_loops
 from asktell.selector import Selection
 
-if TYPE_CHECKING:
-    import asyncio
-
-_T = TypeVar("_T")
-
-_log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
 _LOOK = 0.5  # seconds between two searches for evaluations that should be stopped
-_LOST = "A batch of %d trials failed, and is evaluated again trial by trial. Its error was %r"
 
 
 def run(
@@ -81,29 +63,36 @@ def run(
             in processes or with Dask (`client.get_executor()`). None: the evaluator
             runs in this thread, or in one other thread if it has a method `cancel`. An
             async evaluator cannot have an executor.
+
+            Except in other processes, the evaluator gets the context variables of the
+            caller, such as the current trace, and its decimal context.
         concurrency: the largest number of trials that are evaluated at the same time.
             The default is 8 with an executor, and for async and batch evaluators.
-            Otherwise it is 1.
+            Otherwise it is 1. A process pool gets no more calls than it has processes.
         progress: True shows a progress bar on stderr, or below the cell of a notebook.
         batch_size: the largest number of trials in one call of a batch evaluator. The
             default is `concurrency`. If it is smaller than `concurrency`, an executor
             or an async evaluator has several calls at the same time.
         on_tell: a function that gets the selector or study, and the trial. It is called
-            in the thread of `run`, after the scores or the failure of the trial were
-            recorded. Use it to save, log or plot, or to add prompts.
+            after the scores or the failure of the trial were recorded, in the thread of
+            `run`. (For an async evaluator in a notebook, it is called in the thread of
+            the evaluator.) Use it to save, log or plot, or to add prompts.
         max_failures_in_a_row: "first" (default), a number, or None. With "first", the
-            run stops if its first five evaluations all fail in the same way and cost
-            nothing, as with a wrong key. With a number, the run also stops after this
-            number of failures in a row, as with a server that is down. In both cases,
-            it stops only if the failures are on at least two different examples. With
-            None, no failure stops the run.
+            run stops if its first five evaluations all fail in the same way, as with a
+            wrong key or a metric that returns None. It also stops later if its last
+            evaluations all failed in the same way, and would very probably not have
+            done so if prompts failed as often as before, as with a key that has
+            expired. With a number, the run also stops after this number of failures in
+            a row. It stops only if the failures are on at least two different examples.
+            With None, no failure stops the run.
 
-            Each of these failures is recorded at once, and counts for the
-            `max_failure_rate` of its prompt. After the last of these failures, the run
-            waits for the evaluations in progress before it stops. In this time, it asks
-            for no new trials. If an evaluation in progress succeeds, the run continues.
-            If an evaluation in progress fails, only its cost is recorded, and its trial
-            is released.
+            While the evaluations fail in the same way, only their costs are recorded.
+            With the next success, or the next failure of another kind, the failures are
+            recorded, too, and count for the `max_failure_rate` of their prompts. If the
+            run stops, they do not count: their trials are released, and the next run
+            evaluates them again. After the last of these failures, the run waits for
+            the evaluations in progress before it stops, and asks for no new trials. If
+            one of them succeeds, the run continues.
         repeatable: True if a repeated evaluation gives the same scores. None (default):
             the attribute `repeatable` of the evaluator, or False if it has none.
             `LLMEvaluator` has this attribute.
@@ -146,6 +135,9 @@ def run(
 
     An evaluator may also have these methods:
 
+    - `check_selection(selection)` is called before the first evaluation. It gets the
+      Selector or Study, and may raise an error, for example if the selection was made
+      with other examples.
     - `check_prompts(prompts)` is called before the first evaluation. It gets all
       prompts (id -> text) or candidates (id -> mapping), and may raise an error.
     - `begin(result)` is called when a run begins. Its argument is a function that
@@ -169,11 +161,18 @@ def run(
 
     **Failures.** If the evaluator raises an exception, or returns scores that the
     selector refuses, its trial fails and the run continues (but see
-    `max_failures_in_a_row`). This also holds for SystemExit and the cancellation of a
-    task. If the exception has an attribute `cost`, this cost is recorded. A
-    MissingExtraError ends the run, because every evaluation would raise it. If an
-    executor loses a whole batch because its process died, the trials of the batch are
-    evaluated again one by one.
+    `max_failures_in_a_row`). This also holds if the evaluator itself calls `sys.exit`,
+    or cancels its task. If the exception has an attribute `cost`, this cost is
+    recorded. A MissingExtraError ends the run, because every evaluation would raise it.
+    So does an evaluator that returns a coroutine, a future or a generator.
+
+    **Processes that die.** An evaluation may end the process of an executor, for
+    example because it needs too much memory. The trials that were lost with the process
+    are then evaluated again, one at a time. A trial that has ended its process in three
+    attempts fails. A pool of `concurrent.futures` or loky is broken after that, so the
+    run continues with a new pool of the same settings. If another executor breaks, the
+    run ends with an EvaluatorError. Start it again with a new executor: the attempts of
+    a trial are counted until this Python process ends.
 
     **Details.** In a study, an evaluation can have details, which are stored with its
     scores. They are a mapping in the attribute `details` of the exception, or of the
@@ -183,57 +182,237 @@ def run(
 
     **The end of a run.** An error can end a run, for example in `on_tell`. The run then
     waits for the evaluations that have started, and records their scores. Evaluations
-    that an executor has not started are cancelled. A KeyboardInterrupt also stops the
+    that an executor has not started are cancelled. An interrupt also stops the
     evaluations that have started: async evaluations are cancelled, and `cancel` is
     called for the others, if the evaluator has it. The run then waits for the
-    evaluations to end. A second KeyboardInterrupt ends the wait, and the scores of
-    running evaluations are lost. The costs of evaluations that failed or were stopped
+    evaluations to end. A second interrupt ends the wait, and the scores of running
+    evaluations are lost. The costs of evaluations that failed or were stopped
     are recorded. All trials that are still pending are released, so that the selector
     can be saved and continued.
 
+    An interrupt is Ctrl-C, the stop button of a notebook, or an exception that a signal
+    handler raises, such as `sys.exit` in a handler of SIGTERM. (An exception of a
+    handler of SIGALRM, SIGVTALRM or SIGPROF is the evaluator's own: it is a failure.)
+
+    **One run at a time.** A selector, or a study that is bound to a worker's name, can
+    have only one run at a time. Several runs can share the work of a study that is not
+    bound to a name.
+
     Raises:
         InvalidArgumentError: an argument is invalid, for example an evaluator that
-            takes other arguments.
-        EvaluatorError: the executor broke down, or too many evaluations failed in a
-            row.
+            takes other arguments. Or another run uses the selection.
+        EvaluatorError: the executor broke down, too many evaluations failed in a row,
+            or the evaluator returned a coroutine, a future or a generator.
         MissingExtraError: the evaluator needs a package that is not installed.
         StorageError: the storage of a study was unreachable for more than a minute.
     """
-    if concurrency is not None:
-        concurrency = whole("concurrency", concurrency, 1)
-    if batch_size is not None:
-        batch_size = whole("batch_size", batch_size, 1)
-    if executor is not None and not isinstance(executor, Executor):
-        raise InvalidArgumentError(
-            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. For Dask, pass "
-            "client.get_executor()."
+    if Calling.of(evaluator).is_async:
+        return outside_of_loops(
+            lambda: run_async(
+                selector,
+                evaluator,
+                executor,
+                concurrency,
+                progress,
+                batch_size=batch_size,
+                on_tell=on_tell,
+                max_failures_in_a_row=max_failures_in_a_row,
+                repeatable=repeatable,
+                until=until,
+            )
         )
-    how = Calling.of(evaluator)
-    if how.is_async and executor is not None:
-        raise InvalidArgumentError(
-            "An async evaluator runs in an event loop. Leave out executor=."
-        )
-    at_once = concurrency or _DEFAULT_CONCURRENCY
-    size = min(batch_size or at_once, at_once) if how.in_batches else 1
-    here_at_once = at_once if how.in_batches else 1  # without an executor
-    with open_board(
+    board = open_board(
         selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
-    ) as board:
-        _begin(evaluator, board, repeatable)
-        if how.is_async:
-            import asyncio  # here, because only async evaluators need it
+    )
+    plan = _Plan.of(evaluator, executor, concurrency, batch_size)
+    with board as opened, plan.crew(opened, in_thread=plan.how.can_stop) as crew:
+        _begin(evaluator, opened, repeatable)
+        _drive(crew, opened)
+        _remark(evaluator, opened)
+        return opened.selector.result()
 
-            outside_of_loops(lambda: asyncio.run(_run_async(board, how, at_once, size)))
-        elif executor is not None:
-            _run_executor(board, how, executor, at_once, size)
-        elif how.can_stop:
-            # In a thread, so that this one can call `cancel`
-            with ThreadPoolExecutor(1) as thread:
-                _run_executor(board, how, thread, here_at_once, size)
-        else:
-            _run_here(board, how, here_at_once, size)
-        _remark(evaluator, board)
-        return board.selector.result()
+
+async def run_async(
+    selector: Selection,
+    evaluator: Evaluator,
+    executor: Executor | None = None,
+    concurrency: int | None = None,
+    progress: bool = True,
+    *,
+    batch_size: int | None = None,
+    on_tell: OnTell | None = None,
+    max_failures_in_a_row: MaxFailures = "first",
+    repeatable: bool | None = None,
+    until: Until | None = None,
+) -> Result:
+    """Do what `run` does, as a coroutine in your own event loop.
+
+        >>> import asktell, asyncio
+        >>> async def evaluate(prompt, example):
+        ...     return {"accuracy": float("step by step" in prompt)}
+        >>> prompts = {"short": "Answer in one word.", "long": "Think step by step."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), budget=20, examples=10)
+        >>> async def main():
+        ...     return await asktell.run_async(selector, evaluate, progress=False)
+        >>> asyncio.run(main()).best.id
+        'long'
+
+    An async evaluator runs in the loop that awaits the coroutine. So several runs in one
+    loop can share an async client. Other evaluators run with the executor or, without
+    one, in one other thread, so that they do not block the loop. All evaluators get the
+    context variables of the coroutine's task, except in other processes.
+
+    `ask`, `tell`, `on_tell` and the storage of a study are called in the thread of the
+    loop. They block the loop for as long as they take: a decision of the default method
+    takes some tenths of a second. Waiting for the other workers of a study does not
+    block it.
+
+    If the task of the coroutine is cancelled, the run ends as after a KeyboardInterrupt
+    (see "The end of a run" in `run`), and then raises the CancelledError. A second
+    cancellation ends the wait for running evaluations.
+
+    Args:
+        selector: as for `run`.
+        evaluator: as for `run`.
+        executor: as for `run`.
+        concurrency: as for `run`.
+        progress: as for `run`.
+        batch_size: as for `run`.
+        on_tell: as for `run`.
+        max_failures_in_a_row: as for `run`.
+        repeatable: as for `run`.
+        until: as for `run`.
+
+    Raises:
+        InvalidArgumentError: as for `run`.
+        EvaluatorError: as for `run`.
+        MissingExtraError: as for `run`.
+        StorageError: as for `run`.
+    """
+    board = open_board(
+        selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
+    )
+    plan = _Plan.of(evaluator, executor, concurrency, batch_size)
+    with board as opened, plan.crew(opened, in_thread=not plan.how.is_async) as crew:
+        _begin(evaluator, opened, repeatable)
+        await _drive_async(crew, opened)
+        _remark(evaluator, opened)
+        return opened.selector.result()
+
+
+class _Plan(NamedTuple):
+    """How a run evaluates: the checked arguments about the evaluator."""
+
+    how: Calling
+    executor: Executor | None
+    at_once: int | None
+    batch_size: int | None
+
+    @classmethod
+    def of(
+        cls,
+        evaluator: Evaluator,
+        executor: Executor | None,
+        concurrency: int | None,
+        batch_size: int | None,
+    ) -> "_Plan":
+        """Check the arguments of `run`."""
+        if concurrency is not None:
+            concurrency = whole("concurrency", concurrency, 1)
+        if batch_size is not None:
+            batch_size = whole("batch_size", batch_size, 1)
+        if executor is not None and not isinstance(executor, Executor):
+            raise InvalidArgumentError(
+                f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. For Dask, pass "
+                "client.get_executor()."
+            )
+        how = Calling.of(evaluator)
+        if how.is_async and executor is not None:
+            raise InvalidArgumentError(
+                "An async evaluator runs in an event loop. Leave out executor=."
+            )
+        return cls(how, executor, concurrency, batch_size)
+
+    @contextlib.contextmanager
+    def crew(self, board: Board, in_thread: bool) -> Iterator[Crew]:
+        """Make the crew of a run.
+
+        Args:
+            board: the board of the run.
+            in_thread: True if evaluations run in one other thread if there is no
+                executor, so that the thread of the run can call `cancel`, or continue
+                its loop.
+        """
+        at_once = self.at_once or _DEFAULT_CONCURRENCY
+        size = min(self.batch_size or at_once, at_once) if self.how.in_batches else 1
+        if self.executor is None and not self.how.is_async:
+            at_once = size  # one call at a time
+        if self.executor is not None or not in_thread:
+            yield Crew(board, self.how, self.executor, at_once, size)
+            return
+        thread = ThreadPoolExecutor(1, thread_name_prefix="asktell")
+        try:
+            yield Crew(board, self.how, thread, at_once, size)
+        finally:
+            # Its evaluation has ended, or was abandoned by an interrupt
+            thread.shutdown(wait=False)
+
+
+def _drive(crew: Crew, board: Board) -> None:
+    """Go through the steps of a run, and wait for its evaluations in this thread."""
+    steps = crew.steps()
+    act: Callable[[Any], Any] = steps.send
+    value: Any = None
+    with CallersTask() as caller:
+        while True:
+            try:
+                caller.check()
+                running = act(value)
+                act = steps.send
+                value = (
+                    board.selector.wait()
+                    if running is None
+                    else wait(running, _LOOK, FIRST_COMPLETED).done
+                )
+            except StopIteration:
+                return
+            except BaseException as error:
+                if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
+                    raise
+                act, value = steps.throw, error
+
+
+async def _drive_async(crew: Crew, board: Board) -> None:
+    """Go through the steps of a run, and wait for its evaluations in the running event loop."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # abandoned, and the loop is closed
+            loop.call_soon_threadsafe(ended.set)
+
+    steps = crew.steps(wake)
+    act: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            running = act(value)
+            act = steps.send
+            if running is None:
+                value = await asyncio.to_thread(board.selector.wait)
+            else:
+                look = loop.call_later(_LOOK, ended.set)
+                try:
+                    await ended.wait()
+                finally:
+                    look.cancel()
+                ended.clear()
+                value = [each for each in running if each.done()]
+        except StopIteration:
+            return
+        except BaseException as error:
+            if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
+                raise
+            act, value = steps.throw, error
 
 
 def _remark(evaluator: Evaluator, board: Board) -> None:
@@ -246,6 +425,8 @@ def _remark(evaluator: Evaluator, board: Board) -> None:
 
 def _begin(evaluator: Evaluator, board: Board, repeatable: bool | None) -> None:
     """Call the methods of an evaluator that come before the first evaluation, if it has them."""
+    if callable(check_selection := getattr(evaluator, "check_selection", None)):
+        check_selection(board.selector)
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
         # The prompts of a continued selection were checked before. Candidates are checked
@@ -263,243 +444,3 @@ def _begin(evaluator: Evaluator, board: Board, repeatable: bool | None) -> None:
     if callable(begin := getattr(evaluator, "begin", None)):
         begin(board.selector.result)
     _remark(evaluator, board)
-
-
-def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
-    """Evaluate in this thread, in groups of `size` trials."""
-    while trials := board.ask(at_once):
-        for group in _groups(trials, size):
-            outcome = attempt(how.call, *how.arguments(group, board.repeat_of))
-            board.take_batch(group, outcome if how.in_batches else [outcome])
-
-
-class _Crew:
-    """Evaluations that an executor runs."""
-
-    def __init__(self, board: Board, how: Calling, executor: Executor) -> None:
-        self._board, self._how, self._executor = board, how, executor
-        self.running: dict[Future[Any], list[Trial]] = {}
-        # The trials of lost batches. They are evaluated one at a time, because all trials
-        # of a process that dies are lost with it.
-        self._suspects: deque[Trial] = deque()
-        self._is_broken = False
-
-    def free(self, at_once: int, size: int) -> int:
-        """Return how many trials can start. Beside suspects, these are whole groups, which can be evaluated again."""
-        n = at_once - len(self._suspects) - sum(map(len, self.running.values()))
-        return n - n % size if self._suspects else n
-
-    def start(self, groups: Iterable[list[Trial]]) -> None:
-        """Submit groups of trials, and a suspect if no other trial is running by itself."""
-        groups = list(groups)
-        others = [*self.running.values(), *groups]
-        if self._suspects and all(len(each) > 1 for each in others):
-            groups.append([self._suspects.popleft()])
-        for group in groups:
-            try:
-                future = self._executor.submit(
-                    self._how.call, *self._how.arguments(group, self._board.repeat_of)
-                )
-            except Exception as error:
-                # Each executor has its own exception for having been closed
-                raise self._broken(error) from error
-            self.running[future] = group
-
-    def stop_unwanted(self) -> None:
-        """Stop the evaluations of prompts that were eliminated or retired, where that is possible."""
-        for future, group in _newly_unwanted(self._board, self.running).items():
-            if future.cancel():
-                del self.running[future]
-                for trial in group:
-                    self._board.release(trial)
-            elif self._how.cancel is not None:
-                _cancel(self._how.cancel, group)
-
-    def take(self, future: Future[Any]) -> None:
-        """Record the outcome of an evaluation that has ended."""
-        try:
-            error = future.exception()
-        except CancelledError as cancelled:
-            # By the executor: this class cancels no future that it waits for
-            raise self._broken(cancelled) from cancelled
-        if isinstance(error, BrokenExecutor):
-            raise self._broken(error) from error
-        if error is not None and not is_failure(error):
-            raise error
-        group = self.running.pop(future)
-        if error is not None and len(group) > 1:
-            _log.warning(_LOST, len(group), error)
-            self._suspects.extend(group)
-        else:
-            outcome = error or future.result()
-            self._board.take_batch(
-                group, outcome if self._how.in_batches else [outcome]
-            )
-        for suspect in [s for s in self._suspects if not self._board.needs(s)]:
-            self._suspects.remove(suspect)
-            self._board.release(suspect)
-
-    def end(self, reason: BaseException) -> None:
-        """Cancel what has not started, wait for the other evaluations, and record their scores."""
-        started = {
-            future: group
-            for future, group in self.running.items()
-            if not future.cancel()
-        }
-        if self._how.cancel is not None and not isinstance(reason, Exception):
-            for future, group in started.items():
-                if not future.done():
-                    _cancel(self._how.cancel, group)
-        try:
-            # The evaluations of a broken executor may never end
-            if not self._is_broken:
-                _warn_of_waiting(started)
-                wait(started)
-        finally:
-            _rescue(self._board, self._how, started)
-
-    def _broken(self, error: BaseException) -> EvaluatorError:
-        """Return the error that ends the run. Its evaluations are not waited for."""
-        self._is_broken = True
-        return EvaluatorError(
-            "The executor broke down. Its trials were released. Recorded scores are kept. Start the run again to "
-            f"evaluate the rest. The error was {error!r}."
-        )
-
-
-def _run_executor(
-    board: Board, how: Calling, executor: Executor, at_once: int, size: int
-) -> None:
-    """Evaluate with an executor: up to `at_once` trials at the same time, in groups of `size`."""
-    crew = _Crew(board, how, executor)
-    running = crew.running
-    try:
-        while True:
-            crew.start(_groups(board.ask(crew.free(at_once, size)), size))
-            if not running:
-                return
-            crew.stop_unwanted()
-            while running and not (
-                done := wait(
-                    running, _LOOK if how.can_stop else None, FIRST_COMPLETED
-                ).done
-            ):
-                crew.stop_unwanted()
-            with board.together():
-                # In the order in which they started
-                for future in [each for each in running if each in done]:
-                    crew.take(future)
-    except BaseException as error:
-        crew.end(error)
-        raise
-
-
-def _newly_unwanted(
-    board: Board, running: Mapping[Any, list[Trial]]
-) -> dict[Any, list[Trial]]:
-    """Return the running evaluations whose trials are all unwanted, and at least one of them since the last call."""
-    new = {trial.id for trial in board.unwanted()}
-    return {
-        each: group
-        for each, group in running.items()
-        if any(trial.id in new for trial in group)
-        and all(trial.id in board.stopped for trial in group)
-    }
-
-
-def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
-    """Call the evaluator's `cancel` for each trial. An error is logged, and the evaluation continues."""
-    for trial in group:
-        try:
-            cancel(trial)
-        except Exception as error:  # the evaluation continues, and its scores count
-            _log.warning(
-                "cancel() failed, so the evaluation of trial %d continues: %r",
-                trial.id,
-                error,
-            )
-
-
-def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
-    """Log how many evaluations the end of the run waits for."""
-    if n := sum(not each.done() for each in running):
-        _log.warning(
-            "The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.",
-            n,
-        )
-
-
-def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> None:
-    """Record the outcomes of evaluations that ended while the run was ending."""
-    for each, group in running.items():
-        if each.done() and not each.cancelled():
-            outcome = each.exception() or each.result()
-            board.rescue(group, outcome if how.in_batches else [outcome])
-
-
-async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
-    """Evaluate in an event loop: up to `at_once` trials at the same time, in groups of `size`."""
-    import asyncio
-
-    running: dict[Any, list[Trial]] = {}
-    try:
-        while True:
-            for group in _groups(
-                board.ask(at_once - sum(map(len, running.values()))), size
-            ):
-                called = attempt_async(how.call, *how.arguments(group, board.repeat_of))
-                running[asyncio.create_task(called)] = group
-            if not running:
-                return
-            finished = set[Any]()
-            while not finished:
-                for task in _newly_unwanted(board, running) if how.can_stop else ():
-                    task.cancel()
-                look = _LOOK if how.can_stop else None
-                finished, _ = await asyncio.wait(
-                    running, timeout=look, return_when=asyncio.FIRST_COMPLETED
-                )
-            with board.together():
-                # In the order in which they started
-                for task in [each for each in running if each in finished]:
-                    group = running.pop(task)
-                    try:
-                        outcome = task.result()
-                    except asyncio.CancelledError as error:
-                        # By the evaluator, or because the trial is unwanted
-                        outcome = error
-                    board.take_batch(group, outcome if how.in_batches else [outcome])
-    except BaseException as error:
-        if isinstance(error, Exception):
-            _warn_of_waiting(running)
-        else:
-            for task in running:
-                task.cancel()
-        try:
-            await asyncio.gather(*running, return_exceptions=True)
-        finally:
-            _rescue(board, how, running)
-        raise
-
-
-def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
-    """Yield the trials in groups of `size`. The last group may be smaller."""
-    for start in range(0, len(trials), size):
-        yield trials[start : start + size]
-
-
-def outside_of_loops(call: Callable[[], _T]) -> _T:
-    """Return the result of `call()`, which may start an event loop of its own.
-
-    If an event loop is running already, as in a notebook, `call` runs in another
-    thread, and this function waits for it.
-    """
-    import asyncio
-
-    loop = None
-    with contextlib.suppress(RuntimeError):  # no event loop is running
-        loop = asyncio.get_running_loop()
-    if loop is None:
-        return call()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(call).result()

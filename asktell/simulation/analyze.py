@@ -1,5 +1,6 @@
 """`analyze` makes a result from existing scores, without evaluating anything."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.methods import Adaptive
 from asktell.numerics.arrays import Indices, Means, counted
@@ -17,6 +18,7 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST, exact, nearest, short, some
 from asktell.problem.goals import Goal
 from asktell.results.checks import ORDER
+from asktell.results.entries import quoted
 from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
@@ -27,6 +29,7 @@ Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
 PROMPT, EXAMPLE, SEGMENT, ERROR = "prompt", "example", "segment", "error"
 # A table of evaluations has both, and the id is preferred
 _EXAMPLE_IDS = ("example_id", EXAMPLE)
+_MOST_NAMED = 3  # prompts in the sentence about missing scores
 _ROUNDING = 1e-9  # part of a range: a score that is outside by less counts as its end
 _SHAPES = (
     "(K prompts, N examples), (K, N, m) for m metrics, or (K, N, m, R) for R repeated evaluations, with NaN for "
@@ -63,6 +66,12 @@ def analyze(
     which comes from a statistical model. 'undecided' means that the difference is not
     established: its 95% interval, which does not depend on the model, includes 0.
 
+    Nobody looked at the scores while they were recorded, so the intervals are for one
+    look. They are narrower than those of a selection that is still running.
+
+    Nothing depends on the order of rows or columns. The prompts of a data frame are
+    listed in the order of their names, unless you name them in `prompts`.
+
     Args:
         scores: an array or a data frame (pandas or polars). Scores are in the metric's
             own units, also if less is better: the goal has the direction.
@@ -94,7 +103,9 @@ def analyze(
         baseline: the name or text of the prompt in use today. The selected prompt is
             compared with it.
         inputs: "new" (default) for statements about new inputs like these examples.
-            "given" for statements about exactly these examples. See `Selector`.
+            "given" for statements about exactly these examples. See `Selector`. With
+            "given", scores without repeated evaluations count as free of noise, so the
+            mean of a prompt that has all scores is known exactly.
 
     Raises:
         InvalidArgumentError: the shape does not fit, a column is missing or has text,
@@ -111,6 +122,8 @@ def analyze(
                 "A data frame has its own examples. Leave out examples=."
             )
         table = _of_frame(scores, goal, prompts, segments)
+        if prompts is None:
+            table = table.in_order_of_names()
     else:
         table = _of_array(scores, goal, prompts, examples, segments)
     return finished_selector(table, goal, baseline, inputs).result()
@@ -142,14 +155,58 @@ class FinishedTable:
     failed: Sequence[tuple[int, int, str]] = ()
     segments: Sequence[str] | None = None
 
+    def in_order_of_names(self, prompts_too: bool = True) -> "FinishedTable":
+        """The same table, with the examples in the order of their ids, and the named prompts in that of their names.
 
-@one_thread
+        So no number depends on the order of rows or columns, not even by the draws of
+        the posterior. `prompts_too`: False keeps the order of the prompts.
+        """
+        prompts, arms = self.prompts, self.arms
+        failed = list(self.failed)
+        if prompts_too and isinstance(prompts, Mapping):
+            names, arm_of = _sorted(list(prompts))
+            prompts, arms = {name: prompts[name] for name in names}, arm_of[arms]
+            failed = [(int(arm_of[arm]), place, why) for arm, place, why in failed]
+        examples, places, segments = self.examples, self.places, self.segments
+        if not isinstance(examples, int):
+            names, place_of = _sorted(list(map(str, examples)))
+            if segments is not None:
+                by_name = dict(zip(map(str, examples), segments, strict=True))
+                segments = [by_name[name] for name in names]
+            examples, places = names, place_of[places]
+            failed = [(arm, int(place_of[place]), why) for arm, place, why in failed]
+        return FinishedTable(
+            prompts, examples, arms, places, self.scores, failed, segments
+        )
+
+
+def _sorted(names: Sequence[str]) -> tuple[list[str], Indices]:
+    """The names in natural order ("v2" before "v10"), and the new position of each."""
+    order = sorted(range(len(names)), key=lambda i: _natural(names[i]))
+    position = np.empty(len(names), dtype=np.int64)
+    position[order] = np.arange(len(names))
+    return [names[i] for i in order], position
+
+
+def _natural(name: str) -> tuple[tuple[tuple[bool, int, str], ...], str]:
+    """The key of a natural order: numbers in a name count as numbers."""
+    parts = re.split(r"(\d{1,18})", name)
+    key = tuple(
+        (False, int(part), "") if part.isdecimal() else (True, 0, part)
+        for part in parts
+        if part
+    )
+    return key, name
+
+
+@undisturbed
 def finished_selector(
     table: FinishedTable,
     goal: Goal,
     baseline: AnyPrompt | None = None,
     inputs: Literal["new", "given"] = "new",
     max_failure_rate: float = 0.5,
+    is_noisy: bool = False,
 ) -> Selector:
     """Return a selector that has recorded all evaluations of a table, and is done.
 
@@ -161,11 +218,15 @@ def finished_selector(
             they are about exactly these examples.
         max_failure_rate: a prompt is not selected if the share of its evaluations that
             fail is above this value, with a probability of 99%.
+        is_noisy: True if another evaluation might give another score, although no cell
+            of the table was evaluated twice. With inputs="given", no mean is then known
+            exactly.
 
     Raises:
         InvalidArgumentError: no prompt has a score, or a name is unknown.
         InvalidScoresError: a score is infinite or outside its range.
     """
+    table = table.in_order_of_names(prompts_too=False)
     known = np.asarray(~np.isnan(table.scores).any(axis=1))
     rows = _Rows.of(table, known)
     if not len(rows.scores):
@@ -184,12 +245,12 @@ def finished_selector(
         table.examples,
         max_failure_rate=max_failure_rate,
         baseline=baseline,
-        repeats=asks if asks > 1 else None,
+        repeats=None if asks == 1 and (is_noisy or rows.has_repeats) else asks,
         segments=table.segments,
         inputs=inputs,
     )
     state = _told(selector.state, rows)
-    if holes := rows.unscored(len(named), state.problem.n_examples or 0):
+    if holes := rows.unscored(named.ids, state.problem.n_examples or 0):
         state = apply(state, Remarked(ORDER, holes))
     method = selector.method
     assert isinstance(method, Adaptive)
@@ -213,6 +274,7 @@ class _Rows(NamedTuple):
     scores: Means  # (n, m), for the first n rows
     reasons: Sequence[str]  # for the other rows, which are failures
     asks: int  # the lowest number of evaluations of an evaluated cell
+    has_repeats: bool  # whether some cell was evaluated several times
 
     @classmethod
     def of(cls, table: FinishedTable, known: npt.NDArray[np.bool_]) -> "_Rows":
@@ -227,6 +289,7 @@ class _Rows(NamedTuple):
         cells = arms * n_examples + places
         _, times = counted(cells)
         asks = int(times.min()) if len(times) else 1
+        has_repeats = bool(len(times)) and int(times.max()) > 1
         # The evaluations of a cell come one after another, so that they show no drift:
         # their true times are unknown.
         nth = nth_asks(np.arange(len(cells)), cells)
@@ -241,20 +304,27 @@ class _Rows(NamedTuple):
             table.scores[known],
             [each[2] for each in table.failed],
             asks,
+            has_repeats,
         )
 
-    def unscored(self, n_arms: int, n_examples: int) -> str:
-        """Return a sentence about the cells that were never evaluated. Empty if there are none."""
+    def unscored(self, ids: Sequence[str | int], n_examples: int) -> str:
+        """Sentences about the cells that were never evaluated. Empty if there are none."""
         cells, _ = counted(self.arms * n_examples + self.places)
-        missing = n_arms * n_examples - len(cells)
-        if not missing:
+        n_missing = n_examples - np.bincount(cells // n_examples, minlength=len(ids))
+        if not n_missing.any():
             return ""
-        per_example = np.bincount(cells % n_examples, minlength=n_examples)
+        most_first = np.argsort(-n_missing, kind="stable")
+        lacking = [int(arm) for arm in most_first if n_missing[arm]]
+        first, *others = lacking[:_MOST_NAMED]
+        sentence = f"{quoted(ids[first])} has no score on {n_missing[first]:,} of {n_examples:,} examples"
+        sentence += "".join(
+            f", {quoted(ids[arm])} on {n_missing[arm]:,}" for arm in others
+        )
+        if more := len(lacking) - _MOST_NAMED:
+            sentence += f" and {more:,} more prompts on some" if more > 0 else ""
         return (
-            f"{missing:,} of {n_arms * n_examples:,} (prompt, example) pairs have no score, and "
-            f"{int((per_example == n_arms).sum()):,} of {n_examples:,} examples have one from every prompt. Two "
-            "prompts are compared on their common examples. This is right if scores are missing for reasons unrelated "
-            "to their values."
+            f"{sentence}. Prompts are compared on their common examples. This is right only if scores are missing for "
+            "reasons unrelated to their values."
         )
 
 
@@ -295,7 +365,7 @@ def _check_range(
 
 def _told(state: State, rows: _Rows) -> State:
     """Return the state after all evaluations, in the order of the examples in which statements are proven."""
-    n, problem = len(rows.scores), _complete_first(state.problem, rows)
+    n, problem = len(rows.scores), _finished(state.problem)
     of_scores, of_failures = slice(None, n), slice(n, None)
     arms, places, trials = rows.arms, rows.places, rows.trials
     # In the order of trials. Rows without a trial come after the trials of their cell.
@@ -328,23 +398,11 @@ def _told(state: State, rows: _Rows) -> State:
     )
 
 
-def _complete_first(problem: Problem, rows: _Rows) -> Problem:
-    """Return the problem. If cells are missing, its order begins with the examples that most prompts have.
-
-    Confidence sequences use the first examples, up to the first one that a prompt
-    lacks.
-    """
-    n = len(problem.order)
-    cells, _ = counted(rows.arms * n + rows.places)
-    have = np.bincount(cells % n, minlength=n)
-    if (have == problem.n_arms).all():
-        return problem
-    order = problem.order[np.argsort(-have[problem.order], kind="stable")]
-    place = np.empty_like(order)
-    place[order] = np.arange(n)
-    sorted_ = replace(problem)
-    vars(sorted_).update(order=order, place=place)
-    return sorted_
+def _finished(problem: Problem) -> Problem:
+    """The problem, with statements for one look."""
+    finished = replace(problem, looks_once=True)
+    vars(finished).update(order=problem.order, place=problem.place)
+    return finished
 
 
 def _no_rivals(state: State) -> list[Any]:

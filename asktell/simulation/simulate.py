@@ -21,7 +21,7 @@ from asktell.errors import (
     InvalidArgumentError,
 )
 from asktell.methods import AbstractMethod, preset
-from asktell.problem.checks import short, whole
+from asktell.problem.checks import is_bool, real, short, whole
 from asktell.problem.goals import Goal, ParetoSet
 from asktell.results.result import Result
 from asktell.selector import Selector
@@ -198,18 +198,19 @@ def _wanted(
     work: "_Work", budgets: float | Sequence[float], seeds: int | Sequence[int]
 ) -> list["_Run"]:
     """The runs of a simulation, in the order of its table."""
-    each = [budgets] if isinstance(budgets, int | float) else list(budgets)
+    per_prompt = list(budgets) if isinstance(budgets, Iterable) else [budgets]
     k = len(work.scores)
-    if not each or not all(math.isfinite(b) and round(b * k) >= 1 for b in each):
+    checked = [math.nan if is_bool(b) else real(b) or math.nan for b in per_prompt]
+    if not checked or not all(math.isfinite(b) and round(b * k) >= 1 for b in checked):
         raise InvalidArgumentError(
             "budgets must be numbers of evaluations per prompt, such as (1, 3, 10). Each must allow at least one "
             f"evaluation of one of the {k} prompts. Got {short(budgets)}."
         )
-    numbers = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
+    numbers = seeds if isinstance(seeds, Iterable) else range(whole("seeds", seeds, 1))
     numbers = [whole("seeds", seed, 0) for seed in numbers]
     return [
-        _Run(name, float(budget), seed)
-        for name, budget, seed in product(work.methods, each, numbers)
+        _Run(name, budget, seed)
+        for name, budget, seed in product(work.methods, checked, numbers)
     ]
 
 

@@ -20,7 +20,7 @@ from asktell.state.events import (
     Growth,
     Retired,
 )
-from asktell.state.problem import Problem
+from asktell.state.problem import Problem, check_proxy_scores
 from asktell.state.state import Grown, State
 
 
@@ -106,6 +106,13 @@ def check_growth(state: State, event: Growth) -> None:
         _check_names(state.problem, event)
     else:
         _check_retired(state, event)
+    problem = state.problem
+    check_proxy_scores(
+        len(problem.proxies),
+        problem.n_arms + (len(event.texts) if isinstance(event, Added) else 0),
+        (problem.n_examples or 0)
+        + (event.examples if isinstance(event, Extended) else 0),
+    )
 
 
 def _check_retired(state: State, event: Retired) -> None:
@@ -162,6 +169,7 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     sums = (
         ("evaluations", problem.budget, event.evaluations, checks.MOST_EVALUATIONS),
         ("examples", problem.n_examples or 0, event.examples, checks.MOST_EXAMPLES),
+        ("cost", problem.max_cost or 0.0, event.cost, checks.LARGEST),
     )
     for name, there, more, most in sums:
         if there + more > most:
@@ -215,7 +223,7 @@ def addition(
 
     The event is None if all prompts exist already, with these ids.
     """
-    check_key(key)
+    key = check_key(key)
     came = Prompts.of(more)
     new = [arm for arm in range(len(came)) if not _is_there(prompts, came, arm)]
     if not new:

@@ -31,8 +31,7 @@ SAMPLINGS = ("shared", "iid")
 INPUTS = ("new", "given")
 SKIP: Final = "skip"
 
-# Scores of proxies are one table: 10^8 numbers are 0.8 GB, and twice that while they are
-# summed.
+# If all are recorded, 10^8 scores take some GB while they are summed.
 _MOST_PROXY_SCORES = 10**8
 
 
@@ -72,6 +71,8 @@ class Problem:
       examples.
     - `exact`: True if the user states that repeated evaluations give the same scores.
     - `proxies`: the names of cheap metrics outside of the goal that help to predict its metrics.
+    - `looks_once`: True for a finished table, which nobody looked at while it grew. Its
+      intervals are for one look. It is not saved.
     """
 
     n_arms: int
@@ -96,6 +97,7 @@ class Problem:
     inputs: str = "new"
     exact: bool = False
     proxies: tuple[str, ...] = ()
+    looks_once: bool = False
 
     @cached_property
     def memo(self) -> Memo:
@@ -369,10 +371,8 @@ def checked_problem(
             'inputs="given" needs examples=... and sampling="shared", because the mean over the given examples is '
             "estimated from evaluations of different examples."
         )
-    exact = repeats == 1
-    repeats = whole(
-        "repeats", 1 if repeats is None else repeats, 1, checks.MOST_REPEATS
-    )
+    states_repeats = repeats is not None
+    repeats = whole("repeats", repeats if states_repeats else 1, 1, checks.MOST_REPEATS)
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
             f"repeats={repeats} needs examples=..., because a repeat evaluates a prompt on the same example again. If "
@@ -388,11 +388,11 @@ def checked_problem(
     return Problem(
         n_arms=len(prompts),
         goal=goal if labels is None else goal.with_segments(len(set(labels))),
-        budget=everything if budget.evaluations is None else int(budget.evaluations),
+        budget=everything if budget.evaluations is None else budget.evaluations,
         n_examples=n_examples,
         features=_features(features, prompts.texts),
         seed=whole("seed", seed, 0, 2**64 - 1),
-        sampling=sampling,
+        sampling=str(sampling),
         failure_scores=_failure_scores(on_failure, goal),
         max_failure_rate=checks.check_number(
             "max_failure_rate", max_failure_rate, 0.0, 1.0, above=True
@@ -405,8 +405,8 @@ def checked_problem(
         profile=_profile(profile, goal, ids),
         candidates=prompts.candidates,
         labels=labels,
-        inputs=inputs,
-        exact=exact,
+        inputs=str(inputs),
+        exact=states_repeats and repeats == 1,
         proxies=_proxies(proxies, goal, len(prompts), n_examples),
     )
 
@@ -439,7 +439,7 @@ def _labels(
             f"The number of labels in segments is {len(segments)}, but the number of examples is "
             f"{n_examples or 0}. Pass one label per example."
         )
-    return tuple(segments)
+    return tuple(map(str, segments))
 
 
 def _proxies(
@@ -451,7 +451,7 @@ def _proxies(
         raise InvalidArgumentError(
             f"proxies must be a list of names of metrics, such as ['judge']. Got {short(proxies)}."
         )
-    names = tuple(proxies)
+    names = tuple(map(str, proxies))
     if len(set(names)) < len(names):
         raise InvalidArgumentError(
             f"Each proxy must be named once, got {short(list(names))}."
@@ -467,12 +467,21 @@ def _proxies(
             "proxies=... needs examples=... (their number or their ids), because a proxy helps only if it is scored "
             "on the same examples as the metrics of the goal."
         )
-    if len(names) * n_arms * (n_examples or 0) > _MOST_PROXY_SCORES:
+    check_proxy_scores(len(names), n_arms, n_examples or 0)
+    return names
+
+
+def check_proxy_scores(n_proxies: int, n_arms: int, n_examples: int) -> None:
+    """Check that the proxies' scores of all cells fit into memory.
+
+    Raises:
+        InvalidArgumentError: they do not.
+    """
+    if n_proxies * n_arms * n_examples > _MOST_PROXY_SCORES:
         raise InvalidArgumentError(
-            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got {len(names)} "
+            f"proxies=... supports at most {_MOST_PROXY_SCORES:,} scores, since each takes memory. Got {n_proxies} "
             f"proxies x {n_arms:,} prompts x {n_examples:,} examples. Use fewer prompts, examples or proxies."
         )
-    return names
 
 
 def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:

@@ -173,7 +173,7 @@ class ExampleProfile:
                 f"[{some(profiles)}]."
             )
         if half_life is not None:
-            check_number("half_life", half_life, 0.0, LARGEST, above=True)
+            half_life = check_number("half_life", half_life, 0.0, LARGEST, above=True)
         ids = tuple(dict.fromkeys(id_ for profile in profiles for id_ in profile.ids))
         place = {id_: i for i, id_ in enumerate(ids)}
         # The age of a profile is the number of studies in later profiles.

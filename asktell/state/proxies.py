@@ -111,15 +111,3 @@ class ProxyScores:
             for arm in np.flatnonzero(counts).tolist():
                 found[arm][name] = float(sums[arm] / counts[arm])
         return found
-
-    def tables(
-        self, n_proxies: int, n_arms: int, n_examples: int
-    ) -> Float[Floats, "proxies arms examples"]:
-        """The mean score of each proxy in each cell, NaN where it has none."""
-        n_cells = n_arms * n_examples
-        cells = self.proxies() * n_cells + self.arms() * n_examples + self.examples()
-        sums = np.bincount(cells, self.scores(), n_proxies * n_cells)
-        counts = np.bincount(cells, minlength=n_proxies * n_cells)
-        with np.errstate(invalid="ignore"):
-            found = sums / counts
-        return np.asarray(found.reshape(n_proxies, n_arms, n_examples))

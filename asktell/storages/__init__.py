@@ -3,6 +3,7 @@
 A storage holds a log for each study. Lines are only added to a log, and never changed.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,8 @@ def open_storage(location: Location) -> AbstractStorage:
         location: one of the locations in the table, or a storage object.
 
     Raises:
-        InvalidArgumentError: the location is not one of these.
+        InvalidArgumentError: the location is not one of these, such as a URL without
+            its slashes, or with options.
         MissingExtraError: the package psycopg is not installed.
     """
     if isinstance(location, AbstractStorage):
@@ -47,17 +49,24 @@ def open_storage(location: Location) -> AbstractStorage:
     if isinstance(location, Path):
         location = f"sqlite:///{location}"
     if not isinstance(location, str) or not location or "\0" in location:
+        kind = "a text with a null character" if location else "an empty text"
         raise InvalidArgumentError(
-            f"The location of a study must be a URL or a path, got {location!r:.60}."
+            "The location of a study must be a URL or a path, got "
+            f"{kind if isinstance(location, str) else type(location).__name__}."
         )
-    scheme, found, rest = location.partition("://")
-    if not found:
+    scheme, is_url, rest = location.partition("://")
+    if not is_url:
+        _check_path(location)
         scheme, rest = "sqlite", f"/{location}"
     if scheme == "sqlite":
         if not rest.startswith("/") or rest in ("/", "/:memory:"):
             raise InvalidArgumentError(
-                f"A SQLite URL has three slashes and a path, such as sqlite:///study.db. Got {location!r:.60}. "
-                "For studies in memory, use memory://NAME."
+                "A SQLite URL has three slashes and a path, such as sqlite:///study.db. For studies in memory, use "
+                "memory://NAME."
+            )
+        if options := re.search(r"\?[a-z_]+=", rest):
+            raise InvalidArgumentError(
+                f"The path of a SQLite file has no options, got {options[0]!r}. Leave them out."
             )
         from asktell.storages.sqlite import SQLiteStorage
 
@@ -74,6 +83,17 @@ def open_storage(location: Location) -> AbstractStorage:
         f"The location of a study must be sqlite:///PATH, postgresql://HOST/DATABASE, memory://NAME or a path, "
         f"got {scheme}://."
     )
+
+
+def _check_path(path: str) -> None:
+    """Raise an InvalidArgumentError if a path is meant as a URL. The message has no part of a password."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)
+    if scheme:
+        raise InvalidArgumentError(
+            f"The location of a study begins with {scheme[0]!r}, but without two slashes it is no URL. Write "
+            "sqlite:///PATH, postgresql://HOST/DATABASE, memory://NAME or a plain path. If the name of the file "
+            f"begins with {scheme[0]!r}, write ./ before it."
+        )
 
 
 @contextmanager

@@ -173,12 +173,7 @@ class PostgreSQLStorage(SQLStorage):
     ) -> None:
         self._clock = clock
         self._patience = patience
-        try:
-            parts = conninfo_to_dict(url)
-        except psycopg.Error:
-            raise InvalidArgumentError(
-                "The PostgreSQL URL is malformed. It must have the form postgresql://USER@HOST:PORT/DATABASE."
-            ) from None
+        parts = _parts(url)
         self._url, self._most = url, connections
         self._renew()
         fresh_after_fork(self, PostgreSQLStorage._renew)
@@ -427,6 +422,34 @@ class PostgreSQLStorage(SQLStorage):
         return StorageError(
             f"{self.where} cannot be used. {cure} PostgreSQL reports: {text}"
         )
+
+
+def _parts(url: str) -> dict[str, Any]:
+    """Return the parts of a URL by the names that libpq gives them.
+
+    Raises:
+        InvalidArgumentError: the URL is malformed, or a part of its password could be
+            taken for a host, a port or a database, which messages show.
+    """
+    try:
+        parts: dict[str, Any] = conninfo_to_dict(url)
+    except psycopg.Error:
+        parts = {}
+    authority, _, path = url.partition("://")[2].partition("/")
+    ports = [port for port in str(parts.get("port", "")).split(",") if port]
+    if (
+        not parts
+        or authority.partition("?")[0].count("@") > 1
+        or "@" in path.partition("?")[0]
+        or not all(port.isdecimal() for port in ports)
+    ):
+        # Without any part of the URL: even a wrong part may be of the password
+        raise InvalidArgumentError(
+            "The PostgreSQL URL is malformed. It must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE. In "
+            "the user and the password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25. Or leave "
+            "out the password, and set it in the environment variable PGPASSWORD or in ~/.pgpass."
+        )
+    return parts
 
 
 def _configure(connection: Connection, patience: float) -> None:

@@ -23,7 +23,7 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from asktell._util.files import make_private
+from asktell._util.files import check_path, make_private
 from asktell.errors import (
     AsktellError,
     StorageBusyError,
@@ -137,6 +137,7 @@ class SQLiteStorage(SQLStorage):
         clock: Callable[[], float] = time.time,
         patience: float = 60.0,
     ) -> None:
+        check_path(path)
         # Absolute, as a change of the working directory must not lead to another file.
         self.path = self.where = os.path.abspath(path)
         self._clock = clock

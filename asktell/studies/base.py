@@ -1,7 +1,6 @@
 """The interface of `Study` and `RemoteStudy`: a stored selection that several workers share."""
 
 import contextlib
-import logging
 import time
 import uuid
 from abc import abstractmethod
@@ -9,17 +8,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
-from asktell.errors import AsktellError, InvalidArgumentError
+from asktell._util.forks import fresh_after_fork
+from asktell._util.log import log
+from asktell.errors import (
+    AsktellError,
+    ConflictingWorkerError,
+    InvalidArgumentError,
+)
 from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.checks import check_reason, check_seconds
 from asktell.problem.goals import Scores
 from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
-from asktell.studies.worker import Worker
+from asktell.studies.worker import Worker, default_name
 
 _T = TypeVar("_T")
-_log = logging.getLogger("asktell")
 _WAIT = 1.0  # seconds that a study without a worker's name waits by default
 
 
@@ -34,13 +38,15 @@ class AbstractStudy(Selection):
 
     **Workers and leases.** A worker is a process that evaluates trials.
     `study.worker(name)` returns the same study, bound to the name of a worker. Each
-    worker needs a different name. A bound study gets a *lease* on each trial that its
+    worker needs a different name. The worker gets a *lease* on each trial that its
     `ask` returns. Until the lease expires, no other worker gets the trial. After that,
     the next worker that asks gets it. A `with` block around a bound study keeps
-    extending its leases.
+    extending its leases. Without the block, `ask`, `tell` and `heartbeat` extend them.
 
-    A study that is not bound has no leases. A trial that its `ask` returned stays
-    pending until its scores or its failure are recorded, or until it is released.
+    A study that is not bound acts as a worker, too, whose name is new for each object.
+    Its leases last 600 seconds, and each `ask` and `tell` extends those that are in
+    their second half. After a crash, its trials are handed out again when their leases
+    have expired.
 
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
@@ -75,13 +81,24 @@ class AbstractStudy(Selection):
 
     _worker: Worker | None = None  # None: not bound to a worker's name
 
+    def __init__(self) -> None:
+        # Asks if this object is not bound to a worker's name
+        self._unnamed = Worker(None, None, 0, ())
+        fresh_after_fork(self, AbstractStudy._rename)
+
+    def _rename(self) -> None:
+        """Take a new name in a forked process, where the parent still uses the old one."""
+        self._unnamed.name = default_name()
+
+    @property
+    def _asker(self) -> Worker:
+        """The worker that asks: the one to whose name this study is bound, or its own."""
+        return self._worker or self._unnamed
+
     # Asking and telling
 
     def _ask(self, n: int) -> list[Trial]:
-        worker = self._worker
-        if worker is None:
-            return self._hand_out(n)
-        return worker.ask(n, self._hand_out)
+        return (self._worker or self._unnamed).ask(n, self._hand_out)
 
     @abstractmethod
     def _hand_out(self, n: int) -> list[Trial]:
@@ -99,14 +116,16 @@ class AbstractStudy(Selection):
 
         Args:
             trial: as for `Selector.tell`. If you pass the id or the text of a prompt,
-                the scores go to the oldest pending trial of this prompt that this
-                worker holds. If the worker holds none, they go to the oldest pending
-                trial of the prompt.
+                the scores go to the oldest pending trial of this prompt that `ask` of
+                this worker, or of this object, returned. If there is none, they go to
+                the oldest pending trial of the prompt.
             scores: as for `Selector.tell`.
             cost: as for `Selector.tell`.
             details: more data about the evaluation, such as the response, its duration
                 or other metrics. Pass a mapping from text to JSON values. It is stored
-                with the scores, and `evaluations` returns it.
+                with the scores, and `evaluations` returns it. Scalars and arrays of
+                numpy, paths and dates are converted. Any other value that JSON cannot
+                hold is left out, and named under the key "not stored".
 
         Returns:
             True if the scores were recorded. False if the same scores of the trial were
@@ -122,9 +141,7 @@ class AbstractStudy(Selection):
                 recorded. This worker gets the error if it tells other scores later. For
                 the other workers, `tell` returns False.
         """
-        worker = self._worker
-        if worker is None:
-            return self._tell_one(Tell(trial, scores, cost, details))
+        worker = self._asker
         tell = Tell(worker.own(trial), scores, cost, details)
         taken = worker.repeated(self._tell_one, tell)
         worker.ended(tell.trial)
@@ -147,12 +164,11 @@ class AbstractStudy(Selection):
                 all others are recorded. `outcomes` of the error has the return value or
                 the error of each tuple, in order.
         """
-        batch, worker = list(tells), self._worker
+        batch, worker = list(tells), self._asker
         outcomes = self._patiently(self._tell, batch)
-        if worker is not None:
-            for item, outcome in zip(batch, outcomes, strict=True):
-                if not isinstance(outcome, Exception):
-                    worker.ended(item[0])
+        for item, outcome in zip(batch, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                worker.ended(item[0])
         return all_taken(outcomes)
 
     def _tell_one(self, tell: Tell) -> bool:
@@ -189,9 +205,7 @@ class AbstractStudy(Selection):
         Raises:
             UnknownTrialError: the trial was never asked.
         """
-        worker, why, text = self._worker, check_reason(reason), encode(details)
-        if worker is None:
-            return self._fail(trial, why, cost, text)
+        worker, why, text = self._asker, check_reason(reason), encode(details)
         own = worker.own(trial)
         taken = worker.repeated(self._fail, own, why, cost, text)
         worker.ended(own)
@@ -216,9 +230,8 @@ class AbstractStudy(Selection):
         Raises:
             UnknownTrialError: the trial was never asked.
         """
-        if self._worker is not None:
-            trial = self._worker.own(trial)
-            self._worker.ended(trial)
+        trial = self._asker.own(trial)
+        self._asker.ended(trial)
         # Not repeated if the storage is unreachable: the lease will expire
         return self._release(trial)
 
@@ -235,6 +248,7 @@ class AbstractStudy(Selection):
         lease: float | None = None,
         ahead: int = 0,
         besides: Collection[int] = (),
+        instance: str | None = None,
     ) -> Self:
         """Return this study, bound to the name of a worker.
 
@@ -254,20 +268,25 @@ class AbstractStudy(Selection):
 
         Args:
             name: name of the worker, different from all other workers. By default, the
-                name is made of the host, the process id and four random characters.
-                Pass a name if the worker should continue with its own trials after a
-                restart.
+                name is made of the host, the process id and random characters. Pass a
+                name if the worker should continue with its own trials after a restart.
+                If two processes use the same name at the same time, the one that asked
+                first gets a ConflictingWorkerError at its next `ask` or `heartbeat`.
             lease: seconds until a lease expires, unless it is extended. By default 60
-                in a `with` block, which extends it, and 600 otherwise.
+                in a `with` block, which extends it, and 600 otherwise. `ask` and `tell`
+                extend leases that are in their second half.
             ahead: number of trials that `ask` requests in addition, for its next calls.
                 A larger number needs fewer transactions, so that many workers block
                 each other less. But these trials are chosen without the latest scores.
                 At the end of a study, other workers may have to wait for them.
             besides: ids of trials that the worker is already evaluating. `ask` does not
                 return these trials.
+            instance: for services that act for workers: a text that is the same in all
+                calls of one process, and different in every other process. By default,
+                a new one. With "", it is not checked whether others use the name.
         """
         bound = copy(self)
-        bound._worker = Worker(name, lease, ahead, besides)
+        bound._worker = Worker(name, lease, ahead, besides, instance)
         return bound
 
     @property
@@ -290,6 +309,8 @@ class AbstractStudy(Selection):
 
         Raises:
             InvalidArgumentError: the study is not bound to a worker's name.
+            ConflictingWorkerError: another process has asked under the worker's name
+                since this worker did.
         """
 
     @abstractmethod
@@ -317,7 +338,7 @@ class AbstractStudy(Selection):
             True after waiting. False, at once, if the study is done.
         """
         if seconds is not None:
-            check_seconds("seconds", seconds)
+            seconds = check_seconds("seconds", seconds)
         if self.done:
             return False
         worker = self._worker
@@ -447,9 +468,11 @@ class AbstractStudy(Selection):
                 for each in self.workers()
                 if each.worker == worker.name and not each.wanted
             )
+        except ConflictingWorkerError as error:
+            log.warning("%s", error)  # The next `ask` raises it
         except AsktellError as error:
             # The next heartbeat may succeed, and so may a late tell
-            _log.warning(
+            log.warning(
                 "A heartbeat of worker %s failed. The next one may succeed. %s",
                 worker.name,
                 error,

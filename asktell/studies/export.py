@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell._util.files import replacing
-from asktell.errors import InvalidStateError, StudyExistsError
+from asktell.errors import InvalidStateError
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError, check_format
-from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
-from asktell.studies.details import encode
+from asktell.studies.details import NOT_STORED, encode
 from asktell.studies.log import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
@@ -28,6 +27,7 @@ FORMAT, VERSION = "asktell.study", 1
 class Document(NamedTuple):
     """The fixed settings of a study: the selector at its beginning, and after how many expired leases a trial fails."""
 
+    id: str  # no other study has it
     max_attempts: int
     selector: dict[str, Any]  # as `Selector.to_json` writes it
 
@@ -43,31 +43,6 @@ class Document(NamedTuple):
     def logged(self, method: AbstractMethod | None = None) -> LoggedSelector:
         """Return the selector at the study's beginning. `method` is required if it has parts of the user's own."""
         return LoggedSelector(Selector.from_json(self.selector, method))
-
-    def refuse_others(self, other: "Document", name: str) -> None:
-        """Raise a StudyExistsError if another document of the same name differs, except for its evaluations."""
-        mine, theirs, apart = (
-            self.selector,
-            other.selector,
-            ("asktell", "state", "examples", "example_ids"),
-        )
-        found = [
-            key
-            for key in {**mine, **theirs}
-            if key not in apart and mine.get(key) != theirs.get(key)
-        ]
-        ids: tuple[Any, Any] = mine.get("example_ids"), theirs.get("example_ids")
-        if all(ids):
-            found += [f"examples: {changed}"] if (changed := changes(*ids)) else []
-        elif ids[0] or mine["examples"] != theirs["examples"]:
-            # A study without ids fits others of the same number
-            found.append("examples")
-        if self.max_attempts != other.max_attempts:
-            found.append("max_attempts")
-        if found:
-            raise StudyExistsError(
-                f"The study {name!r} was created with other values of {', '.join(found)}. Choose another name."
-            )
 
 
 def from_bytes(data: bytes) -> Document:
@@ -159,17 +134,24 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
         raise MalformedError("The line has neither events nor the details of a trial.")
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise MalformedError(f"Trial {trial} has details, but no scores.")
-    return trial, str(encode(details))
+    text = str(encode(details))
+    # JSON can be nested more deeply than details are
+    if NOT_STORED not in details and NOT_STORED in json.loads(text):
+        raise MalformedError(f"The details of trial {trial} are nested too deeply.")
+    return trial, text
 
 
 def _document(data: Mapping[str, Any]) -> Document:
-    max_attempts, selector = data.get("max_attempts"), data.get("selector")
+    id_, max_attempts, selector = map(data.get, ("id", "max_attempts", "selector"))
     writer = selector.get("asktell") if isinstance(selector, dict) else None
     check_format("The study", data, FORMAT, VERSION, writer)
     if (
         type(max_attempts) is not int
         or not 0 < max_attempts < 2**62
         or not isinstance(selector, dict)
+        or not isinstance(id_, str)
     ):
-        raise MalformedError("The file needs a selector, and max_attempts above 0.")
-    return Document(max_attempts, selector)
+        raise MalformedError(
+            "The file needs an id, a selector, and max_attempts above 0."
+        )
+    return Document(id_, max_attempts, selector)

@@ -3,6 +3,10 @@
 A lease ends when its trial is told, fails or is released. A lease that ran out stays
 until the next worker asks. Then the log gets an `Expired`, and the trial is handed out
 again with the same id.
+
+An *instance* is one bound worker in one process. Normally a name has one instance at a
+time: after a restart, the new instance replaces the old one, and gets its trials. An
+instance that was replaced and still asks shows that two processes use the same name.
 """
 
 import math
@@ -19,11 +23,22 @@ Time: TypeAlias = Cost
 
 
 class Leased(Event, frozen=True, tag="l"):
-    """A worker holds trials until `deadline`, by the storage's clock. Replaces the earlier leases of these trials."""
+    """A worker holds trials. Replaces the earlier leases of these trials. Times are by the storage's clock.
+
+    Attributes:
+        worker: the worker's name.
+        deadline: the time until which it holds the trials.
+        trials: their ids.
+        seconds: the duration of the leases, from now to the deadline.
+        instance: the worker's instance, if another one used its name before. Empty if
+            it is the same, or unknown.
+    """
 
     worker: str
     deadline: Time
     trials: tuple[Index, ...]
+    seconds: Time = 0.0
+    instance: str = ""
 
 
 class Expired(Event, frozen=True, tag="x"):
@@ -47,17 +62,28 @@ Entry: TypeAlias = AnyEvent | Leased | Expired | Paused | Resumed
 
 
 class Lease(NamedTuple):
-    """The worker that holds a trial, until `deadline` in seconds since 1970, by the storage's clock."""
+    """The worker that holds a trial, and how long. Times are in seconds since 1970, by the storage's clock.
+
+    Attributes:
+        worker: the worker's name.
+        deadline: the time at which the lease expires.
+        since: the time since which the worker has held the trial.
+        seconds: the duration of the lease, from its start or its latest extension.
+    """
 
     worker: str
     deadline: float
+    since: float
+    seconds: float
 
 
 class Holding(NamedTuple):
     """A pending trial, and the worker that holds it.
 
     Attributes:
-        worker: name of the worker. None for a trial that was asked for without a name.
+        worker: name of the worker. For a trial that was asked for without a worker's
+            name, it is made of the host, the process id and random characters. None if
+            the trial has no lease.
         trial: the trial.
         seconds_left: seconds until the lease expires. None without a lease. Negative if
             the lease has expired, but no other worker has taken the trial yet.
@@ -65,6 +91,7 @@ class Holding(NamedTuple):
             out again because its lease expired, and so on.
         wanted: False once the trial's prompt is eliminated or retired. Then stop the
             evaluation and release the trial.
+        seconds_held: seconds since the worker got the trial. None without a lease.
     """
 
     worker: str | None
@@ -72,6 +99,7 @@ class Holding(NamedTuple):
     seconds_left: float | None
     attempt: int
     wanted: bool = True
+    seconds_held: float | None = None
 
 
 class Reissue(NamedTuple):
@@ -86,6 +114,9 @@ class Leases(NamedTuple):
 
     by_trial: IntMap[Lease] = IntMap()
     by_worker: Mapping[str, IntMap[None]] = {}  # the ids of the worker's trials
+    # By worker, its latest instances, the present one last. Kept when the worker holds
+    # nothing, so that an instance that was replaced is recognized.
+    instances: Mapping[str, tuple[str, ...]] = {}
     # By trial; kept after the trial's end, because scores may come late
     reissued: IntMap[Reissue] = IntMap()
     # No lease expires before this time; a lower bound, because leases can end early
@@ -105,25 +136,37 @@ class Leases(NamedTuple):
         """Return the number of the present attempt at a trial, from 1."""
         return 1 + (self.reissued.get(trial) or Reissue()).expired
 
-    def with_lease(
-        self, worker: str, deadline: float, trials: tuple[int, ...]
-    ) -> "Leases":
+    def with_lease(self, entry: Leased) -> "Leases":
         """Return these leases with trials that the worker holds from now on, in the place of other workers."""
-        leases = self
+        leases, (worker, deadline, trials) = (
+            self,
+            (entry.worker, entry.deadline, entry.trials),
+        )
+        lease = Lease(worker, deadline, deadline - entry.seconds, entry.seconds)
+        by_trial = dict.fromkeys(trials, lease)
         for trial in trials:
-            if trial in leases.by_trial and leases.by_trial[trial].worker != worker:
+            known = leases.by_trial.get(trial)
+            if known is not None and known.worker != worker:
                 leases = leases.without(trial)
+            elif known is not None:
+                by_trial[trial] = lease._replace(since=known.since)
         held = leases.by_worker.get(worker, _NONE)
+        instances = leases.instances
+        if entry.instance:
+            past = [
+                name for name in instances.get(worker, ()) if name != entry.instance
+            ]
+            latest = (*past[1 - _INSTANCES :], entry.instance)
+            instances = {**instances, worker: latest}
         return leases._replace(
-            by_trial=leases.by_trial.update(
-                dict.fromkeys(trials, Lease(worker, deadline))
-            ),
+            by_trial=leases.by_trial.update(by_trial),
             by_worker={
                 **leases.by_worker,
                 worker: held.update(dict.fromkeys(trials)),
             }
             if trials
             else leases.by_worker,
+            instances=instances,
             earliest=min(leases.earliest, deadline),
         )
 
@@ -148,12 +191,14 @@ class Leases(NamedTuple):
 
 
 _NONE: IntMap[None] = IntMap()
+# Instances kept for each worker. An agent may have a new one for each request.
+_INSTANCES = 16
 
 
 def follow(leases: Leases, entry: Entry) -> Leases:
     """Return the leases after an entry of the log."""
     if isinstance(entry, Leased):
-        return leases.with_lease(entry.worker, entry.deadline, entry.trials)
+        return leases.with_lease(entry)
     if isinstance(entry, Paused | Resumed):
         return leases._replace(
             paused=entry.since if isinstance(entry, Paused) else None

@@ -16,7 +16,7 @@ Entries are defined in `asktell.state.events` or, if they are about leases, in
 | `["q", arm, reason, key]`                           | a prompt was retired                                   |
 | `["e", evaluations, cost, examples, key, ids]`      | budget or examples were added                          |
 | `["c", topic, text, doubtful]`                      | remarked                                               |
-| `["l", worker, deadline, [trial, ..]]`              | leased                                                 |
+| `["l", worker, deadline, [trial, ..], seconds, ..]` | leased                                                 |
 | `["x", trial]`                                      | a lease expired                                        |
 | `["p", time]`                                       | paused: no trials are handed out                       |
 | `["g"]`                                             | resumed                                                |
@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from asktell import state as states
+from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
@@ -180,7 +181,8 @@ class LoggedSelector:
         """Compute a decision that is due, without applying it. It is used later if the state is still the same."""
         state = self.state
         if self._prepared is None or self._prepared[0] is not state:
-            self._prepared = state, decide(self.selector.method, state)
+            with undisturbed:
+                self._prepared = state, decide(self.selector.method, state)
 
     def _decide(self, method: AbstractMethod, state: State) -> events.Decided | None:
         """Return the decision that `prepare` computed for this state, or compute it."""
@@ -218,6 +220,33 @@ class LoggedSelector:
         return trial_id(state, prompts, trial)
 
     # Leases
+
+    def lease(
+        self,
+        worker: str,
+        trials: Iterable[int],
+        now: float,
+        seconds: float,
+        instance: str = "",
+    ) -> None:
+        """Give a worker leases of this duration on trials, or extend them.
+
+        `instance` is the worker's instance, if it has one.
+        """
+        if instance in self.leases.instances.get(worker, ())[-1:]:
+            instance = ""
+        deadline = round(now + seconds, 3)
+        self.note(Leased(worker, deadline, tuple(trials), seconds, instance))
+
+    def extend(self, worker: str, now: float, seconds: float) -> None:
+        """Extend the leases of a worker that are in their second half, because the worker is alive."""
+        late = []
+        for trial in self.leases.held(worker):
+            lease = self.leases.by_trial[trial]
+            if lease.deadline <= now + lease.seconds / 2:
+                late.append(trial)
+        if late:
+            self.lease(worker, late, now, seconds)
 
     def expire(self, now: float, max_attempts: int) -> None:
         """End the leases that have expired. Their trials are handed out again, or fail after `max_attempts` leases."""
@@ -272,6 +301,9 @@ def evaluations(
         find: returns the details, as JSON text, for those of the given trials that have
             some.
         after: number of evaluations to skip.
+
+    Raises:
+        InvalidStateError: a line of the log, or details, are malformed.
     """
     told = islice(_evaluations(base, lines, prompts), after, None)
     while group := list(islice(told, _DETAILS_AT_ONCE)):
@@ -296,26 +328,40 @@ def _evaluations(
         for t in range(base.asked)
         if (pull := base.open(t)) is not None
     }
-    for line in lines:
-        for entry in decode(line):
-            if isinstance(entry, events.Growth):
-                problem, prompts = grown(problem, entry), prompts_after(prompts, entry)
-            elif isinstance(entry, events.Asked):
-                out[entry.trial] = entry.arm, entry.example
-            elif isinstance(entry, events.Told | events.Failed):
-                arm, example = out.pop(entry.trial)
-                scores, reason = counted, None
-                if isinstance(entry, events.Told):
-                    scores = dict(zip(problem.goal.metrics, entry.scores, strict=False))
-                else:
-                    reason = entry.reason
-                id_ = id_of_example(problem, example)
-                yield Evaluation(
-                    entry.trial,
-                    prompts.ids[arm],
-                    example,
-                    scores,
-                    entry.cost,
-                    reason,
-                    example_id=id_,
-                )
+    # By arm and example, the costs of evaluations whose failures were recorded later
+    paid: dict[tuple[int, int | None], float] = {}
+    for number, line in enumerate(lines, 1):
+        ended: list[Evaluation] = []
+        # Lines before a snapshot were not checked when the study was opened
+        with formats.checked(f"Line {number} of the study's log"):
+            for entry in decode(line):
+                if isinstance(entry, events.Observed) and entry.scores is None:
+                    cell = entry.arm, entry.example
+                    paid[cell] = paid.get(cell, 0.0) + (entry.cost or 0.0)
+                elif isinstance(entry, events.Growth):
+                    problem = grown(problem, entry)
+                    prompts = prompts_after(prompts, entry)
+                elif isinstance(entry, events.Asked):
+                    out[entry.trial] = entry.arm, entry.example
+                elif isinstance(entry, events.Told | events.Failed):
+                    arm, example = out.pop(entry.trial)
+                    scores, reason, cost = counted, None, entry.cost
+                    before = paid.pop((arm, example), None)
+                    if isinstance(entry, events.Told):
+                        scores = dict(
+                            zip(problem.goal.metrics, entry.scores, strict=False)
+                        )
+                    else:
+                        reason, cost = entry.reason, before if cost is None else cost
+                    ended.append(
+                        Evaluation(
+                            entry.trial,
+                            prompts.ids[arm],
+                            example,
+                            scores,
+                            cost,
+                            reason,
+                            example_id=id_of_example(problem, example),
+                        )
+                    )
+        yield from ended

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import urlencode
 
-import numpy as np
-
 from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
@@ -73,8 +71,8 @@ def _of_info(name: str, key: str = "") -> Any:
 class RemoteStudy(AbstractStudy):
     """A study in a service (`asktell serve`), used like an `asktell.Study`.
 
-    It lacks these members of `Study`: `export`, `import_`, `report_data`, `attendance`
-    and `standing`.
+    It lacks these members of `Study`: `grow`, `export`, `import_`, `report_data`,
+    `attendance` and `standing`.
 
     Make a study with `RemoteStudy.create`, or open an existing study with
     `RemoteStudy.open`. Do not call the class itself. Close the study at the end, or use
@@ -95,6 +93,7 @@ class RemoteStudy(AbstractStudy):
     def __init__(
         self, connection: Connection, name: str, info: Mapping[str, Any]
     ) -> None:
+        super().__init__()
         self._connection = connection
         self._name = name
         self._path = path_of(name)
@@ -135,7 +134,7 @@ class RemoteStudy(AbstractStudy):
 
         Raises:
             StudyExistsError: a study with this name exists. With `exist_ok`, only if it
-                was created with other settings.
+                differs in something that cannot be added. The message has both values.
             InvalidArgumentError: the method, or a part of it, is your own code, which
                 cannot be sent to a service.
         """
@@ -191,8 +190,7 @@ class RemoteStudy(AbstractStudy):
                 unless the service was restarted in between. After a restart, a repeated
                 `tell`, `fail`, `add`, `retire` or `extend` still counts once, but a
                 repeated `observe` may count twice. If the response to an `ask` was
-                lost, a bound study gets the same trials when it asks again. A study
-                that is not bound gets other trials, and the lost trials stay pending.
+                lost, the object gets the same trials when it asks again.
 
         Raises:
             StudyNotFoundError: the study does not exist.
@@ -266,15 +264,14 @@ class RemoteStudy(AbstractStudy):
     # no request.
 
     def _hand_out(self, n: int) -> list[Trial]:
-        worker = self._worker
-        lease = None if worker is None else worker.lease
-        besides = [] if worker is None else worker.busy()
+        worker = self._asker
         data = self._post(
             "ask",
             n=n,
-            worker=self.worker_name,
-            lease=lease,
-            besides=besides,
+            worker=worker.name,
+            lease=worker.lease,
+            besides=worker.busy(),
+            instance=worker.instance,
         )
         trials = _trials(data)
         # Missing if no trial is a repeat
@@ -314,9 +311,9 @@ class RemoteStudy(AbstractStudy):
     def _told(self, tell: Tell) -> dict[str, Any]:
         """Return the fields of a request for one tell, after checking them."""
         scores = self._checked(tell.scores)
-        cost = None if tell.cost is None else checks.check_cost(tell.cost)
+        cost = checks.check_cost(tell.cost)
         return {
-            "trial": _named(tell.trial),
+            "trial": _named(self._asker.own(tell.trial)),
             "scores": scores,
             "cost": cost,
             **_kept(encode(tell.details)),
@@ -345,10 +342,9 @@ class RemoteStudy(AbstractStudy):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        checked = None
+        checked, cost = None, checks.check_cost(cost)
         if scores is not None or cost is None:
             checked = self._checked(scores, is_observed=True)
-        cost = None if cost is None else checks.check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
         named = _named_prompt(prompt)
@@ -361,18 +357,24 @@ class RemoteStudy(AbstractStudy):
     def _fail(
         self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
-        cost = None if cost is None else checks.check_cost(cost)
+        cost = checks.check_cost(cost)
         return self._taken(
             "fail",
             trial=_named(trial),
             reason=reason,
             cost=cost,
             worker=self.worker_name,
+            instance=self._asker.instance,
             **_kept(details),
         )
 
     def _release(self, trial: AnyTrial) -> bool:
-        return self._taken("release", trial=_named(trial), worker=self.worker_name)
+        return self._taken(
+            "release",
+            trial=_named(trial),
+            worker=self.worker_name,
+            instance=self._asker.instance,
+        )
 
     # Workers
 
@@ -380,7 +382,13 @@ class RemoteStudy(AbstractStudy):
         worker = self._bound("heartbeat")
         only = None if trial is None else _named(trial)
         return _trials(
-            self._post("heartbeat", worker=worker.name, trial=only, lease=worker.lease)
+            self._post(
+                "heartbeat",
+                worker=worker.name,
+                trial=only,
+                lease=worker.lease,
+                instance=worker.instance,
+            )
         )
 
     def workers(self) -> list[Holding]:
@@ -425,23 +433,21 @@ class RemoteStudy(AbstractStudy):
         key: str | None = None,
     ) -> None:
         n_examples, ids = numbered(examples)
-        given = {
-            "evaluations": evaluations,
-            "cost": cost,
+        more = {
+            "evaluations": checks.plain(evaluations),
+            "cost": checks.plain(cost),
             "examples": n_examples if ids is None else list(ids.ids),
         }
-        plain = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in given.items()
-        }
         new_key = key or uuid.uuid4().hex
-        self._patiently(lambda: self._post("extend", **plain, key=new_key))
+        self._patiently(lambda: self._post("extend", **more, key=new_key))
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
         self._patiently(
-            lambda: self._post("remark", text=text, topic=topic, doubtful=doubtful)
+            lambda: self._post(
+                "remark", text=text, topic=topic, doubtful=bool(doubtful)
+            )
         )
 
     def pause(self) -> None:
@@ -540,7 +546,12 @@ class RemoteStudy(AbstractStudy):
         confidence: float = 0.95,
         tolerance: float = 0.0,
     ) -> Comparison:
-        asked: dict[str, object] = {"confidence": confidence, "tolerance": tolerance}
+        asked: dict[str, object] = {
+            "confidence": checks.check_part("The confidence", confidence),
+            "tolerance": checks.check_number(
+                "The tolerance", tolerance, 0.0, checks.LARGEST
+            ),
+        }
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
             found = _named_prompt(prompt)
             asked.update(
@@ -642,17 +653,20 @@ def _named(trial: object) -> int | str | dict[str, Any]:
     if not isinstance(trial, Trial):
         return trial
     example = None if trial.example is None else int(trial.example)
-    return {"id": trial.id, "prompt_id": trial.prompt_id, "example": example}
+    prompt = checks.plain(trial.prompt_id)
+    return {"id": trial.id, "prompt_id": prompt, "example": example}
 
 
 def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
     """Return the identification of a prompt in a request: a text, which may be its id, or `{"id": ...}`."""
+    prompt = checks.plain(prompt)
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Trial):
         id_: object = prompt.prompt_id
     else:
         id_ = prompt if isinstance(prompt, int) else getattr(prompt, "id", None)
+    id_ = checks.plain(id_)
     if isinstance(id_, bool) or not isinstance(id_, str | int):
         raise InvalidArgumentError(
             f"Name a prompt by its id or its text, got {short(prompt)}."

@@ -39,7 +39,7 @@ from asktell.state.saved import (
     load_state,
     with_rows,
 )
-from asktell.studies.leases import Leases, Reissue, Time
+from asktell.studies.leases import Lease, Leases, Reissue, Time
 
 VERSION = 1
 _BYTES = 8  # size of a column's item in memory
@@ -65,13 +65,16 @@ class SavedLeases(Saved, frozen=True, kw_only=True):
 
     Attributes:
         paused: the time of the pause, None if the study is not paused.
-        held: for each worker, its name and its trials, each with the deadline.
+        held: for each worker, its name and its trials, each with the fields of its
+            `Lease` after the worker.
+        instances: for each worker, its name and its latest instances.
         reissued: for each trial that was handed out again, its number, how many leases
             expired, and the teller.
     """
 
     paused: Time | None = None
-    held: tuple[tuple[str, tuple[tuple[Index, Time], ...]], ...] = ()
+    held: tuple[tuple[str, tuple[tuple[Index, Time, Time, Time], ...]], ...] = ()
+    instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
     reissued: tuple[tuple[Index, Index, str | None], ...] = ()
 
 
@@ -241,12 +244,13 @@ def _dump_leases(leases: Leases) -> SavedLeases:
             (
                 worker,
                 tuple(
-                    (trial, leases.by_trial[trial].deadline)
+                    (trial, *leases.by_trial[trial][1:])
                     for trial in leases.held(worker)
                 ),
             )
             for worker in sorted(leases.by_worker)
         ),
+        instances=tuple(sorted(leases.instances.items())),
         reissued=tuple(
             (trial, *reissue) for trial, reissue in sorted(leases.reissued.items())
         ),
@@ -254,23 +258,26 @@ def _dump_leases(leases: Leases) -> SavedLeases:
 
 
 def _load_leases(saved: SavedLeases, state: State) -> Leases:
-    leases = Leases(paused=saved.paused)
+    by_trial: dict[int, Lease] = {}
+    by_worker: dict[str, IntMap[None]] = {}
     for worker, held in saved.held:
-        together: dict[float, list[int]] = {}
-        for trial, end in held:
-            together.setdefault(end, []).append(trial)
-        for end, trials in together.items():
-            leases = leases.with_lease(worker, end, tuple(trials))
-    if not all(trial in state.pending for trial in leases.by_trial):
+        leases = {trial: Lease(worker, *lease) for trial, *lease in held}
+        by_trial.update(leases)
+        by_worker[worker] = IntMap(dict.fromkeys(leases))
+    if not all(trial in state.pending for trial in by_trial):
         raise MalformedError("It has leases on trials that are not pending.")
-    return leases._replace(
+    return Leases(
+        by_trial=IntMap(by_trial),
+        by_worker=by_worker,
+        instances=dict(saved.instances),
+        paused=saved.paused,
         reissued=IntMap(
             {
                 trial: Reissue(expired, teller)
                 for trial, expired, teller in saved.reissued
             }
-        )
-    )
+        ),
+    ).tightened()
 
 
 def _compress(make: Callable[[Pack], Saved], free: int = 0) -> bytes:

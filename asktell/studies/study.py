@@ -7,15 +7,22 @@ crash.
 """
 
 import json
+import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from asktell import reports
-from asktell.errors import InvalidArgumentError, StudyExistsError
+from asktell.errors import (
+    ConflictingWorkerError,
+    InvalidArgumentError,
+    StudyExistsError,
+)
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
@@ -27,13 +34,16 @@ from asktell.results.evaluations import Evaluations
 from asktell.results.result import Result
 from asktell.selector import NewPrompts, Selector, part_at
 from asktell.storages import AbstractStorage, Location, opened
+from asktell.studies import edits
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
+from asktell.studies.edits import Additions, settings_that_differ
 from asktell.studies.export import Document
-from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed
+from asktell.studies.leases import Holding, Lease, Leases, Paused, Resumed
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Operation, Replica
+from asktell.studies.worker import Worker, held_by
 
 _T = TypeVar("_T")
 
@@ -140,6 +150,7 @@ class Study(AbstractStudy):
     def __init__(
         self, replica: Replica, name: str, max_attempts: int, owned: bool
     ) -> None:
+        super().__init__()
         self._replica = replica
         self._name = name
         self._max_attempts = max_attempts
@@ -169,15 +180,17 @@ class Study(AbstractStudy):
             max_attempts: a trial whose lease has expired this many times counts as a
                 failed evaluation.
             exist_ok: True opens the study if it exists already, so that every worker
-                can run the same program. The existing study must have been created with
-                the same prompts, goal, budget, method, `max_attempts` and so on. It
-                keeps its own evaluations, and ignores those of `selector`.
+                can run the same program. If `selector` has a larger budget, or more
+                prompts or examples after the existing ones, they are added to the study
+                (see `grow`). Everything else must be the same: goal, method, seed,
+                `max_attempts` and so on. The study keeps its own evaluations, and
+                ignores those of `selector`.
             details: pairs `(trial id, details)` for trials whose scores or failures the
                 selector has recorded. The details are as for `tell`.
 
         Raises:
             StudyExistsError: a study with this name exists. With `exist_ok`, only if it
-                was created with other settings.
+                differs in something that cannot be added. The message has both values.
             InvalidStateError: the method, or a part of it, is your own class, and one
                 of its parameters cannot be stored. A parameter must be text, a finite
                 number, True, False, None, or a list of such values.
@@ -189,25 +202,122 @@ class Study(AbstractStudy):
                 f"{short(selector)}."
             )
         document = Document(
-            whole("max_attempts", max_attempts, 1), json.loads(selector.to_json())
+            uuid.uuid4().hex,
+            whole("max_attempts", max_attempts, 1),
+            json.loads(selector.to_json()),
         )
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
+            texts = (
+                (trial, text)
+                for trial, each in details
+                if (text := encode(each)) is not None
+            )
+            key, owned = None, storage is not location
             try:
-                texts = (
-                    (trial, text)
-                    for trial, each in details
-                    if (text := encode(each)) is not None
-                )
                 key = storage.create(name, document.to_bytes(), details=texts)
             except StudyExistsError:
                 if not exist_ok:
                     raise
-                key = storage.find(name)
-                documents.from_bytes(storage.document(key)).refuse_others(
-                    document, name
+            if key is None:
+                return cls._existing(storage, name, owned, selector, document)
+            study = cls._at(storage, name, key, owned, selector.method)
+            study._lease_pending()
+            return study
+
+    @classmethod
+    def _existing(
+        cls,
+        storage: AbstractStorage,
+        name: str,
+        owned: bool,
+        selector: Selector,
+        document: Document,
+    ) -> Self:
+        """Return the study of this name, with what `selector`, whose document is `document`, has more of."""
+        key = storage.find(name)
+        first = documents.from_bytes(storage.document(key))
+        differing = settings_that_differ(
+            {**first.selector, "max_attempts": first.max_attempts},
+            {**document.selector, "max_attempts": document.max_attempts},
+        )
+        # Another method may be unable to continue the study's state
+        if "method" in differing:
+            raise _differs(name, edits.Differences(differing, Additions()))
+        study = cls._at(storage, name, key, owned, selector.method)
+        study._grow(selector, differing, may_be_older=True)
+        return study
+
+    def grow(self, selector: Selector) -> list[str]:
+        """Add the prompts, the budget and the examples that a selector has more of.
+
+        If several processes do this at the same time, each addition is made once.
+        `create` with `exist_ok=True` does the same.
+
+        Args:
+            selector: the wanted selection. Its evaluations are ignored. It may lack
+                budget and examples that were added to the study, prompts that were
+                added by `add`, and retired prompts. In `create`, it may also lack
+                prompts that were added by `grow`.
+
+        Returns:
+            The additions in words, such as "100 evaluations". Empty if there are none.
+
+        Raises:
+            StudyExistsError: the study differs from the selector in something that
+                cannot be added. Nothing was added. The message has both values.
+        """
+        document = documents.from_bytes(
+            self._patiently(self._replica.storage.document, self._replica.key)
+        )
+        wanted = json.loads(selector.to_json())
+        differing = settings_that_differ(document.selector, wanted)
+        return self._grow(selector, differing, may_be_older=False)
+
+    def _grow(
+        self,
+        selector: Selector,
+        differing: dict[str, list[str]],
+        may_be_older: bool,
+    ) -> list[str]:
+        """Do what `grow` does. `differing` are the settings that differ, and `may_be_older` is as for `compare`."""
+
+        def compared(logged: LoggedSelector) -> Additions:
+            found = edits.compare(logged.selector, selector, may_be_older)
+            if differing or found.differing:
+                raise _differs(
+                    self._name,
+                    found._replace(differing={**differing, **found.differing}),
                 )
-            return cls._at(storage, name, key, storage is not location, selector.method)
+            return found.additions
+
+        def add(logged: LoggedSelector, _: Clock) -> Additions:
+            # Again, because others may have added the same meanwhile
+            additions = compared(logged)
+            try:
+                additions.add_to(logged.selector)
+            except InvalidArgumentError as error:
+                raise StudyExistsError(
+                    f"The study {self._name!r} was created with other values of {', '.join(additions.settings())}. "
+                    f"It cannot get {' and '.join(additions.in_words())} more. {error}"
+                ) from error
+            return additions
+
+        return (self._read(compared) and self._write(add)).in_words()
+
+    def _lease_pending(self) -> None:
+        """Lease the trials that were pending in the selector from which the study was made, to this object."""
+        trials = self._all_pending()
+        worker = self._unnamed
+        if not trials:
+            return
+        self._write(
+            lambda logged, clock: logged.lease(
+                worker.name, [trial.id for trial in trials], clock(), worker.lease
+            )
+        )
+        worker.at_hand = trials
+        self._ask(len(trials))  # so that they are out
 
     @classmethod
     def open(
@@ -367,30 +477,37 @@ class Study(AbstractStudy):
 
     def _hand_out(self, n: int) -> list[Trial]:
         self._replica.prepare()
-        worker = self._worker
+        worker = self._worker or self._unnamed
         with self._replica.writing(durable=False) as (logged, clock):
+            # Written out, because each worker does it for each trial
+            if worker.instance in logged.leases.instances.get(worker.name, ())[:-1]:
+                raise _replaced(worker)
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
-            # 1. Take back the trials of workers that died.
+            # 1. Extend the leases of this worker, which is alive: its machine may have
+            # slept for longer than a lease. Not each time, because it may hold many.
+            if not 0 <= now - worker.looked < worker.lease / 4:
+                logged.extend(worker.name, now, worker.lease)
+            # 2. Take back the trials of workers that died.
             if now >= logged.leases.earliest:
                 logged.expire(now, self._max_attempts)
-            # 2. Return what this worker holds, for example from before a restart.
-            if worker is not None and worker.name in logged.leases.by_worker:
+            # 3. Return what this worker holds, for example from before a restart.
+            if worker.name in logged.leases.by_worker:
                 idle = worker.idle(logged.leases.held(worker.name), n)
                 trials = [logged.trial(id_) for id_ in idle]
-            # 3. Fill up with new trials, and extend all leases.
+            # 4. Fill up with new trials, and lease all.
             n_held = len(trials)
             trials += logged.selector._ask(n - n_held)
-            if worker is not None and trials:
-                deadline = round(now + worker.lease, 3)
-                ids = list(map(attrgetter("id"), trials))
-                logged.note(Leased(worker.name, deadline, tuple(ids)))
-            if not n_held:
-                return trials
+            if trials:
+                ids = map(attrgetter("id"), trials)
+                logged.lease(worker.name, ids, now, worker.lease, worker.instance)
             # The new trials are grouped by prompt already. Stable, so that a prompt's
             # examples keep their order.
-            return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm)
+            if n_held:
+                trials.sort(key=lambda trial: logged.state.pending[trial.id].arm)
+        worker.looked = now
+        return trials
 
     # Telling. When these methods return, the scores are stored durably.
 
@@ -404,7 +521,14 @@ class Study(AbstractStudy):
         selector = logged.selector
         checked = selector._checked(tell.scores)
         worker = None if self._worker is None else self._worker.name
-        id_ = logged.find(tell.trial, worker)
+        id_ = logged.find(tell.trial, (self._worker or self._unnamed).name)
+        lease = logged.leases.by_trial.get(id_)
+        if lease is not None and worker in (None, lease.worker):
+            # Its holder is alive, so its other trials are not given to others yet. They
+            # were often leased at the same time.
+            now = clock()
+            if lease.deadline <= now + lease.seconds / 2:
+                logged.extend(lease.worker, now, lease.seconds)
         # A trial that was handed out once needs no more checks: the selector compares
         # its scores with recorded ones.
         reissue = logged.leases.reissued.get(id_)
@@ -418,7 +542,7 @@ class Study(AbstractStudy):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
                 # So that this worker counts as the teller
-                logged.note(Leased(worker, round(clock(), 3), (id_,)))
+                logged.lease(worker, (id_,), clock(), 0.0)
         is_new = selector._record(
             id_, checked, needed_cost(tell.cost, selector.max_cost)
         )
@@ -441,9 +565,8 @@ class Study(AbstractStudy):
         self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
-            worker = self.worker_name
-            id_ = logged.find(trial, worker)
-            if logged.lost(id_, worker) or not logged.selector.fail(id_, reason, cost):
+            id_ = logged.find(trial, self.worker_name)
+            if self._lost(logged, id_) or not logged.selector.fail(id_, reason, cost):
                 return False
             if details is not None:
                 self._replica.attach(id_, details)
@@ -451,22 +574,27 @@ class Study(AbstractStudy):
 
     def _release(self, trial: AnyTrial) -> bool:
         with self._replica.writing(durable=False) as (logged, _):
-            worker = self.worker_name
-            id_ = logged.find(trial, worker)
-            return not logged.lost(id_, worker) and logged.selector.release(id_)
+            id_ = logged.find(trial, self.worker_name)
+            return not self._lost(logged, id_) and logged.selector.release(id_)
+
+    def _lost(self, logged: LoggedSelector, id_: int) -> bool:
+        """True if another worker, or another process under this worker's name, holds or has ended the trial."""
+        is_replaced = _is_replaced(self._asker, logged.leases)
+        return is_replaced or logged.lost(id_, self.worker_name)
 
     # Workers
 
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
         worker = self._bound("heartbeat")
         with self._replica.writing(durable=False) as (logged, clock):
+            if _is_replaced(worker, logged.leases):
+                raise _replaced(worker)
             held = tuple(logged.leases.held(worker.name))
             if trial is not None:
                 id_ = logged.find(trial, worker.name)
                 held = tuple(other for other in held if other == id_)
             if held:
-                deadline = round(clock() + worker.lease, 3)
-                logged.note(Leased(worker.name, deadline, held))
+                logged.lease(worker.name, held, clock(), worker.lease)
             return [logged.trial(id_) for id_ in held]
 
     def workers(self) -> list[Holding]:
@@ -479,7 +607,8 @@ class Study(AbstractStudy):
                 prompts.trial(id_, *cell),
                 lease and lease.deadline - now,
                 attempt,
-                wanted=not state.is_eliminated(cell[0]),
+                not state.is_eliminated(cell[0]),
+                lease and now - lease.since,
             )
             for id_, cell, lease, attempt in out
         ]
@@ -550,6 +679,18 @@ class Study(AbstractStudy):
                 logged.note(Resumed())
 
     # Reading. These methods read the committed state, and write nothing.
+
+    @property
+    def id(self) -> str:
+        """A text that no other study has, not even a study of the same name that was deleted before.
+
+        A study that is exported and imported keeps its id.
+
+        Raises:
+            StudyNotFoundError: the study was deleted.
+        """
+        document = self._replica.storage.document(self._replica.key)
+        return documents.from_bytes(document).id
 
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)
@@ -623,7 +764,27 @@ class Study(AbstractStudy):
         return copy(self._view())
 
     def result(self) -> Result:
-        return self._view().result()
+        view = self._view()
+        result = view.result()
+        return replace(result, notes=(*result.notes, *self._reasons_to_wait(view)))
+
+    def _reasons_to_wait(self, view: Selector) -> list[str]:
+        """Return sentences on why `ask` returns no trial at the moment, although the study is not done."""
+        state = view._state
+        if view.done:
+            return []
+        if self.paused:
+            return ["The study is paused, so ask() returns no trials until resume()."]
+        may_ask = view._next_pull() is not None or (
+            state.may_decide and view._decide(view.method, state) is not None
+        )
+        pending = [] if may_ask else self._patiently(self.workers)
+        if not pending:
+            return []
+        return [
+            f"ask() returns no trials until the pending trials are recorded: {held_by(pending, time.time())}. If a "
+            "worker has died, its trials are handed out again after that time."
+        ]
 
     def compare(
         self,
@@ -678,3 +839,22 @@ class Study(AbstractStudy):
             if (text := encode(e.details)) is not None
         )
         documents.write(Path(path), document, self._name, replica.lines(), details)
+
+
+def _is_replaced(worker: Worker, leases: Leases) -> bool:
+    """True if another process has asked under the worker's name since this worker did."""
+    return worker.instance in leases.instances.get(worker.name, ())[:-1]
+
+
+def _replaced(worker: Worker) -> ConflictingWorkerError:
+    """Return the error for a worker that `_is_replaced`."""
+    return ConflictingWorkerError(
+        f"Another process has started to work under the name of this worker, {worker.name!r}, and has got its trials. "
+        "Give each process a different name. This worker gets no more trials, but it can still record the scores of "
+        "those that it has."
+    )
+
+
+def _differs(name: str, found: edits.Differences) -> StudyExistsError:
+    """Return the error for a study that differs from a selector."""
+    return StudyExistsError(f"The study {name!r} {found.in_words()}")

@@ -4,7 +4,7 @@ The log of the study decides which worker holds a trial. A `Worker` only remembe
 trials `ask` returned in this process, so that it returns no trial twice.
 """
 
-import logging
+import math
 import os
 import socket
 import time
@@ -16,6 +16,7 @@ from threading import Event, Lock, Thread
 from typing import TypeVar
 
 from asktell._util.forks import fresh_after_fork
+from asktell._util.log import log
 from asktell.errors import AsktellError, StorageError
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import AnyTrial, Trial, from_json
@@ -23,7 +24,6 @@ from asktell.problem.checks import check_name, check_seconds, check_trials, whol
 from asktell.studies.leases import Holding
 
 _T = TypeVar("_T")
-_log = logging.getLogger("asktell")
 # Seconds of a lease by default. Heartbeats extend it within a `with` block. Without
 # them, it must last longer than most evaluations.
 _LEASE, _LEASE_WITHOUT_HEARTBEATS = 60.0, 600.0
@@ -34,11 +34,12 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 # Seconds of waiting until a worker first logs what it waits for, and until it logs that
 # again.
 _SAID_AFTER, _SAID_AGAIN = 2.0, 60.0
+_TRIALS_SHOWN = 3  # of each worker, in messages
 
 
 def default_name() -> str:
     """Make a name that no other worker has."""
-    return f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:4]}"
+    return f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def patiently(operation: Callable[[], _T]) -> _T:
@@ -54,7 +55,7 @@ def patiently(operation: Callable[[], _T]) -> _T:
         except StorageError as error:
             if time.monotonic() + delay > deadline:
                 raise
-            _log.warning("The storage failed, and is tried again. %s", error)
+            log.warning("The storage failed, and is tried again. %s", error)
         time.sleep(delay)
         delay = min(5.0, 2 * delay)
 
@@ -64,6 +65,8 @@ class Worker:
 
     Attributes:
         name: the worker's name.
+        instance: text that tells this worker from others of the same name. Empty if the
+            name was made here, so that no other worker has it.
         lease: seconds until a lease expires.
         ahead: number of trials to request in advance.
         out: trials that `ask` returned and that are still pending, by id.
@@ -73,6 +76,8 @@ class Worker:
         has_heartbeats: True inside a `with` block.
         unwanted: ids of pending trials whose prompts were eliminated or retired, as of
             the last heartbeat.
+        looked: the time, by the storage's clock, at which the study last extended the
+            leases that were in their second half.
     """
 
     def __init__(
@@ -81,10 +86,14 @@ class Worker:
         lease: float | None,
         ahead: int,
         besides: Collection[int],
+        instance: str | None = None,
     ) -> None:
         self.name = (
             default_name() if name is None else check_name("The name of a worker", name)
         )
+        if instance is None:
+            instance = "" if name is None else uuid.uuid4().hex[:8]
+        self.instance = instance
         self._lease = None if lease is None else check_seconds("lease", lease)
         self.lease = self._lease or _LEASE_WITHOUT_HEARTBEATS
         self.ahead = whole("`ahead`", ahead, 0)
@@ -106,12 +115,15 @@ class Worker:
         # True once the log has the message that this worker waits for the end of a
         # pause
         self._waits_for_resume = False
-        self._renew_lock()
-        fresh_after_fork(self, Worker._renew_lock)
-
-    def _renew_lock(self) -> None:
-        """A thread of the parent process may hold the lock at a fork."""
+        self.looked = -math.inf
         self._asking = Lock()
+        fresh_after_fork(self, Worker._renew)
+
+    def _renew(self) -> None:
+        """Begin again in a forked process. A thread of the parent may hold the lock, and the parent has the name."""
+        self._asking = Lock()
+        if self.instance:
+            self.instance = uuid.uuid4().hex[:8]
 
     # Trials
 
@@ -254,7 +266,7 @@ class Worker:
             return
         if is_paused():
             self._waits_for_resume = True
-            _log.warning(
+            log.warning(
                 "The study is paused. Worker %s waits until it is resumed.", self.name
             )
             return
@@ -265,24 +277,35 @@ class Worker:
             others = [each for each in workers() if each.worker != self.name]
             if others:
                 self._quiet_until = now + _SAID_AGAIN
-                _log.warning("Waiting for %s.", held_by(others, time.time()))
+                log.warning("Waiting for %s.", held_by(others, time.time()))
 
 
 def held_by(holdings: Sequence[Holding], now: float) -> str:
-    """Describe which workers hold how many trials, and until when, in this machine's local time."""
-    held: dict[str | None, list[float]] = {}
+    """Describe which workers hold which trials, since when and until when, in this machine's local time."""
+    held: dict[str | None, list[Holding]] = {}
     for holding in holdings:
-        held.setdefault(holding.worker, []).append(holding.seconds_left or 0.0)
+        held.setdefault(holding.worker, []).append(holding)
     parts = []
-    for worker, left in held.items():
-        trials = f"{len(left)} trial{'s' if len(left) > 1 else ''}"
+    for worker, its in held.items():
+        trials = f"{len(its)} trial{'s' if len(its) > 1 else ''}"
         if worker is None:
             parts.append(
-                f"{trials} held without a worker's name, until a score or failure is recorded or it is released"
+                f"{trials} without a lease, until a score or failure is recorded or it is released"
             )
         else:
-            until = datetime.fromtimestamp(now + max(0.0, *left))
+            until = now + max(0.0, *(holding.seconds_left or 0.0 for holding in its))
+            shown = [
+                f"trial {holding.trial.id} since {_clock(now - (holding.seconds_held or 0.0))}"
+                for holding in its[:_TRIALS_SHOWN]
+            ]
+            more = ", ..." if len(its) > _TRIALS_SHOWN else ""
             parts.append(
-                f"{trials} held by worker {worker} until {until:%H:%M:%S}, or longer if it is still running"
+                f"{trials} held by worker {worker} until {_clock(until)}, or longer if it is still running "
+                f"({', '.join(shown)}{more})"
             )
     return "; ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as this machine's local time of day."""
+    return f"{datetime.fromtimestamp(seconds):%H:%M:%S}"

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import pytest
 
-from asktell import BestFeasible, EvaluatorError, Selector, run
+from asktell import BestFeasible, EvaluatorError, Selector, maximize, run
 
 Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
 """How the harness must fail: raise an error, exceed its time limit, return no score, or return the score NaN."""
@@ -85,7 +85,7 @@ class EvaluatorContract:
             method: as for `asktell.Selector`.
             seed: as for `asktell.Selector`.
         """
-        goal = BestFeasible(self.metric)
+        goal = BestFeasible(maximize(self.metric))
         return Selector(
             PROMPTS,
             goal,

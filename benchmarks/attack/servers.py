@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from asktell import AsktellError, BestFeasible, Selector, Study, run
+from asktell import AsktellError, BestFeasible, Selector, Study, maximize, run
 from asktell.storages.memory import MemoryStorage
 from asktell_adapters.testing.llm_server import Reply
 from benchmarks.attack.findings import (
@@ -84,7 +84,7 @@ def chat_case(name: str) -> None:
         )  # type: ignore[arg-type, list-item]
         selector = Selector(
             ["prompt"],
-            BestFeasible("length"),
+            BestFeasible(maximize("length")),
             1,
             "uniform",
             examples=1,
@@ -146,7 +146,11 @@ def batch_case(
         elif body is not None:
             server.faults[call] = [Fault(Reply(body=body))]
         selector = Selector(
-            ["p", "q"], BestFeasible("length"), 4, "uniform", examples=9
+            ["p", "q"],
+            BestFeasible(maximize("length")),
+            4,
+            "uniform",
+            examples=9,
         )
         study = Study.create(MemoryStorage(clock=lambda: clock[0]), "study", selector)
         llm = OpenAIChat(

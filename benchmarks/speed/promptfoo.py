@@ -61,7 +61,9 @@ def main() -> None:
         ) as evaluator:
             print(f"process that stays, its start: {time.perf_counter() - start:.2f} s")
             for size in (1, 4, 16):
-                goal = asktell.ParetoSet("length", "latency")
+                goal = asktell.ParetoSet(
+                    asktell.maximize("length"), asktell.maximize("latency")
+                )
                 selector = asktell.Selector(
                     evaluator.prompts, goal, 200, "uniform", examples=20
                 )

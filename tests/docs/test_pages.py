@@ -47,7 +47,6 @@ from asktell_adapters.evaluators import (
 )
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
-from asktell_adapters.server.labeling import FORMAT, VERSION
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.batch_server import BatchServer
 from tests.adapters.finished import test_formats as finished
@@ -198,9 +197,8 @@ def test_forty_human_labels(page: Page, monkeypatch: pytest.MonkeyPatch) -> None
             strict=True,
         )
     }
-    Path("labels").mkdir()
-    head = {"format": FORMAT, "version": VERSION, "key": "00" * 32}
-    Path("labels", "labels.jsonl").write_text(json.dumps(head) + "\n")
+    # The key of the journal decides in which order items come.
+    monkeypatch.setattr("secrets.token_hex", lambda n: "00" * n)
     config = load_config(Path("labels.toml"))
     folder = RunFolder(config.output)
     with redirect_stdout(io.StringIO()) as out, in_folder(config, folder) as labeling:
@@ -381,14 +379,17 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
         page.execute(line, selector=new())
         assert names["selector"].done
         assert names["selector"].result().selected[0].id == 1
+    page.run(1, asyncio=asyncio, first=new(), second=new())
+    assert [result.selected[0].id for result in names["results"]] == [1, 1]
 
 
 @pytest.mark.page("how-to/bring-your-own.md")
 def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
     pytest.importorskip("fcntl")
-    assert len(page.blocks("python")) == 8
+    assert len(page.blocks("python")) == 9
     shutil.copy(DOCS / "examples" / "storage.py", "storage.py")
-    program = "\n\n".join(page.take() for _ in range(6)) + (
+    blocks = [page.take() for _ in range(6)] + page.blocks("python")[6:8]
+    program = "\n\n".join(blocks) + (
         "\n\nimport asktell\n\n"
         "def test_a_study_runs_in_it(tmp_path):\n"
         "    selector = asktell.Selector(['a', 'bb'], asktell.BestFeasible('score'), 6, examples=4)\n"

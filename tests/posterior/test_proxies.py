@@ -6,11 +6,23 @@ import pytest
 
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
-from asktell.posterior.proxies import ProxyParts
+from asktell.posterior.proxies import CellScores, ProxyParts
 from asktell.posterior.two_way import Cells, posterior
 
 Matrix = npt.NDArray[np.float64]
 V = Variances(0.3, 0.5, 0.2)
+
+
+def cells_of(table: Matrix) -> CellScores:
+    """The cells of a table (K, N) that are not NaN."""
+    arms, examples = np.nonzero(~np.isnan(table))
+    return CellScores.of(arms, examples, table[arms, examples], *table.shape)
+
+
+def table_of(scores: CellScores) -> Matrix:
+    """The table (K, N) of scores, 0 where a cell has none."""
+    arms, examples = np.indices((scores.n_arms, scores.n_examples))
+    return scores.at(arms.ravel(), examples.ravel()).reshape(arms.shape)
 
 
 def test_the_parts_of_a_complete_proxy_are_its_means_by_prompt_and_by_example() -> None:
@@ -18,7 +30,7 @@ def test_the_parts_of_a_complete_proxy_are_its_means_by_prompt_and_by_example() 
     table = np.array([[1.0, 3.0, 5.0], [3.0, 5.0, 7.0]])
     table[:, 0] += [0.5, -0.5]
     table[:, 2] += [-0.5, 0.5]
-    parts = ProxyParts.of(np.stack((table, np.full((2, 3), 7.0))))
+    parts = ProxyParts.of([cells_of(table), cells_of(np.full((2, 3), 7.0))])
     assert parts is not None
     np.testing.assert_allclose(parts.arms[:, 0], [-1.0, 1.0])
     by_example = np.array([-2.0, 0.0, 2.0])
@@ -27,12 +39,14 @@ def test_the_parts_of_a_complete_proxy_are_its_means_by_prompt_and_by_example() 
     )
     residual = np.array([[0.5, 0.0, -0.5], [-0.5, 0.0, 0.5]])
     np.testing.assert_allclose(
-        parts.residuals[0], residual / np.sqrt((residual**2).mean()), atol=1e-12
+        table_of(parts.residuals[0]),
+        residual / np.sqrt((residual**2).mean()),
+        atol=1e-12,
     )
     # A proxy that does not vary has no parts
     assert not parts.arms[:, 1].any()
-    assert not parts.residuals[1].any()
-    assert ProxyParts.of(np.full((1, 2, 3), np.nan)) is None
+    assert not parts.residuals[1].values.any()
+    assert ProxyParts.of([cells_of(np.full((2, 3), np.nan))]) is None
 
 
 def test_a_missing_score_has_no_residual_and_few_scores_little_effect() -> None:
@@ -40,10 +54,11 @@ def test_a_missing_score_has_no_residual_and_few_scores_little_effect() -> None:
     table = rng.normal(size=(6, 8)) + np.arange(6.0)[:, None]
     table[5, 1:] = np.nan
     table[4] = np.nan
-    parts = ProxyParts.of(table[None])
+    parts = ProxyParts.of([cells_of(table)])
     assert parts is not None
-    assert not parts.residuals[0, 4].any()
-    assert not parts.residuals[0, 5, 1:].any()
+    residuals = table_of(parts.residuals[0])
+    assert not residuals[4].any()
+    assert not residuals[5, 1:].any()
     assert parts.arms[4, 0] == pytest.approx(0.0, abs=1e-9)
     # Eight scores say more of a prompt than one
     assert 0.0 < parts.arms[5, 0] < 2.0 * parts.arms[3, 0]
@@ -177,7 +192,7 @@ def world(
     parts = [rng.normal(size=shape) for shape in shapes]
     y = 0.5 * parts[0] + parts[1] + parts[2]
     x = 0.5 * like(parts[0]) + like(parts[1]) + like(parts[2])
-    proxies = ProxyParts.of(x[None])
+    proxies = ProxyParts.of([cells_of(x)])
     assert proxies is not None
     return y, proxies
 

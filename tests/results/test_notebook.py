@@ -134,7 +134,7 @@ def test_evaluations_of_a_study_have_costs_and_answers() -> None:
     with asktell.Study.create(
         "memory://frames",
         "s",
-        Selector(["a", "b"], BestFeasible("cost"), 3, examples=4),
+        Selector(["a", "b"], BestFeasible(asktell.maximize("cost")), 3, examples=4),
     ) as study:
         trial = study.ask()
         study.tell(trial, [0.5], cost=0.25, details={"output": "an answer"})
@@ -164,3 +164,27 @@ def test_frames_of_evaluations_name_examples_and_go_on_after_what_is_known() -> 
         assert list(study.evaluations(after=3)) == []
         with pytest.raises(asktell.InvalidArgumentError, match="after"):
             study.evaluations(after=-1)
+
+
+def test_half_surrogate_pairs_are_escaped_in_data_frames() -> None:
+    """A response that was cut off may have half of an emoji."""
+    pytest.importorskip("pandas")
+    half = "\ud83d"
+    goal = asktell.BestFeasible("acc", subject_to={f"cost{half}": asktell.at_most(1)})
+    selector = asktell.Selector(
+        {f"a{half}": f"A{half}", "b": "B"}, goal, 6, examples=[f"e{half}", "f", "g"]
+    )
+    selector.fail(selector.ask(), f"no number in {half}")
+    while trial := selector.ask():
+        selector.tell(trial, [0.5, 0.5])
+    selector.retire(f"a{half}", f"why {half}")
+    frame = selector.evaluations().to_dataframe()
+    assert "no number in \\ud83d" in set(frame["error"])
+    assert "e\\ud83d" in set(frame["example_id"])
+    assert "cost\\ud83d" in frame.columns
+    frame = selector.result().to_dataframe()
+    assert set(frame["id"]) == {"a\\ud83d", "b"}
+    assert set(frame["prompt"]) == {"A\\ud83d", "B"}
+    assert "why \\ud83d" in set(frame["reason"])
+    for text in (frame.to_csv(), frame.to_html(), frame.to_json()):
+        assert text.encode()

@@ -105,6 +105,7 @@ def test_to_dict_is_json_with_the_same_names() -> None:
         "candidate",
         "segments",
         "proxies",
+        "plain_mean",
     }
 
 

@@ -710,3 +710,37 @@ def test_sure_where_it_cannot_be_used() -> None:
                 method,
                 examples=9,
             )
+
+
+def test_prompts_that_were_retired_are_not_prompts_without_evaluations() -> None:
+    def begun(n: int) -> Selector:
+        selector = Selector(["a", "b"], BestFeasible("x"), 20, examples=9)
+        for _ in range(n):
+            selector.tell(selector.ask(), 0.5)
+        return selector
+
+    gone = (
+        "No prompt can be selected, because all were retired. Add a prompt to continue."
+    )
+    for n in (0, 6):
+        selector = begun(n)
+        selector.retire(0, "not wanted")
+        selector.retire(1, "not wanted")
+        assert selector.result().verdict.sentence == gone
+        assert gone in str(selector.result())
+    selector = begun(1)
+    (scored,) = [each.prompt for each in selector.evaluations()]
+    selector.retire(scored, "not wanted")
+    assert selector.result().verdict.sentence == (
+        "No prompt that can still be selected has been evaluated successfully yet."
+    )
+
+
+def test_some_scores_and_some_failures_are_not_only_failures() -> None:
+    selector = Selector(["a", "b"], BestFeasible("x"), 20, examples=9)
+    selector.tell(selector.ask(), 0.5)
+    selector.fail(selector.ask(), "no key")
+    selector.retire(0, "not wanted")
+    selector.retire(1, "not wanted")
+    assert selector.result().done
+    assert "all were retired" in selector.result().verdict.sentence

@@ -1,7 +1,11 @@
 """The bar of a run counts evaluations, or the money that is bounded."""
 
 import io
+import logging
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +76,86 @@ def test_a_score_has_digits_also_where_they_are_zero(
     assert f": {words}" in text.getvalue()
     assert in_three_digits(0.0) == "0.00"
     assert in_three_digits(0.00009634) == "0.0000963"
+
+
+class _Broken:
+    """A bar that raises in one of its methods."""
+
+    n = 0
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._do("__init__")
+
+    def _do(self, method: str) -> None:
+        if method == self._method:
+            raise OSError("the terminal is gone")
+
+    def update(self, n: float) -> None:
+        self._do("update")
+
+    def set_postfix_str(self, text: str) -> None:
+        self._do("set_postfix_str")
+
+    def close(self) -> None:
+        self._do("close")
+
+
+class _RaisingHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise RuntimeError("the handler is broken")
+
+
+@pytest.mark.parametrize("method", ["__init__", "update", "set_postfix_str", "close"])
+@pytest.mark.parametrize("logs", [True, False])
+def test_a_bar_that_raises_is_noted_once_and_the_run_goes_on(
+    method: str,
+    logs: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    import tqdm.auto
+
+    monkeypatch.setattr(tqdm.auto, "tqdm", lambda **options: _Broken(method))
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    if not logs:
+        handler = _RaisingHandler()
+        monkeypatch.setattr(logging.getLogger("asktell"), "handlers", [handler])
+    selector = asktell.Selector(["x", "y"], asktell.BestFeasible("a"), 12, examples=10)
+    asktell.run(selector, lambda prompt, example: 0.5, progress=True, repeatable=True)
+    assert selector.spent == 12
+    if logs:
+        (message,) = caplog.messages
+        assert "goes on without its progress bar" in message
+        assert "OSError: the terminal is gone" in message
+        assert caplog.records[0].filename == "progress.py"
+
+
+RUN = """
+import asktell, os, sys
+{how}
+s = asktell.Selector(["a", "b"], asktell.BestFeasible("acc"), 40, examples=20)
+asktell.run(s, lambda p, e: .5)
+open(sys.argv[1], "w").write(str(s.spent))
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "sys.stderr = sys.stdout = None",
+        "sys.stderr.close()",
+        "os.close(2)",
+        "reading, writing = os.pipe(); os.dup2(writing, 2); os.close(reading)",
+        "os.dup2(os.open('/dev/full', os.O_WRONLY), 2)",
+    ],
+)
+def test_a_run_needs_no_stderr(how: str, tmp_path: Path) -> None:
+    if "/dev/full" in how and not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    subprocess.run(
+        [sys.executable, "-c", RUN.format(how=how), str(tmp_path / "spent")],
+        capture_output=True,
+        timeout=120,
+    )
+    assert (tmp_path / "spent").read_text() == "40"

@@ -329,14 +329,14 @@ def test_after_an_outage_a_study_continues_with_all_prompts(
     }
     with pytest.raises(
         asktell.EvaluatorError,
-        match=r"first 5 evaluations.*Fix.* ConnectionError: down",
+        match=r"first \d+ evaluations.*Fix.* ConnectionError: down",
     ):
         asktell.run(study, evaluate, **options)
-    assert len(list(study.evaluations())) == 5
+    assert not list(study.evaluations())
     assert study.pending == []
     down = False
     result = asktell.run(study, evaluate, **options)
-    assert sum(entry.failures for entry in result.prompts) == 5
+    assert not any(entry.failures for entry in result.prompts)
     assert not any(entry.status == "failed" for entry in result.prompts)
 
 
@@ -396,6 +396,9 @@ def test_a_run_keeps_details_and_all_metrics() -> None:
     )
     found = list(study.evaluations())
     assert len(found) == study.spent
+    assert found[0].details is not None
+    left_out = found[0].details.pop("not stored")
+    assert list(left_out) == ["object"]
     assert found[0].details == {
         "output": "yes",
         "scores": {"a": 1.0, "b": None, "cost": 0.5},

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -162,6 +163,7 @@ def test_what_an_executor_has_not_begun_is_taken_back() -> None:
         asked.append(prompt)
         if prompt == "x0" and len(asked) == 1:
             selector.retire(WORSE, "not wanted")
+        time.sleep(0.05)
         return 1.0
 
     with ThreadPoolExecutor(1) as thread:

@@ -13,7 +13,14 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from asktell import BestFeasible, Selector, StorageBusyError, StorageError, Study
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    Selector,
+    StorageBusyError,
+    StorageError,
+    Study,
+)
 from asktell.storages import AbstractStorage, Line, postgresql
 from asktell.storages.postgresql import CONNECTIONS, PostgreSQLStorage
 from asktell.testing.storage_contract import Connect, StorageContract
@@ -294,3 +301,24 @@ def test_who_closes_leaves_the_others_connected(
     assert storage._pool is pool
     storage.close()
     assert storage._pool is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:se@cret@host/studies",
+        "postgresql://me:se/cret@host/studies",
+        "postgresql://me:12/cret@host/studies",
+        "postgresql://me:cret/studies",
+        "postgresql://me:se%cret@host/studies",
+        "postgres://me:se%ZZcret@host/studies",
+        "postgresql:/me:secret@host/studies",
+    ],
+)
+def test_no_part_of_a_password_stands_in_an_error(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="postgresql://") as caught:
+        Study.open(url, "s")
+    assert "cret" not in str(caught.value)
+    if "//" in url:
+        assert "%40" in str(caught.value)
+        assert "%2F" in str(caught.value)

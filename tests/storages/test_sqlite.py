@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from asktell import BestFeasible, Selector, StorageError, Study
+from asktell import BestFeasible, InvalidArgumentError, Selector, StorageError, Study
+from asktell.storages import open_storage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.storage_contract import Connect, StorageContract
 
@@ -182,3 +183,16 @@ def test_what_cannot_be_made_is_named(tmp_path: Path, place: str) -> None:
         match=r"cannot be used\. The file cannot be opened.* unable to open database file",
     ):
         new_study(tmp_path / place)
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["sqlite:study.db", "file:study.db", "study.db?mode=ro", "sqlite:///study.db?mode=ro"],
+)  # fmt: skip
+def test_a_location_that_looks_like_another_kind_of_url_is_refused(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=r"sqlite:///PATH|no options"):
+        open_storage(location)
+    assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """Studies: the Selector's behaviour, kept; and leases."""
 
+import os
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,7 +10,14 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, Trial
+from asktell import (
+    BestFeasible,
+    ConflictingWorkerError,
+    ParetoSet,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
@@ -170,16 +178,23 @@ def test_who_holds_what(study: Study, clock: Clock) -> None:
     b = study.ask()
     c = study.worker("w2", lease=10).ask()
     clock.time += 5
+    name = study.workers()[1].worker
+    assert name is not None
+    assert str(os.getpid()) in name
     assert study.workers() == [
-        Holding("w1", a, 55.0, 1),
-        Holding(None, b, None, 1),
-        Holding("w2", c, 5.0, 1),
+        Holding("w1", a, 55.0, 1, seconds_held=5.0),
+        Holding(name, b, 595.0, 1, seconds_held=5.0),
+        Holding("w2", c, 5.0, 1, seconds_held=5.0),
     ]
     study.tell(a, [1, 1])
     clock.time += 10
-    assert study.workers() == [Holding(None, b, None, 1), Holding("w2", c, -5.0, 1)]
+    unnamed = Holding(name, b, 585.0, 1, seconds_held=15.0)
+    assert study.workers() == [
+        unnamed,
+        Holding("w2", c, -5.0, 1, seconds_held=15.0),
+    ]
     assert study.worker("w3", lease=7).ask() == c
-    assert study.workers() == [Holding(None, b, None, 1), Holding("w3", c, 7.0, 2)]
+    assert study.workers() == [unnamed, Holding("w3", c, 7.0, 2, seconds_held=0.0)]
 
 
 def test_a_lease_that_ran_out_is_given_to_who_asks_next(
@@ -294,11 +309,190 @@ def test_a_prompt_is_the_workers_own_trial(storage: AbstractStorage) -> None:
     assert trials[0] in study.pending
 
 
-def test_without_a_name_there_is_no_lease(study: Study, clock: Clock) -> None:
+def test_without_a_name_a_trial_is_held_while_its_object_asks(
+    study: Study, storage: AbstractStorage, clock: Clock
+) -> None:
     trial = study.ask()
-    clock.time += 1e6
+    clock.time += 1e6  # such as a machine that slept
     assert study.ask() != trial
-    assert trial in study.pending
+    assert [holding.attempt for holding in study.workers()] == [1, 1]
+    assert Study.open(storage, "s").ask() not in study.pending[:2]
+    study.tell(trial, [1, 1])
+    assert study.spent == 1
+
+
+def test_without_a_name_a_lost_trial_is_handed_out_again(
+    study: Study, storage: AbstractStorage, clock: Clock
+) -> None:
+    lost = study.ask()
+    study.close()
+    other = Study.open(storage, "s")
+    clock.time += 599
+    assert other.worker("w").ask() != lost
+    clock.time += 2
+    assert other.ask() == lost
+
+
+def test_without_a_name_a_prompt_is_the_trial_of_this_object(
+    storage: AbstractStorage,
+) -> None:
+    study = Study.create(storage, "s", small(method="uniform"))
+    other = Study.open(storage, "s")
+    trials, mine = sorted(other.ask(6)), sorted(study.ask(6))
+    prompt = mine[0].prompt
+    assert any(trial.prompt == prompt for trial in trials)
+    assert study.tell_many([(prompt, [1, 1])]) == [True]
+    assert mine[0] not in study.pending
+    assert not study.ask(6)  # every other trial is out
+    assert len(study.pending) == 11
+
+
+def test_each_score_keeps_the_other_trials_of_its_holder(
+    storage: AbstractStorage, clock: Clock
+) -> None:
+    study = Study.create(storage, "s", small(method="uniform"))
+    for mine, lease in ((study, 600), (study.worker("w", lease=40), 40)):
+        first, second, third = mine.ask(3)
+        for trial in (first, second):
+            clock.time += 0.6 * lease
+            mine.tell(trial, [1, 1])
+        clock.time += 0.6 * lease
+        assert Study.open(storage, "s").worker("other").ask() != third
+        mine.tell(third, [1, 1])
+    assert study.spent == 6
+
+
+def test_trials_that_were_pending_in_the_selector_are_no_leak(
+    storage: AbstractStorage, clock: Clock
+) -> None:
+    selector = small()
+    trial = selector.ask()
+    assert trial is not None
+    study = Study.create(storage, "s", selector)
+    assert study.ask() != trial
+    other = Study.open(storage, "s")
+    clock.time += 601
+    assert other.ask() == trial
+    study.tell(trial, [1, 1])
+    assert other.spent == 1
+
+
+# A worker that is alive, and a clock that jumps
+
+
+@pytest.mark.parametrize("jump", [61, 700, 1e5, -1e5])
+def test_a_worker_gets_no_trial_twice_after_a_jump_of_the_clock(
+    study: Study, clock: Clock, jump: float
+) -> None:
+    mine = study.worker("w", lease=60)
+    busy = mine.ask(2)
+    for _ in range(4):
+        clock.time += jump
+        new = mine.ask()
+        assert new is not None
+        assert new not in busy
+        busy.append(new)
+    assert {holding.attempt for holding in study.workers()} == {1}
+    if jump < 0:  # its leases last until the old time, and new ones less long
+        clock.time += 61
+        assert mine.ask() not in busy
+    assert mine.tell_many([(trial, [1, 1]) for trial in busy]) == [True] * 6
+
+
+def test_a_worker_that_is_restarted_after_its_leases_expired_gets_its_trials(
+    storage: AbstractStorage, clock: Clock
+) -> None:
+    study = Study.create(storage, "s", small(), max_attempts=2)
+    mine = study.worker("w", lease=60).ask(2)
+    for _ in range(3):
+        clock.time += 1000
+        assert Study.open(storage, "s").worker("w", lease=60).ask(2) == mine
+    assert [holding.attempt for holding in study.workers()] == [1, 1]
+
+
+# Two processes under one name
+
+
+def test_two_processes_under_one_name_are_noticed(
+    study: Study, storage: AbstractStorage, clock: Clock
+) -> None:
+    first = study.worker("w")
+    mine = first.ask()
+    second = Study.open(storage, "s").worker("w")
+    assert second.ask() == mine  # as after a crash, at once
+    for use in (first.ask, first.heartbeat):
+        with pytest.raises(ConflictingWorkerError, match=r"'w'.*different name"):
+            use()
+    assert first.release(mine) is False
+    assert first.fail(mine, "stopped") is False
+    assert second.heartbeat() == [mine]
+    assert first.tell(mine, [1, 1]) is True  # it was paid for
+    assert second.tell(mine, [1, 1]) is False
+    another = second.ask()
+    assert another is not None
+    # A service or a tool that reads with new objects is no other process
+    assert study.worker("w").heartbeat() == [another]
+    assert study.worker("w").tell(another, [1, 1]) is True
+    assert second.ask() is not None
+
+
+def test_processes_that_hold_nothing_at_the_same_time_are_noticed(
+    study: Study, storage: AbstractStorage
+) -> None:
+    first, second = study.worker("w"), Study.open(storage, "s").worker("w")
+    for mine in (first, second):
+        trial = mine.ask()
+        assert trial is not None
+        mine.tell(trial, [1, 1])
+    with pytest.raises(ConflictingWorkerError):
+        first.ask()
+    study._replica.save()
+    with pytest.raises(ConflictingWorkerError):  # also from a snapshot
+        first.ask()
+    assert second.ask() is not None
+
+
+def test_a_run_ends_when_another_process_takes_its_name(
+    study: Study, storage: AbstractStorage
+) -> None:
+    calls = []
+
+    def evaluate(prompt: str, example: int | None) -> list[float]:
+        calls.append(prompt)
+        if len(calls) == 3:
+            assert Study.open(storage, "s").worker("w").ask() is not None
+        return [1.0, 1.0]
+
+    with pytest.raises(ConflictingWorkerError):
+        asktell.run(study.worker("w"), evaluate, progress=False)
+    assert study.spent == len(calls) == 3
+
+
+# Why there is no trial
+
+
+def test_a_result_says_why_ask_returns_no_trial(
+    storage: AbstractStorage, clock: Clock
+) -> None:
+    study = Study.create(storage, "s", small(method="csr"))
+    assert study.result().notes == Study.open(storage, "s").result().notes
+    lost = study.worker("lost").ask()
+    assert lost is not None
+    assert "ask()" not in str(study.result())
+    while trial := study.ask():
+        study.tell(trial, scores(trial))
+    assert not study.done
+    (note,) = [each for each in study.result().notes if "ask()" in each]
+    assert "the pending trials are recorded: 1 trial held by worker lost" in note
+    assert f"(trial {lost.id} since " in note
+    study.pause()
+    assert any("paused" in each for each in study.result().notes)
+    study.resume()
+    clock.time += 601
+    while trial := study.ask():
+        study.tell(trial, scores(trial))
+    assert study.done
+    assert not any("ask()" in each for each in study.result().notes)
 
 
 # What is on disk

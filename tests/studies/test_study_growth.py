@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from asktell import BestFeasible, Selector, Study
-from asktell.errors import InvalidArgumentError, InvalidStateError
+from asktell import Adaptive, BestFeasible, Budget, Selector, Study, minimize
+from asktell.errors import (
+    InvalidArgumentError,
+    InvalidStateError,
+    StudyExistsError,
+)
 from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from tests.studies.test_study_plays import facts
@@ -69,6 +73,105 @@ def test_a_program_that_made_the_study_still_opens_it(tmp_path: Path) -> None:
         study.extend(5)
     with Study.create(tmp_path / "x.db", "s", new(), exist_ok=True) as study:
         assert (study.budget, len(study.result().prompts)) == (20, 4)
+
+
+def edited(**changes: Any) -> Selector:
+    arguments: dict[str, Any] = {
+        "prompts": {"a": "x", "b": "y"},
+        "goal": BestFeasible("q"),
+        "budget": 20,
+        "examples": ["i", "j", "k"],
+        **changes,
+    }
+    return Selector(
+        arguments.pop("prompts"),
+        arguments.pop("goal"),
+        arguments.pop("budget"),
+        **arguments,
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"budget": 30},
+        {"prompts": {"b": "y", "a": "x", "c": "z"}},
+        {"examples": ["i", "j", "k", "l", "m"]},
+        {
+            "budget": 30,
+            "prompts": {"a": "x", "b": "y", "c": "z"},
+            "examples": ["i", "j", "k", "l"],
+        },
+    ],
+)
+def test_an_edited_program_extends_its_study_once(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    path, wanted = tmp_path / "x.db", edited(**changes)
+    Study.create(path, "s", edited()).close()
+    with ThreadPoolExecutor(4) as threads:  # four workers start at once
+        for study in threads.map(
+            lambda _: Study.create(path, "s", wanted, exist_ok=True), range(4)
+        ):
+            study.close()
+    with Study.create(path, "s", edited(), exist_ok=True) as study:  # an older worker
+        grown = study.selector
+        assert grown.budget == wanted.budget
+        assert grown.example_ids == wanted.example_ids
+        assert set(grown.prompts.ids) == set(wanted.prompts.ids)
+        assert len(grown.state.growth) == ("prompts" in changes) + (
+            changes.keys() > {"prompts"} or "prompts" not in changes
+        )
+        trial = study.ask()
+        assert trial is not None
+        assert study.tell(trial, 0.5)
+
+
+def test_budgets_of_different_versions_do_not_add_up(tmp_path: Path) -> None:
+    for budget, expected in ((20, 20), (30, 30), (25, 30), (40, 40), (30, 40)):
+        with Study.create(
+            tmp_path / "x.db", "s", edited(budget=budget), exist_ok=True
+        ) as study:
+            assert study.budget == expected
+    for cost, total in ((3.0, 3.0), (5.5, 5.5), (3.0, 5.5)):
+        selector = edited(budget=Budget(cost=cost))
+        with Study.create(tmp_path / "x.db", "c", selector, exist_ok=True) as study:
+            assert study.max_cost == total
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({}, {"budget": 10}, r"budget: 20 evaluations then, 10 evaluations now\. .*shrink"),
+        ({}, {"budget": Budget(cost=3)}, "20 evaluations then, a cost of 3 now"),
+        ({}, {"prompts": {"a": "x", "b": "new"}}, r"prompt 'b': 'y' then, 'new' now\..*new id"),
+        ({}, {"prompts": {"a": "x"}}, "prompt 'b': missing now"),
+        ({}, {"prompts": ["x", "y"]}, "texts with ids then, a list of texts now"),
+        (
+            {"prompts": ["s" * 500 + " old " + "t" * 500, "y"]},
+            {"prompts": ["s" * 500 + " new " + "t" * 500, "y"]},
+            r"prompt 0: '\.\.\.s* old t*\.\.\.' then, '\.\.\.s* new t*\.\.\.' now",
+        ),
+        ({"prompts": ["x", "y"]}, {"prompts": ["x"]}, "prompts: 2 then, 1 now"),
+        ({}, {"examples": ["j", "i", "k"]}, r"examples: 1 moved \('.'\)"),
+        ({}, {"examples": 3}, "examples: 3 with ids then, 3 without ids now"),
+        ({"examples": 3}, {"examples": 2}, "examples: 3 then, 2 now"),
+        ({}, {"goal": BestFeasible(minimize("q"))}, "goal: maximize q then, minimize q now"),
+        ({}, {"seed": 4, "budget": 25}, r"seed: 0 then, 4 now.*extend\(evaluations=5\)"),
+        ({}, {"method": "race"}, "method: Adaptive then, Race now"),
+        ({}, {"method": Adaptive(confidence=0.95)}, "method.confidence: None then, 0.95 now"),
+        ({}, {"baseline": "a"}, "baseline: None then, prompt 'a' now"),
+        ({"method": "csr"}, {"method": "csr", "budget": 30}, "values of budget.*10 evaluations more.*observe"),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named_with_both_values(
+    before: dict[str, Any], after: dict[str, Any], expected: str
+) -> None:
+    storage = MemoryStorage()
+    study = Study.create(storage, "s", edited(**before))
+    with pytest.raises(StudyExistsError, match=expected):
+        Study.create(storage, "s", edited(**after), exist_ok=True)
+    assert not study.selector.state.growth
 
 
 def test_a_study_begins_with_a_selector_that_has_grown(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from asktell import BestFeasible, Budget, ParetoSet, Selector, Study
 from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
-from asktell.studies.leases import Leases
+from asktell.studies.leases import Leased, Leases
 from asktell.testing.fakes import Table
 from tests.plays import random_table
 from tests.times import Clock
@@ -79,7 +79,7 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused() -> None:
     state = study._replica.logged.state
     with storage.transaction(1, durable=True) as transaction:
         end = transaction.read(0)[-1].position
-        leases = Leases().with_lease("A", 1.8e9, (trial.id,))
+        leases = Leases().with_lease(Leased("A", 1.8e9, (trial.id,)))
         last = transaction.read(0)[-1].text
         transaction.save(end, *snapshots.dump(state, leases, snapshots.Covered(), last))
     found = storage.snapshot(1)
@@ -103,7 +103,7 @@ def test_a_refused_tell_takes_nobody_elses_trial() -> None:
     study.worker("A").release(trial)
     assert study.worker("B").ask() == trial
     with pytest.raises(asktell.InvalidArgumentError, match="cost"):
-        study.worker("A").tell(trial, [0.1, 0.2], cost=float("nan"))
+        study.worker("A").tell(trial, [0.1, 0.2], cost=-1.0)
     assert [holding.worker for holding in study.workers()] == ["B"]
 
 

@@ -2,8 +2,6 @@
 
 import argparse
 import csv
-import io
-import json
 import math
 import shutil
 import sys
@@ -24,7 +22,7 @@ from asktell.extend import (
     write_atomically,
 )
 from asktell_adapters.cli.arguments import make_parser
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show, show_json
 from asktell_adapters.finished import (
     ONE_FILE,
     Scores,
@@ -32,6 +30,7 @@ from asktell_adapters.finished import (
     Wanted,
     read_results,
 )
+from asktell_adapters.spreadsheets import csv_text
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -47,7 +46,8 @@ def analyze(arguments: argparse.Namespace) -> int:
         if arguments.baseline is None
         else candidate(scores, arguments.baseline, "--baseline")
     )
-    selector = finished_selector(scores.table(goal), goal, baseline, arguments.inputs)
+    table = scores.table(goal).in_order_of_names()
+    selector = finished_selector(table, goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
         write_report(selector, arguments.output, arguments.files)
@@ -59,8 +59,8 @@ def analyze(arguments: argparse.Namespace) -> int:
     remarks = [scores.overview(), *scores.remarks(), *([why] if why else [])]
     if arguments.json:
         for line in remarks:
-            print(line, file=sys.stderr)
-        print(json.dumps(result.to_dict(), indent=1))
+            note(line)
+        show_json(result.to_dict())
         return 0
     for line in remarks:
         show(line)
@@ -76,14 +76,9 @@ def analyze(arguments: argparse.Namespace) -> int:
 def _write_examples(result: Result, path: Path) -> str:
     """Write what scores say of each example, as CSV with a row for each, and return a sentence on its content."""
     found = result.examples()
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(
-        text, [field.name for field in fields(ExampleResult)], lineterminator="\n"
-    )
-    writer.writeheader()
-    for each in found:
-        writer.writerow({name: _cell(value) for name, value in each.to_dict().items()})
-    write_atomically(path, text.getvalue())
+    columns = [field.name for field in fields(ExampleResult)]
+    rows = ([_cell(each.to_dict()[name]) for name in columns] for each in found)
+    write_atomically(path, csv_text(columns, rows))
     counts = (
         (
             sum(each.separates_nobody for each in found),

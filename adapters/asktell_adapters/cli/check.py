@@ -4,9 +4,7 @@ With `--repeats`, the evaluation is repeated, which shows how much its scores di
 """
 
 import argparse
-import asyncio
 import contextlib
-import json
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +14,7 @@ from typing import Any
 from asktell import ConfigError, EvaluatorError, InvalidArgumentError, Selector, Trial
 from asktell.extend import in_words, nearest, one_line, outside_of_loops, some, whole
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.output import say_braces, show
+from asktell_adapters.cli.output import say_braces, show, show_json
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
@@ -64,9 +62,7 @@ class Checked:
         start = time.perf_counter()
         try:
             if hasattr(evaluator, "ascores"):
-                outside_of_loops(
-                    lambda: asyncio.run(self._evaluate_async(evaluator, example))
-                )
+                outside_of_loops(lambda: self._evaluate_async(evaluator, example))
             else:
                 (answer,) = evaluator.answers.complete([self.request])
                 self.scores = evaluator.scores(self.took(answer), example, self.repeat)
@@ -202,9 +198,7 @@ def check(arguments: argparse.Namespace) -> int:
                     found.append(again.scores)
             finally:  # after a failure, the request and the response help most
                 if arguments.json:
-                    print(
-                        json.dumps({**checked.to_dict(), **_repeated(found)}, indent=1)
-                    )
+                    show_json({**checked.to_dict(), **_repeated(found)})
                 else:
                     show("\n".join([*checked.lines(), *_noise(found)]))
         if not arguments.json:
@@ -264,7 +258,7 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
         candidate = {} if trial.candidate is None else {"candidate": trial.candidate}
         answer = {} if output is None else {"answer": output}
         timed = {"seconds": round(seconds, 3), **_repeated(found)}
-        print(json.dumps({**shown, **candidate, **answer, **timed}, indent=1))
+        show_json({**shown, **candidate, **answer, **timed})
     else:
         text = "" if trial.prompt == trial.prompt_id else f": {trial.prompt}"
         width = max(map(len, scores), default=0)

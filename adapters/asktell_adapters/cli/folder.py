@@ -45,10 +45,19 @@ _SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
 
 
 class RunFolder:
-    """The output folder of one run."""
+    """The output folder of one run.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the folder.
+        url: the storage of the study, if the study is not in the folder.
+        name: the study's name in the storage.
+    """
+
+    def __init__(
+        self, path: Path, url: str | None = None, name: str | None = None
+    ) -> None:
         self.path = path
+        self._url, self._name = url, name
         self.setup_file = path / "run.json"
         self.study_file = path / "study.db"
         self.log_file = path / "evaluations.jsonl"
@@ -142,11 +151,13 @@ class RunFolder:
 
     @property
     def study_name(self) -> str | None:
-        """The name of the folder's one study. None if there is none yet."""
-        try:
-            return Study.names(self.study_file)[0]
-        except (StudyNotFoundError, IndexError):
-            return None
+        """The name of the folder's one study, or of its study in the storage. None if there is none yet."""
+        names = list[str]()
+        with contextlib.suppress(StudyNotFoundError):
+            names = Study.names(self._location)
+        if self._name is not None:
+            return self._name if self._name in names else None
+        return names[0] if names else None
 
     def open_study(self) -> Study:
         """Open the study of the run.
@@ -159,11 +170,25 @@ class RunFolder:
             raise InvalidStateError(
                 f"There is no run in {str(self.path)!r} yet. Start one by `asktell run CONFIG.toml`."
             )
-        return Study.open(self.study_file, name)
+        return Study.open(self._location, name)
 
     def make_study(self, name: str, selector: Selector) -> None:
-        """Create the study of the run."""
-        Study.create(self.study_file, name, selector).close()
+        """Create the study of the run. In a storage outside of the folder, it may exist already.
+
+        Raises:
+            StudyExistsError: it exists with other settings.
+        """
+        may_exist = not self.has_study_inside
+        Study.create(self._location, name, selector, exist_ok=may_exist).close()
+
+    @property
+    def has_study_inside(self) -> bool:
+        """Whether the study is, or will be, in this folder."""
+        return self._url is None
+
+    @property
+    def _location(self) -> str | Path:
+        return self._url or self.study_file
 
     # What people read
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ from asktell.extend import (
     State,
     at_state,
     attempt,
+    besides_definition,
+    check_margin,
     goal_scores,
     in_words,
     not_worse,
@@ -39,8 +42,7 @@ from asktell.extend import (
 )
 from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.growth import besides_configuration
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show, show_json, written
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import (
     FAILED,
@@ -136,15 +138,23 @@ class Judge:
     confidence: float
     verdicts: dict[str, str] = field(default_factory=dict)
 
-    def look(self, state: State, is_last: bool = True) -> str:
+    def __post_init__(self) -> None:
+        # Before anything is paid
+        check_margin(self.goal, self.margin)
+
+    def look(
+        self,
+        state: State,
+        is_last: bool = True,
+        pair: tuple[int, int] = (_CANDIDATE, _BASELINE),
+    ) -> str:
         """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate".
 
-        Pass `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift
-        of the scores until there is a verdict (see `not_worse`).
+        `pair` has the positions of the candidate and of the baseline. Pass
+        `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift of
+        the scores until there is a verdict (see `not_worse`).
         """
-        found = not_worse(
-            state, _CANDIDATE, _BASELINE, self.margin, self.confidence, is_last
-        )
+        found = not_worse(state, *pair, self.margin, self.confidence, is_last)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
         return (
@@ -210,7 +220,7 @@ def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
 @logging_to_stderr()
 def gate(arguments: argparse.Namespace) -> int:
     """`asktell gate`: compare a candidate with the baseline, and return the exit code of the verdict."""
-    written = _check_flags(arguments)
+    files = _check_flags(arguments)
     if arguments.config.suffix.lower() == ".toml":
         rule = _configured(arguments)
     else:
@@ -218,7 +228,7 @@ def gate(arguments: argparse.Namespace) -> int:
         from asktell_adapters.cli.gate_finished import finished_gate
 
         rule = finished_gate(arguments)
-    for path in written:
+    for path in files:
         # Written by an earlier gate, with a verdict that may differ from this one
         if path.is_file():
             path.unlink()
@@ -231,14 +241,16 @@ def gate(arguments: argparse.Namespace) -> int:
             "asktell gate stopped before its verdict. Remove the cause, and repeat the command. The error was "
             + in_words(error).removesuffix(": ")
         ) from error
-    if arguments.summary is not None:
-        write_atomically(arguments.summary, ruling.markdown())
-    if arguments.junit is not None:
-        write_atomically(arguments.junit, ruling.junit())
     # Without a reader, the exit code is enough
     with contextlib.suppress(OSError, ValueError):
         for line in ruling.lines():
             show(line)
+    for path, text in (
+        (arguments.summary, ruling.markdown),
+        (arguments.junit, ruling.junit),
+    ):
+        if path is not None:
+            written(path, partial(write_atomically, path, text()))
     return _CODES[ruling.verdict]
 
 
@@ -257,13 +269,13 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
             f"--differ must be a number from 0 to 1, got {arguments.differ}."
         )
     given = arguments.summary, arguments.junit, arguments.report
-    written = [path for path in given if path is not None]
-    for path in written:
+    files = [path for path in given if path is not None]
+    for path in files:
         if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(
                 f"{str(path)!r} cannot be written. Give a file in a folder that exists."
             )
-    return written
+    return files
 
 
 def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
@@ -340,7 +352,7 @@ def _judge(
     )
     if not evaluator.repeatable:
         selector = noisy(selector)
-    print(beforehand(judge, selector, arguments.differ), file=sys.stderr)
+    note(beforehand(judge, selector, arguments.differ))
     progress = not arguments.no_progress and sys.stderr.isatty()
     outputs: dict[tuple[str, int | None], str] = {}
 
@@ -370,9 +382,11 @@ def _judge(
             selector.state, selector.method, selector.prompts,
             name=config.path.stem, evaluations=evaluations, about=about,
         )  # fmt: skip
-        reports.write(arguments.report, document)
-        beside = (arguments.summary or arguments.report).parent
-        link = Path(os.path.relpath(arguments.report, beside))
+        if written(
+            arguments.report, partial(reports.write, arguments.report, document)
+        ):
+            beside = (arguments.summary or arguments.report).parent
+            link = Path(os.path.relpath(arguments.report, beside))
     ruling = Ruling(
         verdict,
         judge.verdicts,
@@ -562,7 +576,7 @@ def _outcomes(
         calls = (how.call(*how.arguments([trial], repeat_of)) for trial in trials)
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    return outside_of_loops(lambda: asyncio.run(together()))
+    return outside_of_loops(together)
 
 
 def _evaluator(config: "Config", *pair: PromptResult) -> Any:
@@ -723,7 +737,7 @@ def _added(config: "Config") -> dict[str, PromptResult]:
     with folder.open_study() as study:
         joined = {
             str(study.selector.prompts.ids[arm])
-            for arm in besides_configuration(study.selector.state)
+            for arm in besides_definition(study.selector.state)
         }
         return {
             str(entry.id): entry
@@ -748,5 +762,8 @@ def compare(arguments: argparse.Namespace) -> int:
     found = result_of(arguments.run, study).compare(
         a, b, arguments.confidence, arguments.tolerance
     )
-    show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(str(found))
     return 0

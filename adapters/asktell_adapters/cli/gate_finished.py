@@ -35,10 +35,15 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         if _is_binary(scores, name)
     }
     judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
-    table = scores.table(judge.goal, [one, other], common=True)
+    table = scores.table(judge.goal, [one, other])
     # The gate itself judges the rate of failures, so no candidate is eliminated for it.
     selector = finished_selector(
-        table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0
+        table,
+        judge.goal,
+        other,
+        arguments.inputs or "given",
+        max_failure_rate=1.0,
+        is_noisy=True,
     )
     remarks = [
         *scores.remarks(),
@@ -95,11 +100,23 @@ def _is_binary(scores: Scores, metric: str) -> bool:
 def _unpaired(scores: Scores, one: str, other: str) -> list[str]:
     """A note on examples with evaluations of one candidate only, if there are any."""
     first, second = (set(scores.by_name[name].examples) for name in (one, other))
+    if not first & second:
+        raise InvalidArgumentError(
+            f"{one!r} and {other!r} have no example in common. Examples are matched by their ids. Give both runs the "
+            "same ids."
+        )
     if first == second:
         return []
+    n_all, n_one, n_other = (
+        len(first | second),
+        len(second - first),
+        len(first - second),
+    )
+    lacks = [(name, n) for name, n in ((one, n_one), (other, n_other)) if n]
+    missing = " and ".join(f'"{name}" has no score on {n:,}' for name, n in lacks)
     return [
-        f"Only examples with evaluations of both candidates are compared: {len(first & second):,}. Left out: "
-        f'{len(first - second):,} with evaluations of "{one}" alone, {len(second - first):,} of "{other}" alone.'
+        f"{missing} of {n_all:,} examples. An example that only one of the two has counts against a verdict, as a "
+        "failed evaluation does, because its score is unknown."
     ]
 
 
@@ -112,7 +129,8 @@ def _ruling(
     arguments: argparse.Namespace,
 ) -> Ruling:
     """The verdict on two candidates. Nothing is evaluated."""
-    verdict = judge.look(selector.state)
+    ids = selector.prompts.ids
+    verdict = judge.look(selector.state, pair=(ids.index(one), ids.index(other)))
     link = None
     if arguments.report is not None:
         write_report(

@@ -1,8 +1,6 @@
 """Changes of a study: `asktell add`, `retire`, `extend`, `pause` and `resume`, and the additions of a changed file."""
 
 import argparse
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,30 +9,14 @@ from typing import Any
 
 from asktell import (
     AsktellError,
-    Candidates,
-    Elimination,
     ExampleProfile,
     InvalidArgumentError,
-    Selector,
 )
 from asktell.extend import State, aligned, events, write_atomically
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import AnyStudy, Place, needs_name
 from asktell_adapters.datasets import load_prompts
-
-_GROWING = (
-    "prompts",
-    "budget",
-    "max_cost",
-    "features",
-    "examples",
-    "example_ids",
-    "state",
-    "version",
-    "asktell",
-)
-_CONFIG = "config: "  # start of the keys of additions by a configuration
 
 
 def add(arguments: argparse.Namespace) -> int:
@@ -48,6 +30,7 @@ def add(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             "--encoding is the encoding of the file in --file, which is missing. Add --file FILE, or remove --encoding."
         )
+    _refuse_recorded(place, "A prompt")
     with place.open() as study:
         if study.selector.prompts.candidates is not None:
             raise InvalidArgumentError(
@@ -71,6 +54,24 @@ def add(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_recorded(place: Place, what: str) -> None:
+    """Refuse to add something for which no response can be had, because responses are recorded in a file.
+
+    Args:
+        place: the place of the run.
+        what: what is to be added.
+
+    Raises:
+        InvalidArgumentError: people label recorded responses in this run.
+    """
+    if "responses" in place.about().get("label", {}):
+        raise InvalidArgumentError(
+            f"{what} alone cannot be added, because the responses of this run are recorded in a file. Append the new "
+            "responses to the file of `responses` in [label], add new examples to the end of [data], and start "
+            "`asktell label` again. It adds what is new."
+        )
+
+
 def retire(arguments: argparse.Namespace) -> int:
     """`asktell retire`: remove prompts from a run."""
     place, prompts = _place_and(arguments.run, arguments.prompt)
@@ -90,6 +91,8 @@ def extend(arguments: argparse.Namespace) -> int:
             with _appended(place, Path(arguments.run), study) as examples:
                 study.extend(arguments.evaluations, arguments.cost, examples)
         else:
+            if examples is not None:
+                _refuse_recorded(place, "An example")
             words = (
                 examples
                 if examples is None or study.example_ids is not None
@@ -103,7 +106,12 @@ def extend(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
     """The ids of the rows that were appended to a configuration's data. On success, the run has them, too."""
-    from asktell_adapters.config import differences, load_config, only_more_rows
+    from asktell_adapters.config import (
+        changed_responses,
+        differences,
+        load_config,
+        only_more_rows,
+    )
 
     if place.folder is None or not path.is_file():
         raise InvalidArgumentError(
@@ -113,12 +121,15 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
     config, folder = load_config(path), RunFolder(place.folder)
     saved = folder.read_setup() or {}
     now = {**saved, "data": config.setup["data"]}
+    if "label" in saved and "label" in config.setup:
+        # With the recorded responses to the new examples
+        now["label"] = config.setup["label"]
     new = (
-        _new_examples(study.selector, config.selector)
+        _new_examples(study.example_ids, config.selector.example_ids)
         if only_more_rows(saved, now)
         else None
     )
-    if not new:
+    if not new or changed_responses(saved, now):
         found = ". ".join(differences(saved, now)) or "No rows were appended"
         raise InvalidArgumentError(
             f"{path.name}: {found}. Append new rows after the old rows, and leave the old rows unchanged."
@@ -214,139 +225,16 @@ def growth_of(state: State) -> str:
     return ", ".join([*found, *([f"{money:.4g} more to spend"] if money else [])])
 
 
-# A configuration
-
-
-def grow(study: AnyStudy, wanted: Selector) -> list[str] | None:
-    """Extend a study by the prompts, the budget and the examples that a selector has more of.
-
-    Returns:
-        The additions, in words. None, and nothing was done, if the study cannot
-        become like the selector: they differ in something else, the selector has less,
-        its earlier prompts or examples differ, or the method has planned its rounds.
-    """
-    now = study.selector
-    before, after = (json.loads(selector.to_json()) for selector in (now, wanted))
-    settings = {*before, *after} - set(_GROWING)
-    if any(before.get(name) != after.get(name) for name in settings):
+def _new_examples(
+    there: Sequence[str] | None, given: Sequence[str] | None
+) -> list[str] | None:
+    """The ids of the examples that the study lacks. None if the study's own examples are not the first ones given."""
+    if there is None or given is None or list(given[: len(there)]) != list(there):
         return None
-    if isinstance(now.method, Elimination) or not _has_no_less(wanted, now):
-        return None
-    if before["prompts"] == after["prompts"]:
-        new: list[str] | dict[str, str] | Candidates | None = []
-    else:
-        new = _new_prompts(now, wanted)
-    examples = _new_examples(now, wanted)
-    if new is None or examples is None:
-        return None
-    got = []
-    if new:
-        what: str = "prompts"
-        data: object = new
-        if isinstance(new, Candidates):
-            what, data = "candidates", new.to_data()
-        study.add(new, key=f"{_CONFIG}{_digest(data)}")
-        got.append(f"{len(new)} {what}")
-    if examples:
-        study.extend(examples=examples, key=f"{_CONFIG}examples {_digest(examples)}")
-        got.append(f"{len(examples)} examples")
-    return got + _grow_budget(study, wanted)
+    return list(given[len(there) :])
 
 
-def _has_no_less(wanted: Selector, now: Selector) -> bool:
-    """Whether the wanted budget is of the same kind as the study's, and no smaller than the study's first budget."""
-    if (now.max_cost is None) != (wanted.max_cost is None):
-        return False
-    first = now.state.origin
-    has_money = (wanted.max_cost or 0) >= (first.max_cost or 0)
-    return wanted.budget >= first.budget and has_money
-
-
-def _grow_budget(study: AnyStudy, wanted: Selector) -> list[str]:
-    """Extend the study to the wanted budget. Return the additions, in words."""
-    now = study.selector
-    evaluations = max(0, wanted.budget - now.budget)
-    if now.state.problem.is_bound_by_cost_alone:
-        evaluations = 0
-    cost = max(0.0, (wanted.max_cost or 0.0) - (now.max_cost or 0.0))
-    got = []
-    if evaluations:
-        got.append(f"{evaluations} evaluations")
-    if cost:
-        got.append(f"a cost of {cost:.4g}")
-    if got:
-        # Of several that start with the same file at once, one extends.
-        key = f"{_CONFIG}{now.budget}, {now.max_cost} to {wanted.budget}, {wanted.max_cost}"
-        study.extend(evaluations or None, cost or None, key=key)
-    return got
-
-
-def _digest(data: object) -> str:
-    """A short text that is the same for the same data, so that a growth happens once."""
-    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
-
-
-def _new_examples(now: Selector, wanted: Selector) -> list[str] | None:
-    """The ids of the examples that the study lacks. None if the study's own examples are not the first ones wanted."""
-    there, given = now.example_ids, wanted.example_ids
-    if there is None or given is None:
-        is_same = now.state.problem.n_examples == wanted.state.problem.n_examples
-        return [] if is_same else None
-    return list(given[len(there) :]) if given[: len(there)] == there else None
-
-
-def _new_prompts(
-    now: Selector, wanted: Selector
-) -> list[str] | dict[str, str] | Candidates | None:
-    """The prompts that the study lacks. None if the study's own prompts are not among those wanted.
-
-    The configuration may lack prompts that were added by other ways, and eliminated
-    prompts that have ids.
-    """
-    there, named = now.prompts, wanted.prompts
-    if isinstance(there.ids, range) != isinstance(named.ids, range):
-        return None
-    if (there.candidates is None) != (named.candidates is None):
-        return None
-    if isinstance(there.ids, range):
-        return _new_texts(now, wanted)
-    contents: dict[str | int, Any] = dict(
-        zip(named.ids, named.candidates or named.texts, strict=True)
-    )
-    left = now.state.left.items()
-    retired = {arm for arm, (_, departure) in left if departure.status == "retired"}
-    may_be_missing = besides_configuration(now.state) | retired
-    own = zip(there.ids, there.candidates or there.texts, strict=True)
-    for arm, (id_, content) in enumerate(own):
-        is_missing = id_ not in contents and arm in may_be_missing
-        if contents.get(id_) != content and not is_missing:
-            return None
-    known = set(there.ids)
-    if named.candidates is not None:
-        new = [i for i, id_ in enumerate(named.ids) if id_ not in known]
-        return named.candidates.part(new) if new else []
-    return {str(id_): text for id_, text in contents.items() if id_ not in known}
-
-
-def _new_texts(now: Selector, wanted: Selector) -> list[str] | None:
-    """The new prompts, where prompts have no ids. They must follow the study's first prompts, in the same order."""
-    texts, besides = now.prompts.texts, besides_configuration(now.state)
-    needed = [text for arm, text in enumerate(texts) if arm not in besides]
-    added = {texts[arm] for arm in besides}
-    given = [text for text in wanted.prompts.texts if text not in added]
-    return given[len(needed) :] if given[: len(needed)] == needed else None
-
-
-def besides_configuration(state: State) -> set[int]:
-    """The arms of prompts that were added by `asktell add` or a program, and not by a configuration."""
-    found, n_arms = set(), state.origin.n_arms
-    for event in (each.event for each in state.growth):
-        if isinstance(event, events.Added):
-            joined = range(n_arms, n_arms + len(event.texts))
-            found |= set() if (event.key or "").startswith(_CONFIG) else set(joined)
-            n_arms = joined.stop
-    return found
-
+# Profiles
 
 _SHOWN = 10
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from asktell import InvalidArgumentError
-from asktell.extend import nearest, some
-from asktell_adapters.cli.output import show
+from asktell.extend import nearest, some, write_atomically
+from asktell_adapters.cli.output import note, show
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.model import MODELS, kinds_with
 from asktell_adapters.datasets import load_prompts
@@ -380,12 +380,12 @@ def _kind(arguments: argparse.Namespace) -> str | None:
 def _written(plan: Plan, beside: Mapping[Path, str]) -> Config:
     """Write the configuration, and return it as read. If it cannot be read, leave no file behind."""
     for file, content in beside.items():
-        file.write_text(content, encoding="utf-8")
+        write_atomically(file, content)
     config = _check_or_unlink(plan.path, plan.text(), beside)
     if _are_templates(config):
         plan = replace(plan, fields=True)
         config = _check_or_unlink(plan.path, plan.text(), beside)
-    plan.path.write_text(plan.text(), encoding="utf-8")
+    write_atomically(plan.path, plan.text())
     return config
 
 
@@ -423,19 +423,14 @@ class _Asking:
     ) -> str:
         """Ask until `check` accepts the answer. It returns the answer's meaning, or raises an InvalidArgumentError."""
         while self.at_terminal:
-            print(
-                f"{question} [{default or 'none'}] ",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+            note(f"{question} [{default or 'none'}] ", end="")
             line = sys.stdin.readline()
             if not line:
                 break
             try:
                 return check(line.strip() or default)
             except InvalidArgumentError as error:
-                print(error, file=sys.stderr)
+                note(str(error))
         return check(default)
 
     def file(self, what: str) -> Path | None:
@@ -457,7 +452,7 @@ class _Asking:
         """Ask for one of several names, whose descriptions are shown at a terminal."""
         if self.at_terminal:
             for name, what in choices.items():
-                print(f"  {name:<12} {what}", file=sys.stderr)
+                note(f"  {name:<12} {what}")
 
         def known(answer: str) -> str:
             if answer not in choices:
@@ -670,7 +665,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     if kind == "command":  # others are read by their harness, which may be missing
         _check_or_unlink(path, text, files)
-    path.write_text(text, encoding="utf-8")
+    write_atomically(path, text)
     wrote = f"Wrote {', '.join(map(str, [path, *files]))}."
     next_steps = ["Next:", f"  asktell check {path}", f"  asktell run {path}"]
     show("\n".join([wrote, *said, *next_steps]))
@@ -722,7 +717,7 @@ def _write_missing(ours: Mapping[Path, str]) -> list[Path]:
     """Write the templates of the files that do not exist. Return these files."""
     made = [file for file in ours if not file.exists()]
     for file in made:
-        file.write_text(template(ours[file]), encoding="utf-8")
+        write_atomically(file, template(ours[file]))
     return made
 
 

@@ -13,10 +13,12 @@ import asktell
 from asktell import ConfigError, Selector, Study
 from asktell.extend import aligned, describe_spending, needs_extra
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.output import show
+from asktell_adapters.cli.output import note, show
 from asktell_adapters.cli.process import signals
 from asktell_adapters.cli.work import check_same
 from asktell_adapters.config import Config, load_config
+from asktell_adapters.config.label import check_study
+from asktell_adapters.server.journal import other_study, study_of
 from asktell_adapters.server.labeling import Labeling, Rating, rating_rows
 
 _JOURNAL = "labels.jsonl"
@@ -31,7 +33,7 @@ def label(arguments: argparse.Namespace) -> int:
     if arguments.fresh and folder.used:
         with folder.locked():
             aside = folder.set_aside()
-        print(f"The old run is now in {aside}", file=sys.stderr)
+        note(f"The old run is now in {aside}")
     with in_folder(config, folder) as labeling:
         name = labeling.study.name
 
@@ -72,23 +74,30 @@ def labelings(files: Sequence[Path], url: str) -> Iterator[dict[str, Labeling]]:
         found = {}
         for file in files:
             config = load_config(file)
-            folder = RunFolder(config.output)
-            stack.enter_context(folder.locked())
-            selector = new_selector(config)
-            study = Study.create(url, file.stem, selector, exist_ok=True)
-            found[file.stem] = stack.enter_context(_labeling(config, study, folder))
+            folder = RunFolder(config.output, url, file.stem)
+            found[file.stem] = stack.enter_context(in_folder(config, folder))
         yield found
 
 
 @contextlib.contextmanager
 def in_folder(config: Config, folder: RunFolder) -> Iterator[Labeling]:
-    """The raters of a run in its folder, which is created if it is missing."""
+    """The raters of a run. Its folder and its study are created if they are missing.
+
+    Raises:
+        InvalidArgumentError: the run was started with another question, scale, response
+            or example, or with other settings.
+        InvalidStateError: the folder has a file of the journal's name that is not the
+            journal of this study.
+    """
     selector = new_selector(config)
+    # Before anything is written
+    _check_journal(folder)
     with folder.locked():
-        check_same(config, folder.read_setup(), folder)
-        if folder.study_name is None:
-            folder.write_setup(config.setup)
-            folder.make_study(config.path.stem, selector)
+        saved = folder.read_setup()
+        check_same(config, saved, folder)
+        if saved is None or folder.study_name is None:
+            _check_journal(folder)
+            _start(config, folder, selector)
         with _labeling(config, folder.open_study(), folder) as labeling:
             yield labeling
 
@@ -108,17 +117,50 @@ def new_selector(config: Config) -> Selector:
     return selector
 
 
+def _start(config: Config, folder: RunFolder, selector: Selector) -> None:
+    """Create the study, and save the set-up that it was started with."""
+    # A study in the folder needs a set-up, even if this process is killed here. A study
+    # elsewhere may exist with other settings, and then has no set-up in this folder.
+    if folder.has_study_inside:
+        folder.write_setup(config.setup)
+        folder.make_study(config.path.stem, selector)
+    else:
+        folder.make_study(config.path.stem, selector)
+        folder.write_setup(config.setup)
+
+
+def _check_journal(folder: RunFolder) -> None:
+    """Refuse a file of the journal's name that belongs to nobody's labels of this run.
+
+    Raises:
+        InvalidStateError: the file is not the journal of the folder's study.
+    """
+    path = folder.path / _JOURNAL
+    owner = study_of(path)
+    if owner is None:
+        return
+    study_id = None
+    if folder.study_name is not None:
+        with folder.open_study() as study:
+            study_id = study.id
+    if owner != study_id:
+        raise other_study(path)
+
+
 @contextlib.contextmanager
 def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Labeling]:
     """The raters of a study. At the end, their labels are recorded, and their work is printed."""
     assert config.labels is not None
+    check_study(config.labels, study.selector, config.dataset)
     task = config.labels.task(config.selector, config.dataset, config.evaluator)
     labeling = Labeling(study, task, folder.path / _JOURNAL)
     try:
         yield labeling
     finally:
         ratings = labeling.ratings()
-        _remark(study, config.labels.table.metric, ratings)
+        # Of no use if the study was deleted meanwhile
+        with contextlib.suppress(asktell.StudyNotFoundError):
+            _remark(study, config.labels.table.metric, ratings)
         labeling.close()
         if ratings:
             for line in aligned(list(rating_rows(ratings))):

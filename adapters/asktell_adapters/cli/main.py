@@ -15,8 +15,8 @@ from asktell import (
     MissingExtraError,
     StorageError,
 )
-from asktell.extend import safe
 from asktell_adapters.cli.arguments import make_parser
+from asktell_adapters.cli.output import end_output, note
 from asktell_adapters.cli.process import Terminated, confirmed
 
 _FAILED, _MISTAKE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit code. An error is one line on stderr, unless `--debug` is given."""
+    _open_standard_files()
     for stream in (sys.stdout, sys.stderr):
         # A terminal with few characters is no reason to fail
         if hasattr(stream, "reconfigure"):
@@ -56,15 +57,8 @@ def _run(arguments: argparse.Namespace) -> int:
         code = int(
             getattr(import_module(f"asktell_adapters.cli.{module}"), name)(arguments)
         )
-        if sys.stdout is not None:  # None if stdout was closed before the start
-            sys.stdout.flush()
+        end_output()
         return code
-    except BrokenPipeError:
-        # The reader has closed the pipe, as `head` does. Discard what Python flushes at
-        # its exit.
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return code if is_gate else _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Terminated:
@@ -78,6 +72,22 @@ def _run(arguments: argparse.Namespace) -> int:
             else:
                 found = _complain(error)
         return _MISTAKE if is_gate else found
+
+
+def _open_standard_files() -> None:
+    """Open what was closed before the start, as by `2>&-`, so that its text is discarded.
+
+    Otherwise a file of a study would get the number of stderr, and the messages of
+    libraries would go into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The smallest free number is used
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _complain(error: BaseException) -> int:
@@ -98,7 +108,7 @@ def _complain(error: BaseException) -> int:
     # A question about results has a line for each reading
     lines = [f"asktell: {text}"] if not hasattr(error, "lines") else error.lines()
     for line in lines:
-        print(safe(" ".join(line.split())), file=sys.stderr)
+        note(" ".join(line.split()))
     return _MISTAKE if mistake else _FAILED
 
 

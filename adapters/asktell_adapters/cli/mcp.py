@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import signal
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,13 @@ from typing import Annotated, Any, NamedTuple
 
 import asktell
 from asktell import AsktellError, Result, Selector, StudyNotFoundError, Trial
-from asktell.extend import describe_spending, needs_extra, parse_goal, some
+from asktell.extend import (
+    describe_spending,
+    describe_streak,
+    needs_extra,
+    parse_goal,
+    some,
+)
 from asktell_adapters.cli.places import (
     AnyStudy,
     create_study,
@@ -194,9 +201,15 @@ Bounds = Annotated[
 
 
 class Store(NamedTuple):
-    """The studies at a URL. Every call opens its study and closes it again, so that others may use it meanwhile."""
+    """The studies at a URL. Every call opens its study and closes it again, so that others may use it meanwhile.
+
+    Attributes:
+        url: the URL.
+        instance: text that tells this server from others, whose agents may act as a worker of the same name.
+    """
 
     url: str
+    instance: str = ""
 
     def names(self) -> list[str]:
         """The names of all studies. Empty if there is no storage yet."""
@@ -305,7 +318,10 @@ def ask(
             for each in found.workers()
             if each.worker == worker and not each.wanted
         ]
-        trials = found.worker(worker, lease=_LEASE, besides=stop).ask(n)
+        bound = found.worker(
+            worker, lease=_LEASE, besides=stop, instance=store.instance
+        )
+        trials = bound.ask(n)
         return Asked(
             sentence=f"{_where(found)} {_what_next(found, len(trials))}{_to_stop(stop)}",
             prompts={str(trial.prompt_id): trial.prompt for trial in trials},
@@ -337,6 +353,10 @@ def tell(
                 f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}"
             )
         said = f"{n} recorded.{stays} {_where(found)}"
+        if any(each.failed is not None for each in results) and (
+            streak := describe_streak(found.selector.state)
+        ):
+            said += f" {streak}. Stop, and tell a person, before you evaluate more."
         return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
 
 
@@ -440,8 +460,9 @@ def make_server(url: str) -> MCPServer:
         version=asktell.__version__,
         log_level="WARNING",
     )
+    store = Store(url, uuid.uuid4().hex[:8])
     for function, annotations in _TOOLS.values():
-        server.add_tool(_for_server(function, Store(url)), annotations=annotations)
+        server.add_tool(_for_server(function, store), annotations=annotations)
     return server
 
 

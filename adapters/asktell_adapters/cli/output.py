@@ -1,11 +1,14 @@
 """The output of `asktell status` and `asktell result`."""
 
+import contextlib
+import json
+import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from asktell import Result, Simulation
 from asktell.extend import (
@@ -15,6 +18,7 @@ from asktell.extend import (
     safe,
     shown_estimates,
     some,
+    write_atomically,
 )
 from asktell_adapters.prompts import unread_fields
 
@@ -31,12 +35,81 @@ _COMMAND = re.compile(r"(\s*)([:#])(?=:|#\[|#vso\[)")
 
 
 def show(text: str) -> None:
-    """Print lines without anything that could control a terminal or the runner of a build."""
-    for line in text.split("\n"):
-        command = _COMMAND.match(line)
-        if command:
-            line = f"{command[1]}\\x{ord(command[2]):02x}{line[command.end() :]}"
-        print(safe(line))
+    """Print the output of a command, without anything that could control a terminal or the runner of a build.
+
+    If the reader has closed the pipe, as `head` does, the command goes on without it.
+
+    Raises:
+        OSError: the output cannot be written, for example because the disk is full.
+    """
+    with _to_reader():
+        print(harmless(text))
+
+
+def show_json(data: Mapping[str, Any]) -> None:
+    """Print the output of a command as JSON."""
+    # Of the characters that `show` escapes, json writes only this one as it is.
+    show(json.dumps(data, indent=1).replace("\x7f", "\\u007f"))
+
+
+def written(path: Path, write: Callable[[], None]) -> bool:
+    """Write a file after work that was paid for. A file that cannot be written is noted, and ends nothing.
+
+    Args:
+        path: the file.
+        write: writes it.
+
+    Returns:
+        Whether the file was written.
+    """
+    try:
+        write()
+    except OSError as error:
+        note(f"asktell: {path} could not be written ({error.strerror}).")
+        return False
+    return True
+
+
+def end_output() -> None:
+    """Write what is left of the output. Errors are those of `show`."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _discard(sys.stderr)
+    with _to_reader():
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _to_reader() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard later output to a stream, and what Python writes at its exit. It would change the exit code."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def note(text: str, end: str = "\n") -> None:
+    """Print a remark to stderr, as harmless as the output. A remark that nobody can read does not end the command."""
+    with contextlib.suppress(OSError, ValueError):
+        print(harmless(text), end=end, file=sys.stderr, flush=True)
+
+
+def harmless(text: str) -> str:
+    """Lines without anything that could control a terminal or the runner of a build."""
+    return "\n".join(map(_harmless_line, text.split("\n")))
+
+
+def _harmless_line(line: str) -> str:
+    command = _COMMAND.match(line)
+    if command:
+        line = f"{command[1]}\\x{ord(command[2]):02x}{line[command.end() :]}"
+    return safe(line)
 
 
 def say_braces(config: "Config") -> None:
@@ -53,7 +126,7 @@ def say_braces(config: "Config") -> None:
             f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], set fields = true to "
             "insert the column's value, or fields = false to send the braces."
         )
-        print(safe(words), file=sys.stderr)
+        note(words)
 
 
 def overview(
@@ -119,4 +192,7 @@ def save_plot(result: Result | Simulation, path: Path, what: str | None = None) 
     matplotlib.use("Agg")
     axes = result.plot() if what is None else result.plot(what)
     figure: Any = axes.figure
+    # The picture has ids and estimates. A new file is readable by its owner only.
+    if not path.exists():
+        write_atomically(path, "")
     figure.savefig(path, dpi=150)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from asktell.extend import safe
+from asktell_adapters.cli.output import harmless, note
 
 # SIGBREAK is Ctrl-Break, which only Windows has.
 _ENDING = tuple(
@@ -74,10 +74,9 @@ def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
             code = process.wait()
         if file.is_file():
             return int(file.read_text(encoding="ascii"))
-    print(
+    note(
         f"asktell: The process ended with exit code {code} before there was a verdict. A metric, a loader or a "
-        "library may have ended it, or the system, for example for lack of memory.",
-        file=sys.stderr,
+        "library may have ended it, or the system, for example for lack of memory."
     )
     return _NO_CODE
 
@@ -115,7 +114,8 @@ def logging_to_stderr() -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             from tqdm import tqdm
 
-            tqdm.write(safe(record.getMessage()), file=sys.stderr)
+            with contextlib.suppress(Exception):
+                tqdm.write(harmless(record.getMessage()), file=sys.stderr)
 
     handler, log = Handler(), logging.getLogger("asktell")
     # Some packages set up a handler of their own, that would repeat it

@@ -1,9 +1,6 @@
 """`asktell simulate`: the selection that each method would have made from recorded scores."""
 
 import argparse
-import csv
-import io
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,10 +11,11 @@ from asktell import InvalidArgumentError, Simulation
 from asktell import simulate as simulate_methods
 from asktell.extend import Goal, parse_goal, short, write_atomically
 from asktell_adapters.cli.arguments import PICTURES
-from asktell_adapters.cli.output import save_plot, show
+from asktell_adapters.cli.output import save_plot, show, show_json
 from asktell_adapters.cli.places import Place
 from asktell_adapters.recorded import RecordedScores
 from asktell_adapters.rows import KINDS
+from asktell_adapters.spreadsheets import csv_text
 
 _GOAL = re.compile(
     r"(?:(?P<pareto>Pareto set):)?(?P<objectives>.+?)"
@@ -61,7 +59,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         _write(found, arguments.output)
     if arguments.json:
-        print(json.dumps(found.to_dict(), indent=1))
+        show_json(found.to_dict())
         return 0
     k, n, _, *repeats = recorded.scores.shape
     times = f", each {repeats[0]} times" if repeats else ""
@@ -190,8 +188,5 @@ def _write(found: Simulation, path: Path) -> None:
     """Write a row per run, as in `Simulation.to_dataframe`."""
     runs: Sequence[dict[str, Any]] = [run for run in found.runs if "refused" not in run]
     columns = [name for name in (runs[0] if runs else {}) if name != "answer"]
-    table = io.StringIO()
-    writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(runs)
-    write_atomically(path, table.getvalue())
+    rows = ([run.get(name, "") for name in columns] for run in runs)
+    write_atomically(path, csv_text(columns, rows))

@@ -1,7 +1,6 @@
 """Commands on studies: `status`, `result`, `report`, `batch`, `studies`, `watch`, `export`, ..."""
 
 import argparse
-import json
 import shutil
 import sys
 import time
@@ -14,7 +13,7 @@ from asktell.extend import aligned, describe_spending
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.growth import growth_of
-from asktell_adapters.cli.output import overview, save_plot, show
+from asktell_adapters.cli.output import overview, save_plot, show, show_json
 from asktell_adapters.cli.places import AnyStudy, Place, location, names, open_study
 from asktell_adapters.cli.process import signals
 
@@ -61,7 +60,7 @@ def result(arguments: argparse.Namespace) -> int:
     if picture is not None:
         save_plot(found, picture)
     if arguments.json:
-        print(json.dumps(found.to_dict(), indent=1))
+        show_json(found.to_dict())
         return 0
     show(found.table(shutil.get_terminal_size((97, 24)).columns))
     if picture is not None:

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -10,12 +9,23 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import asktell
-from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Study
-from asktell.extend import Calling, changes, describe_spending, safe
+from asktell import (
+    EvaluatorError,
+    InvalidArgumentError,
+    Result,
+    Selector,
+    StorageError,
+    Study,
+)
+from asktell.extend import (
+    Calling,
+    besides_definition,
+    changes,
+    describe_spending,
+)
 from asktell_adapters._scores import Scores
-from asktell_adapters.cli import growth
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.output import say_braces, show
+from asktell_adapters.cli.output import note, say_braces, show, show_json
 from asktell_adapters.cli.places import AnyStudy, create_study, open_study
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 from asktell_adapters.cli.studies import say_cached
@@ -95,7 +105,7 @@ def _show(outcome: Ending, config: Config, arguments: argparse.Namespace) -> Non
     """Print the outcome of a run."""
     result = outcome.result if isinstance(outcome, Improvement) else outcome
     if isinstance(outcome, Improvement) and arguments.json:
-        show(json.dumps(outcome.to_dict(), indent=1))
+        show_json(outcome.to_dict())
         return
     show(str(outcome))
     if config.is_priced and result.max_cost is None and not result.spent_cost:
@@ -123,10 +133,7 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
     try:
         return create_study(url, name, config.selector)
     except asktell.StudyExistsError as error:
-        study = open_study(url, name)
-        if growth.grow(study, config.selector) is not None:
-            return study
-        with study:
+        with open_study(url, name) as study:
             then = study.example_ids
         if then and (rows := changed_rows(then, config.dataset)):
             raise asktell.StudyExistsError(
@@ -144,10 +151,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
         evaluator = config.driven()
     if arguments.fresh and folder.used:
         with folder.locked():
-            print(
-                f"The old run is now in {safe(str(folder.set_aside()))}",
-                file=sys.stderr,
-            )
+            note(f"The old run is now in {folder.set_aside()}")
     with folder.locked():
         check_same(config, folder.read_setup(), folder)
         if folder.study_name is None:
@@ -155,7 +159,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
             folder.make_study(config.path.stem, config.selector)
         with folder.open_study() as study:
             if study.spent and not study.done:
-                print(f"Resuming after {describe_spending(study)}.", file=sys.stderr)
+                note(f"Resuming after {describe_spending(study)}.")
             try:
                 outcome = _work(study, config, arguments, evaluator, _MAIN)
             except BaseException:
@@ -163,7 +167,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
                 with contextlib.suppress(Exception):
                     folder.write(study, config.dataset)
                 raise
-            _write(folder, study, config, outcome)
+            _write(folder, study, config, outcome, arguments)
             return outcome
 
 
@@ -178,15 +182,32 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> E
     with folder.open_study() as study:
         outcome = _work(study, config, arguments)
         if folder.runner is None:  # nobody else will
-            _write(folder, study, config, outcome)
+            _write(folder, study, config, outcome, arguments)
         return outcome
 
 
-def _write(folder: RunFolder, study: Study, config: Config, outcome: Ending) -> None:
-    """Write the files that people read."""
-    folder.write(study, config.dataset)
-    if isinstance(outcome, Improvement):
-        folder.write_history(outcome.history())
+def _write(
+    folder: RunFolder,
+    study: Study,
+    config: Config,
+    outcome: Ending,
+    arguments: argparse.Namespace,
+) -> None:
+    """Write the files that people read.
+
+    Raises:
+        StorageError: a file cannot be written. The outcome has been printed.
+    """
+    try:
+        folder.write(study, config.dataset)
+        if isinstance(outcome, Improvement):
+            folder.write_history(outcome.history())
+    except OSError as error:
+        _show(outcome, config, arguments)
+        raise StorageError(
+            f"All evaluations are saved in {folder.study_file}, but {error.filename} could not be written "
+            f"({error.strerror}). Remove the cause, and repeat the command, which evaluates nothing again."
+        ) from error
 
 
 def _work(
@@ -205,10 +226,7 @@ def _work(
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.worker_name != _MAIN:
-        print(
-            f"Worker {worker.worker_name}, after {describe_spending(study)}.",
-            file=sys.stderr,
-        )
+        note(f"Worker {worker.worker_name}, after {describe_spending(study)}.")
     with signals(), logging_to_stderr():
         try:
             drive: Callable[..., Ending] = asktell.run
@@ -241,9 +259,8 @@ def _work(
                 if study.spent_cost or config.is_priced
                 else ""
             )
-            print(
-                f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it.",
-                file=sys.stderr,
+            note(
+                f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it."
             )
             raise
 
@@ -338,18 +355,19 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
             and folder.study_name is not None
             and not _is_less(saved["budget"], same["budget"])
         ):
-            with folder.open_study() as study:
-                got = growth.grow(study, config.selector)
+            got = None
+            with (
+                folder.open_study() as study,
+                contextlib.suppress(asktell.StudyExistsError),
+            ):
+                got = study.grow(config.selector)
             if got is not None:
                 more = (
                     f"Continuing with more: {', '.join(got)}"
                     if got
                     else "The run already has these additions"
                 )
-                print(
-                    f"{config.path.name}: {'. '.join(found)}. {more}.",
-                    file=sys.stderr,
-                )
+                note(f"{config.path.name}: {'. '.join(found)}. {more}.")
                 folder.write_setup(config.setup)
                 return
         if (
@@ -400,9 +418,9 @@ def _changed_prompts(then: Selector, now: Selector) -> str:
         )
         for made in (then, now)
     )
-    besides = {
-        then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)
-    } - set(after)
+    besides = {then.prompts.ids[arm] for arm in besides_definition(then.state)} - set(
+        after
+    )
     changed = [
         id_
         for id_ in {**before, **after}
@@ -442,7 +460,10 @@ def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
                 harness.evaluate_batch, selection, len(config.examples), cost=harness.cost, real=n,
                 concurrency=concurrency, repeatable=harness.repeatable,
             )  # fmt: skip
-    show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(str(found))
 
 
 def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> None:
@@ -463,6 +484,6 @@ def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> 
         raise InvalidArgumentError(
             f"{words}. For details, add --estimate. To start the run, add --yes."
         )
-    print(f"{words}. Continue? [y/N] ", end="", file=sys.stderr, flush=True)
+    note(f"{words}. Continue? [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InvalidArgumentError("The run was not started. Nothing was spent.")

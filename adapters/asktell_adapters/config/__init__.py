@@ -7,9 +7,14 @@ line. The set-up of a run is the part of a configuration that its outcome depend
 
 from asktell_adapters.config.load import Config, load_cache, load_config, output_folder
 from asktell_adapters.config.secret_check import refuse_secrets
-from asktell_adapters.config.setup import changed_rows, differences, only_more_rows
+from asktell_adapters.config.setup import (
+    changed_responses,
+    changed_rows,
+    differences,
+    only_more_rows,
+)
 
 __all__ = [
-    "Config", "changed_rows", "differences", "load_cache", "load_config", "only_more_rows", "output_folder",
-    "refuse_secrets",
+    "Config", "changed_responses", "changed_rows", "differences", "load_cache", "load_config", "only_more_rows",
+    "output_folder", "refuse_secrets",
 ]  # fmt: skip

@@ -123,12 +123,18 @@ class DataSet:
         )
 
 
+DIGEST = 16
+"""Characters of a digest."""
+RESPONSES = "responses"
+"""Key of the digests of recorded responses in the set-up of `[label]`, by prompt."""
+
+
 def digest(data: Any) -> str:
     """A short text that differs if the data do."""
     # A value that is not JSON counts by its type. Its repr may have an address, which changes
     # with every process.
     text = json.dumps(data, sort_keys=True, default=lambda value: type(value).__name__)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST]
 
 
 def distinct(digests: Sequence[str]) -> tuple[str, ...]:

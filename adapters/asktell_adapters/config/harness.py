@@ -51,7 +51,7 @@ class Harness:
                 *map(self.evaluator, trials), return_exceptions=True
             )
 
-        return outside_of_loops(lambda: asyncio.run(each()))
+        return outside_of_loops(each)
 
 
 class EvaluatorTable(Table, table="evaluator"):

@@ -1,13 +1,12 @@
 """The table `[label]`: people give the scores, on recorded responses or on those of the LLM."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, Selector, Trial
 from asktell.extend import outside_of_loops, some
-from asktell_adapters.config.data import DataSet, Selected, items
+from asktell_adapters.config.data import RESPONSES, DataSet, Selected, digest, items
 from asktell_adapters.config.tables import Table, key
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.rows import Row, check_column, number_in
@@ -81,11 +80,30 @@ class Labels:
         )
         return [self.table.metric, *scores]
 
-    @property
-    def setup(self) -> dict[str, Any]:
-        """The settings that scores depend on."""
-        keys = ("question", "scale", "compare", "metric", "responses")
-        return {name: getattr(self.table, name) for name in keys}
+    def setup(self, prompts: Selected, dataset: DataSet) -> dict[str, Any]:
+        """The settings and the recorded responses that scores depend on.
+
+        The scale is in its order, since raters get used to the keys of its labels. Each
+        prompt has the digests of its responses to all examples, in one text. So prompts
+        and examples can be added at the end, and nothing else can change.
+        """
+        table, recorded = self.table, self.recorded
+        scale = None if table.scale is None else list(map(list, table.scale.items()))
+        setup = {
+            "question": table.question,
+            "scale": scale,
+            "compare": table.compare,
+            "metric": table.metric,
+        }
+        if recorded is None:
+            return setup
+        responses = {
+            str(id_): "".join(
+                digest(recorded[str(id_), j]) for j in range(len(dataset))
+            )
+            for id_, _ in items(prompts)
+        }
+        return {**setup, RESPONSES: responses}
 
     def check(self, selector: Selector) -> None:
         """Check the goal and the baseline.
@@ -153,7 +171,13 @@ class Labels:
     def _replay(self, trial: Trial) -> tuple[str, dict[str, float], float | None]:
         assert self.recorded is not None
         assert trial.example is not None
-        text, scores = self.recorded[str(trial.prompt_id), trial.example]
+        cell = str(trial.prompt_id), trial.example
+        if cell not in self.recorded:
+            raise EvaluatorError(
+                f"{self.table.responses} has no response of the prompt {cell[0]!r} to example {cell[1]}. Add the "
+                "response, and start again."
+            )
+        text, scores = self.recorded[cell]
         return text, scores, None
 
 
@@ -194,7 +218,28 @@ def prompts_of(recorded: Mapping[tuple[str, int], Any]) -> dict[str, str]:
     return {prompt: prompt for prompt, _ in recorded}
 
 
-def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
+def check_study(labels: Labels, selector: Selector, dataset: DataSet) -> None:
+    """Check that a study has no prompts without recorded responses, which another program may have added.
+
+    Raises:
+        ConfigError: a response is missing.
+    """
+    left = selector.state.left
+    ids = map(str, selector.prompts.ids)
+    check_complete(
+        labels,
+        {id_: id_ for arm, id_ in enumerate(ids) if arm not in left},
+        dataset,
+        "Add the missing rows, or remove the prompt from the study by `asktell retire`",
+    )
+
+
+def check_complete(
+    labels: Labels,
+    prompts: Selected,
+    dataset: DataSet,
+    cure: str = "Add the missing rows, or remove prompts or examples",
+) -> None:
     """Check that every prompt has a recorded response to every example.
 
     Raises:
@@ -209,7 +254,7 @@ def check_complete(labels: Labels, prompts: Selected, dataset: DataSet) -> None:
         raise labels.table.error(
             "responses",
             f"lacks {len(missing):,} of {len(cells):,} responses. The first missing response is that of the prompt "
-            f"{prompt!r} on the example {dataset.ids[example]!r}. Add the missing rows, or remove prompts or examples",
+            f"{prompt!r} on the example {dataset.ids[example]!r}. {cure}",
         )
 
 
@@ -293,7 +338,7 @@ def _asking(
             (found,) = evaluator.evaluate_batch([trial], [0])
         else:
             asked = asked_of(trial), trial.example
-            found = outside_of_loops(lambda: asyncio.run(evaluator(*asked)))
+            found = outside_of_loops(lambda: evaluator(*asked))
         if isinstance(found, BaseException):
             raise found
         details = found.details

@@ -745,7 +745,7 @@ def _setup(
             if name not in TUNING
         }
     if parts.labels is not None:
-        described["label"] = parts.labels.setup
+        described["label"] = parts.labels.setup(parts.prompts, parts.dataset)
     model: dict[str, Any] = {}
     if parts.models is not None:  # with the defaults that all models share
         first = parts.models.first

@@ -30,12 +30,13 @@ _KEYS = {
 # Where the secret is, or whose
 _ELSEWHERE = {"env", "file", "path", "name", "id", "column", "field"}
 
+# Their time is linear in the length of a text, which may be a long prompt.
 _SHAPES = (
     ("a key or token", r"^Bearer |^sk-[A-Za-z0-9_-]{12}|\b(hf|gh[pousr]|github_pat|glpat|xox[abprs])[_-][\w-]{16}"),
     ("a key or token", r"\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30}|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\."),
     ("a key", r"-----BEGIN [A-Z ]*PRIVATE KEY"),
-    ("a URL with a password", r"://[^\s/]*:[^\s/]+@|://[^\s/@:]{20,}@"),
-    ("a URL with a key", r"://\S*[?&]([\w-]*(key|token|secret|password|signature)|sig|pwd)=[^&\s]{6}"),
+    ("a URL with a password", r"://[^\s/:]*:[^\s/]+@|://[^\s/@:]{20,}@"),
+    ("a URL with a key", r"(?<!\S)(?:(?!://)\S)*+://\S*[?&]([\w-]*(key|token|secret|password|signature)|sig|pwd)=[^&\s]{6}"),
     ("an address with a password", r"^[^\n]*\b(password|pwd|AccountKey|SharedAccessKey)\s*=\s*[^\s;][^\n]*$"),
 )  # fmt: skip
 _PLACE = re.compile(r"os\.environ/[A-Z_][A-Z0-9_]*")  # where LiteLLM finds it

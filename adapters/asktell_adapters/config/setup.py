@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from asktell.extend import changes, short
-from asktell_adapters.config.data import DataSet, Selected, digest, distinct, items
+from asktell_adapters.config.data import (
+    DIGEST,
+    RESPONSES,
+    DataSet,
+    Selected,
+    digest,
+    distinct,
+    items,
+)
 from asktell_adapters.config.metrics import turned_on
 from asktell_adapters.config.model import TUNING
 
@@ -61,10 +69,12 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         saved: the set-up of an earlier run, `Config.setup`.
         now: the set-up of a configuration now.
     """
-    before, after = dict(_flat(saved)), dict(_flat(now))
+    before, after = (dict(_flat(_without_responses(each))) for each in (saved, now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):
         found.append(f"The examples have changed: {rows}")
+    if only_more_rows(saved, now) and (responses := changed_responses(saved, now)):
+        found.append(responses)
     for name in dict.fromkeys((*before, *after)):
         section, _, key = name.partition(".")
         if before.get(name, _MISSING) == after.get(name, _MISSING) or name in _ROWS:
@@ -101,6 +111,41 @@ def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return had_ids and all(
         new[: len(old)] == old for old, new in zip(before, after, strict=True)
     )
+
+
+def changed_responses(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How recorded responses differ between two set-ups, as a sentence without its period. Empty if they do not.
+
+    Responses of additional prompts, and to examples that were added at the end, are no
+    difference.
+    """
+    before, after = (each.get("label", {}).get(RESPONSES) for each in (saved, now))
+    if before is None and after is not None:
+        return "The responses came from the LLM, and are recorded ones now"
+    if before is not None and after is None:
+        return "The responses were recorded ones, and come from the LLM now"
+    changed = [
+        (prompt, i // DIGEST)
+        for prompt, digests in (before or {}).items()
+        for i in range(0, len(digests), DIGEST)
+        if prompt in after and after[prompt][i : i + DIGEST] != digests[i : i + DIGEST]
+    ]
+    if not changed:
+        return ""
+    prompt, example = changed[0]
+    ids = now["data"].get("ids")
+    name = repr(ids[example]) if ids else f"row {example + 1}"
+    return (
+        f"{len(changed):,} of the recorded responses have changed. The first is that of the prompt {prompt!r} on the "
+        f"example {name}"
+    )
+
+
+def _without_responses(setup: Mapping[str, Any]) -> dict[str, Any]:
+    """A set-up without the digests of recorded responses."""
+    label = setup.get("label", {})
+    kept = {name: value for name, value in label.items() if name != RESPONSES}
+    return {**setup, **({"label": kept} if label else {})}
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

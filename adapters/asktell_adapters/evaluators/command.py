@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -17,14 +18,23 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import one_line, short
-from asktell_adapters._scores import Scores, checked_example, positive
-from asktell_adapters.llms.base import Example
+from asktell_adapters._scores import (
+    Scores,
+    check_dataset,
+    checked_example,
+    positive,
+)
+from asktell_adapters._session import Session
+from asktell_adapters.llms.base import Example, names_of
 
 # Bytes kept from the end of standard output, so the longest possible last line
 _OUTPUT = 2**20
 _ERRORS = 2**14  # bytes kept from the end of standard error
 _REASON = 500  # characters from the end of standard error in the message of a failure
 _SHOWN = 100  # characters of a malformed last line in the message
+# Lines in which a cost is looked for. The event loop waits meanwhile, and an output may
+# be a hundred thousand short lines.
+_COST_LINES = 1000
 # Seconds between checks whether the program has ended, increasing
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.05
 # Seconds to wait for output after the program's end, while its children hold the pipe
@@ -76,14 +86,17 @@ class CommandEvaluator:
     runs for long should print a line such as `{"cost": 0.02}` now and then.
 
     **Stopping.** The program is stopped at the timeout, if its prompt is eliminated, or
-    if the run is interrupted. Its process group gets SIGTERM, and SIGKILL after `grace`
-    seconds. A stopped program has no scores, whatever it has printed, but its cost
-    counts. If the program has already ended by itself when its prompt is eliminated or
-    the run is interrupted, its scores count.
+    if the run is interrupted. The program, all processes of its session and all
+    their descendants get SIGTERM, and SIGKILL after `grace` seconds. A stopped program
+    has no scores, whatever it has printed, but its cost counts. If the program has
+    already ended by itself when its prompt is eliminated or the run is interrupted, its
+    scores count.
 
     The program runs in its own session. So Ctrl-C reaches only your Python process,
-    which then stops the program. When the program ends, child processes that are still
-    running are stopped in the same way, unless they have started their own session.
+    which then stops the program. When the program ends, processes of its session that
+    are still running are stopped in the same way. Two cases cannot be stopped: a daemon,
+    which has left the session and whose parent has ended, and all programs if your
+    Python process itself is killed by SIGKILL.
 
     The program is started without a shell, with the environment variables of your
     Python process. This class works on Linux and macOS only.
@@ -117,7 +130,7 @@ class CommandEvaluator:
     ) -> None:
         if not hasattr(os, "killpg"):
             raise InvalidArgumentError(
-                "CommandEvaluator works on Linux and macOS only, because it stops programs by their process group. On "
+                "CommandEvaluator works on Linux and macOS only, because it stops programs by their session. On "
                 "Windows, use WSL, or write an evaluator in Python."
             )
         if (
@@ -166,6 +179,18 @@ class CommandEvaluator:
                 f"The program {name!r} does not exist {where}, or you may not execute it. Correct its name, or make it "
                 "executable."
             )
+
+    def check_selection(self, selection: Any) -> None:
+        """Check that a selection has the examples of this evaluator. `asktell.run` calls this before the first program.
+
+        Args:
+            selection: a Selector or a Study.
+
+        Raises:
+            InvalidArgumentError: the selection has more examples, or they have other
+                ids.
+        """
+        check_dataset(selection, self.examples, names_of)
 
     async def __call__(self, trial: Trial) -> Scores:
         """The metrics of one evaluation.
@@ -241,8 +266,7 @@ class CommandEvaluator:
         with tempfile.TemporaryFile() as given:
             given.write(request.encode())
             given.seek(0)
-            # A session of its own has a process group, so that all children can be
-            # stopped together.
+            # All processes of a session can be stopped together.
             process = subprocess.Popen(
                 self.command,
                 stdin=given,
@@ -278,19 +302,18 @@ class CommandEvaluator:
         return _Ended(code, seconds, output, errors, cancelled)
 
     async def _end(self, process: "subprocess.Popen[bytes]") -> None:
-        """Stop the processes that are left in the group with SIGTERM, and after a while or if canceled with SIGKILL."""
-        is_left = _signal(process, signal.SIGTERM)
+        """Stop the processes that are left with SIGTERM, and after a while or if canceled with SIGKILL."""
+        session = Session(process.pid)
+        is_left = session.signal(signal.SIGTERM)
         until = time.monotonic() + self.grace
         try:
             while is_left and time.monotonic() < until:
-                # A process that has ended stays in the group until its parent, this
-                # process, asks
                 process.poll()
-                is_left = _signal(process, 0)
+                is_left = session.signal(0)
                 await asyncio.sleep(_LAST_LOOK if is_left else 0)
         finally:
             if is_left:
-                _signal(process, signal.SIGKILL)
+                session.kill()
             # It hangs in a system call
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1.0)
@@ -383,16 +406,6 @@ async def _closed(*tails: _Tail) -> None:
                 await tail.closed.wait()
 
 
-def _signal(process: "subprocess.Popen[bytes]", number: int) -> bool:
-    """Send a signal to the program's process group. Return False if no process is left in the group."""
-    try:
-        os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):
-        # macOS raises PermissionError if only zombies are left
-        return False
-    return True
-
-
 def _metrics(line: bytes) -> tuple[dict[str, float], dict[str, Any]] | None:
     """The metrics and the details in a line, or None if the line is not a JSON object."""
     try:
@@ -409,7 +422,8 @@ def _metrics(line: bytes) -> tuple[dict[str, float], dict[str, Any]] | None:
 
 def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
     """Set the error's `cost` to the last cost in the program's lines, if there is one. Return the error."""
-    for line in reversed(lines):
+    candidates = (line for line in reversed(lines) if b"cost" in line)
+    for line in itertools.islice(candidates, _COST_LINES):
         found = _metrics(line)
         if found is not None and "cost" in found[0]:
             error.cost = found[0]["cost"]  # type: ignore[attr-defined]

@@ -1,7 +1,6 @@
 """Evaluators for `asktell.run`: they send a prompt with an example to an LLM, and score its response by each metric."""
 
 import asyncio
-import logging
 import math
 import random
 import re
@@ -11,13 +10,15 @@ from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
-from asktell.extend import attempt, in_words, nearest, short, some
+from asktell.extend import attempt, in_words, log, nearest, real, short, some
 from asktell_adapters._scores import (
     Scores,
+    check_dataset,
     checked_example,
     grouped,
     if_ready,
     or_raise,
+    plain,
 )
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
 from asktell_adapters.llms.base import (
@@ -28,9 +29,11 @@ from asktell_adapters.llms.base import (
     Example,
     Metric,
     Request,
+    names_of,
 )
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Answered, Judgement
+from asktell_adapters.metrics.text import range_of
 from asktell_adapters.prompts import (
     TEMPLATE,
     Framing,
@@ -52,7 +55,8 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "max_new_tokens": (int, "a whole number"),
 }
 """Factors that have a meaning to every evaluator, with their types and the words for them in messages."""
-_log = logging.getLogger("asktell")
+# Rounding can put a score slightly outside its range, by this part of its width
+_ROUNDING = 1e-9
 
 
 def asked_of(trial: Trial) -> Asked:
@@ -130,10 +134,11 @@ class _Scoring(Generic[_LLM]):
                 "leave out with_cost."
             )
         self.framing = Framing(system, template, fields)
-        self.max_new_tokens = max_new_tokens
+        # Scalars of numpy cannot be sent to an API
+        self.max_new_tokens = plain(max_new_tokens)
         self.with_cost = with_cost
-        self.temperature = temperature
-        self.seed = seed
+        self.temperature = plain(temperature)
+        self.seed = plain(seed)
         # A candidate can have a temperature of its own. check_prompts() then corrects
         # this.
         self._is_sampled = temperature > 0
@@ -189,7 +194,7 @@ class _Scoring(Generic[_LLM]):
         of = self._sort(asked)
         if repeat and self._repeats_alike and not self._is_sampled:
             self._repeats_alike = False
-            _log.warning(
+            log.warning(
                 "The same request is repeated at temperature 0, so the response will be the same. Give the evaluator a "
                 "temperature, or leave out repeats, unless a metric such as a judge varies."
             )
@@ -213,6 +218,28 @@ class _Scoring(Generic[_LLM]):
             request,
             seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31),
         )
+
+    def check_selection(self, selection: Any) -> None:
+        """Check that a selection has the examples of this evaluator, and the ranges of its metrics.
+
+        `asktell.run` calls this before the first evaluation.
+
+        Args:
+            selection: a Selector or a Study.
+
+        Raises:
+            InvalidArgumentError: the selection has more examples, its examples have
+                other ids, or its goal has another range for a metric.
+        """
+        check_dataset(selection, self.examples, names_of)
+        for name, span in selection.goal.ranges.items():
+            own = range_of(self.metrics[name]) if name in self.metrics else None
+            if own is not None and own != span:
+                raise InvalidArgumentError(
+                    f"The goal has the range {list(span)} for {name!r}, but the metric itself has the range "
+                    f"{list(own)}. Nothing was evaluated. Make the goal with the metric's range: "
+                    f"asktell.maximize({name!r}, range={own}), or minimize."
+                )
 
     def check_prompts(self, prompts: Sequence[Asked] | Mapping[str, Asked]) -> None:
         """Check all prompts or candidates, and make the LLMs that they need.
@@ -474,7 +501,15 @@ class _Scoring(Generic[_LLM]):
                 value = judged[name] if name in judged else metric(completion, row)
                 if isinstance(value, BaseException):
                     raise value
-                scores[name] = float(value)
+                score = real(value)
+                if score is None:
+                    raise TypeError(f"it returned {short(value)}, which is no number")
+                span = range_of(metric)
+                if span is not None and not _is_within(score, span):
+                    raise ValueError(
+                        f"it returned {score:g}, outside its range {list(span)}"
+                    )
+                scores[name] = score
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 failure: BaseException = error
                 if not isinstance(error, EvaluatorError):
@@ -719,6 +754,12 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
         return self.scores(
             completion, example, repeat, dict(zip(judges, values, strict=True))
         )
+
+
+def _is_within(score: float, span: tuple[float, float]) -> bool:
+    """Whether a score is within a range, up to rounding. NaN, which the selection refuses, counts as within."""
+    rounding = _ROUNDING * (span[1] - span[0])
+    return not (score < span[0] - rounding or score > span[1] + rounding)
 
 
 def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric]:

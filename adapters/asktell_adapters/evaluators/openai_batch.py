@@ -28,6 +28,7 @@ from asktell import (
 from asktell.extend import (
     AbstractStudy,
     check_extra,
+    describe_streak,
     details_of,
     goal_scores,
     import_extra,
@@ -38,6 +39,7 @@ from asktell.extend import (
 from asktell_adapters._scores import positive
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
+from asktell_adapters.llms._bodies import ENCODINGS, SyncLimits
 from asktell_adapters.llms._remote import MOST_SAID
 from asktell_adapters.llms.base import Completion, CompletionError, Request
 from asktell_adapters.llms.openai import OpenAIChat
@@ -282,6 +284,8 @@ MOST_ANSWERS = (
     1_000_000_000  # bytes of a file of responses. The API documents no limit.
 )
 _DAYS_KEPT = 35  # the API deletes the responses after 30 days
+# An account with so many batches has others than asktell's. A hundred are on a page.
+_MOST_LISTED = 100_000
 _SLACK = 3600.0  # seconds that the server's clock and the study's may differ
 # Statuses of batches that may still get responses
 _OPEN = ("validating", "in_progress", "finalizing", "cancelling")
@@ -390,10 +394,12 @@ class OpenAIBatch:
         Raises:
             EvaluatorError: the API cannot be reached, or refused a batch. Batches that
                 were created before the error remain.
-            InvalidArgumentError: n is below 1.
+            InvalidArgumentError: n is below 1, or the study has other examples than the
+                evaluator.
             StorageError: the study's storage cannot be used.
         """
         left = whole("n", n, 1)
+        self.evaluator.check_selection(study)
         created: list[str] = []
         with self._client() as client:
             self._look_after(study, self._batches(client, study), Collected())
@@ -442,6 +448,8 @@ class OpenAIBatch:
             for batch in batches:
                 if batch.status not in _OPEN:
                     self._take(study, batch, collected)
+        if collected.failed and (streak := describe_streak(study.selector.state)):
+            collected.problems.append(streak)
         return collected
 
     # Submitting
@@ -596,6 +604,10 @@ class OpenAIBatch:
                 if batch.id in seen:
                     raise ValueError(f"the list has the batch {batch.id!r} twice")
                 seen.add(batch.id)
+                if len(seen) > _MOST_LISTED:
+                    raise ValueError(
+                        f"the list has more than {_MOST_LISTED:,} batches of the last {_DAYS_KEPT} days"
+                    )
                 if (batch.metadata or {}).get(
                     "asktell_study"
                 ) == study.name and _worker(batch).startswith(PREFIX):
@@ -696,7 +708,7 @@ class OpenAIBatch:
         data = bytearray()
         try:
             with (
-                self._client() as client,
+                self._client(streams=True) as client,
                 client.files.with_streaming_response.content(file) as raw,
             ):
                 for part in raw.iter_bytes():
@@ -709,10 +721,21 @@ class OpenAIBatch:
             return None
         return bytes(data)
 
-    def _client(self) -> Any:
+    def _client(self, streams: bool = False) -> Any:
+        """A client of the SDK. If it streams, only the bodies of its errors are limited."""
         openai = import_extra("openai", "openai")
+        limits = SyncLimits(self.timeout)
         return openai.OpenAI(
-            api_key=self._llm.key(), base_url=self._llm.base_url, timeout=self.timeout
+            api_key=self._llm.key(),
+            base_url=self._llm.base_url,
+            timeout=self.timeout,
+            http_client=openai.DefaultHttpxClient(
+                timeout=self.timeout,
+                headers={"Accept-Encoding": ENCODINGS},
+                event_hooks={
+                    "response": [limits.limit_error if streams else limits.limit_all]
+                },
+            ),
         )
 
     def _explained(self, what: str, error: BaseException) -> BaseException:

@@ -5,7 +5,6 @@ need neither the storage nor its password. They end when the driver ends.
 """
 
 import contextlib
-import logging
 import math
 import re
 import time
@@ -24,6 +23,7 @@ from asktell.extend import (
     Outcome,
     attempt,
     import_extra,
+    log,
     open_board,
     whole,
 )
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from asktell import Selector
     from asktell.extend import AbstractStudy, Worker
 
-_log = logging.getLogger("asktell")
 _LOOK = 1.0  # Seconds after which `wait` returns, even without an outcome.
 # A worker that fails to start waits 1 s before the next start, then 2 s, ..., up to 64
 # s.
@@ -272,7 +271,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             self._alone = now
         elif now - self._alone > _PATIENCE:
             self._alone = now
-            _log.warning(
+            log.warning(
                 "Ray has had no room for a worker for %.0f s. Each needs %s",
                 _PATIENCE,
                 self._options,
@@ -333,7 +332,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         where = f"worker {worker.number}" + (
             f" on {worker.host}" if worker.host else ""
         )
-        _log.warning("The start of %s failed: %s", where, error)
+        log.warning("The start of %s failed: %s", where, error)
         self._kill(worker)
         # Wait longer after each failed start, because a machine that is out of memory
         # needs time.
@@ -351,7 +350,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         self, worker: _Place, error: EvaluatorError, lives: bool
     ) -> tuple[_Batch, Lost]:
         """Take the batch from a worker that could not evaluate it."""
-        _log.warning(
+        log.warning(
             "Worker %d on %s lost a batch: %s", worker.number, worker.host, error
         )
         batch = self._free(worker)

@@ -135,20 +135,16 @@ class Scores:
         lists = {id(each.examples): each.examples for each in self.by_name.values()}
         return list(dict.fromkeys(name for names in lists.values() for name in names))
 
-    def table(
-        self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False
-    ) -> FinishedTable:
+    def table(self, goal: Goal, prompts: Sequence[str] | None = None) -> FinishedTable:
         """Convert the evaluations to arrays with the scores in the goal's metrics.
 
         Args:
             goal: the goal. Each of its metrics must be a metric of the files.
-            prompts: the candidates in the table (default: all).
-            common: keep only the examples on which each of these candidates was
-                evaluated.
+            prompts: the candidates in the table (default: all). The table has the examples
+                of these.
 
         Raises:
-            InvalidArgumentError: the files do not have a metric of the goal, or the
-                candidates have no example in common.
+            InvalidArgumentError: the files do not have a metric of the goal.
         """
         for metric in goal.metrics:
             # asktell counts failures itself, so no file needs the failure rate.
@@ -158,7 +154,12 @@ class Scores:
                     f"Their metrics are {some(self.metrics)}."
                 )
         names = list(self.by_name) if prompts is None else list(prompts)
-        examples = self._common(names, goal.metrics) if common else self.examples
+        examples: Sequence[str] = self.examples
+        if prompts is not None:
+            seen = {
+                example for name in names for example in self.by_name[name].examples
+            }
+            examples = [example for example in examples if example in seen]
         place = {name: i for i, name in enumerate(examples)}
 
         arms, at, scores, failed = [], [], [], []
@@ -338,16 +339,6 @@ class Scores:
                 ),
             ],
         )
-
-    def _common(self, names: Sequence[str], metrics: Sequence[str]) -> list[str]:
-        """The examples on which all of these candidates were evaluated."""
-        seen = [self.by_name[name].complete(metrics) for name in names]
-        examples = [
-            name for name in self.examples if all(name in part for part in seen)
-        ]
-        if not examples:
-            raise InvalidArgumentError(self._nothing_common(names))
-        return examples
 
     def check_common(self, metrics: Sequence[str]) -> None:
         """Check that the candidates can be compared: they share examples, directly or through other candidates.

@@ -8,7 +8,6 @@ import contextlib
 import contextvars
 import functools
 import json
-import logging
 import math
 import random
 import time
@@ -28,7 +27,7 @@ from asktell import (
     Result,
     StudyNotFoundError,
 )
-from asktell.extend import AbstractMethod, Goal, needs_extra, whole
+from asktell.extend import AbstractMethod, Goal, log, needs_extra, whole
 from asktell_adapters._scores import checked_example, failing, number
 from asktell_adapters.evaluators import Price
 
@@ -663,8 +662,6 @@ __all__ = [
     "propose_instructions",
 ]  # fmt: skip
 
-_log = logging.getLogger("asktell")
-
 
 class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     """A DSPy optimizer: `compile` returns the program with the selected instructions and demos.
@@ -919,7 +916,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
                 f"No candidate could be evaluated ({'; '.join(sorted(reasons)) or 'none was tried'})."
             )
         if result.selected[0].feasible is False:
-            _log.warning(
+            log.warning(
                 "No candidate satisfies every constraint. The selected candidate has the smallest violation."
             )
         chosen = {entry.id for entry in result.selected}

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import logging
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +15,7 @@ from jaxtyping import Float
 
 import asktell
 from asktell import PromptResult
-from asktell.extend import AbstractMethod, whole
-
-_log = logging.getLogger("asktell")
+from asktell.extend import AbstractMethod, log, whole
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 _Facts: TypeAlias = tuple[tuple[tuple[Any, float], ...], ...]
@@ -114,7 +111,7 @@ class AsktellPolicy:
             and len(state.prog_candidate_val_subscores[0]) > self.examples
         ):
             self._warned = True
-            _log.warning(
+            log.warning(
                 "GEPA ran its seed candidate on %d validation examples, but runs the other candidates on %d. Only the "
                 "seed has scores on the remaining examples, so GEPA's Pareto front makes it the parent of nearly all "
                 "proposals. Use GEPA 0.1.4 or newer, or candidate_selection_strategy='current_best'.",

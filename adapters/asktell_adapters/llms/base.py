@@ -241,6 +241,13 @@ class Example:
         )
 
 
+def names_of(example: Example | Mapping[str, Any]) -> tuple[Any, ...]:
+    """The names that may identify an example in a selection: its id, and its columns "id" and "name"."""
+    if isinstance(example, Example):
+        return example.id, example.fields.get("id"), example.fields.get("name")
+    return example.get("id"), example.get("name")
+
+
 class Metric(Protocol):
     """A function or object that scores a response to an example: `metric(completion, example)` returns a number.
 
@@ -324,4 +331,4 @@ def gathered(
 
         return await all_of(map(one, requests))
 
-    return outside_of_loops(lambda: asyncio.run(ask()))
+    return outside_of_loops(ask)

@@ -7,11 +7,9 @@ from typing import Any, Literal, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra
+from asktell_adapters.llms._bodies import ENCODINGS, MOST_BYTES, limit_error
 from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
-
-MOST_BYTES = 16 * 2**20
-"""Bytes of the longest reply that is read. In memory, parsed JSON takes several times its size."""
 
 
 @final
@@ -181,6 +179,11 @@ class OpenAIChat(RemoteChat):
             base_url=self.base_url,
             timeout=self.timeout,
             max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=self.timeout,
+                headers={"Accept-Encoding": ENCODINGS},
+                event_hooks={"response": [limit_error]},
+            ),
         )
         self._loop.at_close(client.close)
         return client

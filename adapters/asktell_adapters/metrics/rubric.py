@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from asktell import InvalidArgumentError
-from asktell.extend import short
+from asktell.extend import short, some
 from asktell_adapters.llms.base import Message
 
 # A response may try to give itself a grade, and judges favor long responses. The
@@ -45,7 +45,6 @@ Reply with one JSON object and nothing else, the reason first, in one or two sen
 _ASKED = "Reply now with the JSON object alone."
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _NAME = re.compile(r"\w[\w -]{0,63}")
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _CODE = 12  # characters of the code in the names of tags
 _MOST_STEPS = 100  # between the worst and the best grade
 
@@ -222,14 +221,10 @@ class Rubric:
             ValueError: the reply is malformed, or its grades are not those of the
                 criteria.
         """
-        text = text.strip()
         # LLMs like to put JSON into a code block. Anything else around it is refused,
         # because a response under judgement could have put it there.
-        fenced = _FENCED.fullmatch(text)
         try:
-            reply = json.loads(
-                fenced.group(1) if fenced else text, object_pairs_hook=_distinct
-            )
+            reply = json.loads(_without_fence(text), object_pairs_hook=_distinct)
         except RecursionError:
             raise ValueError("its brackets are nested too deeply") from None
         except json.JSONDecodeError:
@@ -242,11 +237,11 @@ class Rubric:
             raise ValueError('it has no object "grades"')
         if set(reply) - {"reason", "grades"}:
             raise ValueError(
-                f"it has the keys {sorted(reply)}, but only reason and grades are allowed"
+                f"it has the keys {some(sorted(reply))}, but only reason and grades are allowed"
             )
         if set(grades) != set(self.criteria):
             raise ValueError(
-                f"it grades {sorted(grades)}, but the criteria are {sorted(self.criteria)}"
+                f"it grades {some(sorted(grades))}, but the criteria are {sorted(self.criteria)}"
             )
         reason = reply.get("reason", "")
         if not isinstance(reason, str):
@@ -368,6 +363,24 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _without_fence(text: str) -> str:
+    """The text in a code block that is the whole reply, or else the reply.
+
+    This is no regular expression, because its time would be more than linear in the
+    number of line breaks.
+    """
+    reply = text.strip()
+    opening, _, rest = reply.partition("\n")
+    block, line_break, before_fence = rest.removesuffix("```").rpartition("\n")
+    is_fenced = (
+        opening.rstrip() in ("```", "```json")
+        and rest.endswith("```")
+        and line_break
+        and not before_fence.strip()
+    )
+    return block if is_fenced else reply
+
+
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make an object of its pairs. JSON allows a key twice, but its grade would be ambiguous.
 
@@ -376,5 +389,5 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"a key occurs twice in {[name for name, _ in pairs]}")
+        raise ValueError(f"a key occurs twice in {some([name for name, _ in pairs])}")
     return found

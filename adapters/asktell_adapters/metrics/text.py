@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from asktell import InvalidArgumentError
+from asktell.extend import real
 from asktell_adapters.llms.base import Completion, Example
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -227,9 +228,7 @@ def range_of(metric: object) -> tuple[float, float] | None:
     span = getattr(metric, "range", None)
     if not isinstance(span, tuple | list) or len(span) != 2:
         return None
-    if (
-        not all(isinstance(end, int | float) and math.isfinite(end) for end in span)
-        or not span[0] < span[1]
-    ):
+    low, high = (real(end) for end in span)
+    if low is None or high is None or not -math.inf < low < high < math.inf:
         return None
-    return float(span[0]), float(span[1])
+    return low, high

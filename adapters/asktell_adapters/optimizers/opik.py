@@ -9,7 +9,14 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Result, Trial
+from asktell import (
+    BestFeasible,
+    EvaluatorError,
+    InvalidArgumentError,
+    Result,
+    Trial,
+    maximize,
+)
 from asktell.extend import AbstractMethod, Goal, attempt, needs_extra
 from asktell_adapters._scores import failing, in_groups, number, or_alone
 
@@ -111,7 +118,11 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
             _prompts(context.prompts, candidate)
             for candidate in (context.prompts, *given)
         )
-        goal = BestFeasible(context.metric.__name__) if self.goal is None else self.goal
+        goal = (
+            BestFeasible(maximize(context.metric.__name__))
+            if self.goal is None
+            else self.goal
+        )
         evaluator = _Evaluator(self, context, prompts)
         selector = asktell.Selector(
             list(prompts),

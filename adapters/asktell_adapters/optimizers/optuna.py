@@ -6,8 +6,6 @@ process can continue the study, and several processes can work on it at the same
 """
 
 import copy
-import logging
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +18,7 @@ import asktell
 from asktell import (
     Adaptive,
     AsktellError,
+    EvaluatorError,
     IncompatibleMethodError,
     InvalidArgumentError,
     Result,
@@ -31,8 +30,11 @@ from asktell.extend import (
     State,
     apply,
     at_state,
+    check_cost,
     decide,
+    describe_streak,
     events,
+    log,
     needs_extra,
     short,
 )
@@ -158,6 +160,7 @@ class Reader:
 
     def outcome(self, trial: FrozenTrial) -> ReadTrial:
         """Return the scores of a finished trial, or why there are none. A pruned trial counts with its last value."""
+        cost = None
         try:
             cost = self._cost(trial)
             if trial.state == TrialState.FAIL:
@@ -168,7 +171,7 @@ class Reader:
                 )
             scores = self.goal.vector(self._known(trial))
         except AsktellError as error:
-            return ReadTrial(None, f"trial {trial.number}: {error}", None)
+            return ReadTrial(None, f"trial {trial.number}: {error}", cost)
         if self.with_cost and cost is None:
             return ReadTrial(
                 None,
@@ -222,20 +225,11 @@ class Reader:
         """The cost of a trial, or None if it has none.
 
         Raises:
-            InvalidArgumentError: the cost is not a finite number of at least 0.
+            InvalidArgumentError: the cost is not a number of at least 0.
         """
         if "cost" in self.goal.metrics and not self.with_cost:
             return None
-        cost = trial.user_attrs.get("cost")
-        if cost is not None and (
-            isinstance(cost, bool)
-            or not isinstance(cost, int | float)
-            or not 0 <= cost < math.inf
-        ):
-            raise InvalidArgumentError(
-                f"cost must be a finite number of at least 0, got {short(cost)}."
-            )
-        return None if cost is None else float(cost)
+        return check_cost(trial.user_attrs.get("cost"))
 
 
 def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
@@ -566,8 +560,6 @@ def _counts(trial: FrozenTrial) -> bool:
 
 __all__ = ["AsktellSampler", "goal_of"]
 
-_log = logging.getLogger("asktell")
-
 
 @final
 class AsktellSampler(BaseSampler):
@@ -772,6 +764,8 @@ class AsktellSampler(BaseSampler):
             InvalidArgumentError: the trial has only one of the parameters for prompt
                 and example. Or a metric is a constraint of the trial, but its bound in
                 the goal is not `at_most(0)`.
+            EvaluatorError: the latest trials all failed in the same way, as with a
+                wrong key. See `max_failures_in_a_row` of `asktell.run`.
         """
         self._others.after_trial(study, trial, state, values)
         with self._lock:
@@ -792,9 +786,14 @@ class AsktellSampler(BaseSampler):
                 and self._prompt in finished.params
                 and not recorded
             ):
-                _log.warning(
+                log.warning(
                     "A trial counts as failed: %s",
                     ledger.reader.outcome(finished).reason,
+                )
+            has_failed = len(after.failures) > len(ledger.state.failures)
+            if has_failed and (streak := describe_streak(after)):
+                raise EvaluatorError(
+                    f"{streak}. Optuna has all trials. Fix the cause, and call study.optimize again."
                 )
             if self._stop and ledger.is_over(after, study.get_trials(deepcopy=False)):
                 # Outside of optimize(), there is nothing to stop.
@@ -810,7 +809,7 @@ class AsktellSampler(BaseSampler):
         ):
             return
         self._has_warned = True
-        _log.warning(
+        log.warning(
             "Trial %d has no parameter %r, so %s sampled all its parameters, and the selection ignores it. The same "
             "applies to later trials without it.",
             trial.number,

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from asktell import AsktellError, StorageError
 from asktell.extend import safe, short
 from asktell_adapters.server.answers import InvalidPart
-from asktell_adapters.server.auth import Guard, Tokens
+from asktell_adapters.server.auth import ROLE, Guard, Tokens
 from asktell_adapters.server.idempotency import Answers, IdempotentRoute
 from asktell_adapters.server.label_pages import add_labels
 from asktell_adapters.server.labeling import Labeling
@@ -35,7 +36,7 @@ from asktell_adapters.server.operations import (
     add_studies,
     add_trials,
 )
-from asktell_adapters.server.pages import ROLE, Overview, add_pages
+from asktell_adapters.server.pages import Overview, add_pages
 from asktell_adapters.server.problems import MEDIA_TYPE, ProblemDetails, problem_of
 
 _SECONDS_FOR_A_BODY = 30.0
@@ -85,10 +86,12 @@ def make_app(
     overview = Overview(studies)
     metrics = Metrics(lambda: len(studies), overview.rows)
     app = FastAPI(
-        title="asktell", version=version("asktell"), docs_url=None, redoc_url=None
+        title="asktell",
+        version=version("asktell"),
+        openapi_url=None,  # see `describe`
     )
     # IdempotentRoute finds them here.
-    app.state.answers = Answers()
+    app.state.answers = defaultdict(Answers)
     app.router.route_class = IdempotentRoute
     if not only_labels:
         add_health(app, studies, metrics, overview)

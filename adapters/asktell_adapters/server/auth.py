@@ -18,6 +18,8 @@ from asktell_adapters.server.problems import ProblemDetails
 
 WRITE, READ = "ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"
 LABEL = "ASKTELL_LABEL_TOKEN"
+ROLE = "asktell.role"
+"""Key of a request's role in its scope."""
 _SHORTEST = 16  # characters of a token
 _OPEN = ("/health", "/openapi.json")
 # The page for raters, and what it sends. A rater sees nothing else of a study, since the

@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
+from asktell_adapters.server.auth import ROLE
 from asktell_adapters.server.problems import ProblemDetails
 
 _LONGEST_KEY = 200
@@ -105,7 +106,10 @@ def _direct(endpoint: Callable[..., Any], handle: _Handler) -> _Handler:
 
 
 class IdempotentRoute(APIRoute):
-    """A route of an application whose `state.answers` are `Answers`."""
+    """A route of an application whose `state.answers` are `Answers` by role, and by whether the route is of the API.
+
+    So the requests of raters, who may all have the same token, evict no response to a worker.
+    """
 
     def get_route_handler(self) -> _Handler:
         """Wrap FastAPI's handler, so that it is called once for each key."""
@@ -126,7 +130,8 @@ class IdempotentRoute(APIRoute):
             # A digest is enough to recognize the same request, and does not keep its
             # body.
             digest = hashlib.sha256(b"\n".join((*parts, await request.body()))).digest()
-            answers: Answers = request.app.state.answers
+            kind = request.scope[ROLE], self.path.startswith("/v1/")
+            answers: Answers = request.app.state.answers[kind]
             return await answers.get(key, digest, lambda: handle(request))
 
         return answer

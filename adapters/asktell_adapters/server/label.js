@@ -12,7 +12,7 @@ const STATES = {
 
 const task = JSON.parse(document.getElementById("data").textContent);
 const here = location.pathname.replace(/\/$/, "");
-const choices = task.comparison ? ["A is better", "B is better", "Equally good"] : task.labels;
+const choices = task.labels;
 let rater = "", screen = null, busy = false, looks = 0, since = 0, timer = null;
 
 const progress = element("span", { class: "soft" });

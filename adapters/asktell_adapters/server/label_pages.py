@@ -91,7 +91,7 @@ def add_labels(
         task = of(name).task
         data = {
             "question": task.question,
-            "labels": [option.label for option in task.options],
+            "labels": task.choices,
             "comparison": task.is_comparison,
         }
         return page_response(

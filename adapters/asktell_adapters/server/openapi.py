@@ -1,9 +1,12 @@
 """The OpenAPI document. FastAPI makes it, and this module adds tokens, idempotency keys and errors."""
 
+import gzip
+import json
 import re
+from functools import cache
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from asktell_adapters.server.problems import MEDIA_TYPE
@@ -35,13 +38,14 @@ _KEY = {
     "in": "header",
     "required": False,
     "description": "Send a new key with each request, and the same key with its retries. A retry gets the first "
-    "response and has no further effect. The latest 10,000 keys (64 MiB of responses) are kept until the service ends.",
+    "response and has no further effect. The latest 10,000 keys of each token (64 MiB of responses) are "
+    "kept until the service ends.",
     "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 
 
 def describe(app: FastAPI, with_tokens: bool) -> None:
-    """Complete the OpenAPI document of an application, which is made at its first use.
+    """Complete the OpenAPI document of an application, which is made at its first use, and serve it.
 
     Args:
         app: the application.
@@ -75,6 +79,21 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+    @cache
+    def kept() -> tuple[bytes, bytes]:
+        body = json.dumps(document(), separators=(",", ":")).encode("ascii")
+        return body, gzip.compress(body)
+
+    # Without a token, so that it must cost next to nothing: it is written once
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        plain, compressed = kept()
+        headers = {"Vary": "Accept-Encoding"}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            plain = compressed
+        return Response(plain, headers=headers, media_type="application/json")
 
 
 def _for_clients(docstring: str) -> str:

@@ -205,10 +205,15 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "POST", "/v1/studies/{name}/ask")
     def ask(name: StudyName, body: requests.Ask) -> answers.Trials:
-        """Get up to `n` trials to evaluate: first the trials that the worker holds already, then new trials."""
+        """Get up to `n` trials to evaluate: first the trials that the worker holds already, then new trials.
+
+        Without a `worker`, the trials are leased to a new name for 600 seconds. Each `tell` of one of them extends
+        the leases of the others.
+        """
 
         def operation(study: Study) -> answers.Trials:
-            trials = bound(study, body).ask(body.n)
+            worker = study.worker() if body.worker is None else study
+            trials = bound(worker, body).ask(body.n)
             asked: answers.Trials = {
                 "trials": [trial._asdict() for trial in trials],
                 "done": not trials and study.done,
@@ -409,7 +414,7 @@ def done(
     return call(studies, name, lambda study: method(bound(study, body), **arguments))
 
 
-_OF_WORKERS = ("worker", "lease", "besides")
+_OF_WORKERS = ("worker", "instance", "lease", "besides")
 
 
 def bound(study: Study, body: requests.StrictRequest) -> Study:
@@ -419,12 +424,12 @@ def bound(study: Study, body: requests.StrictRequest) -> Study:
         for name in _OF_WORKERS
         if (value := getattr(body, name, None)) not in (None, [])
     }
-    worker = given.pop("worker", None)
+    worker, instance = given.pop("worker", None), given.pop("instance", "")
     if worker is None and given:
         raise asktell.InvalidArgumentError(
             f"{' and '.join(given)} can be given for a worker only. Give the name of the `worker`, too."
         )
-    return study if worker is None else study.worker(worker, **given)
+    return study if worker is None else study.worker(worker, instance=instance, **given)
 
 
 def info(study: Study) -> answers.Info:

@@ -21,13 +21,10 @@ from pydantic import AfterValidator
 
 from asktell import Study, StudyNotFoundError
 from asktell.extend import Standing, describe_spending, reports
-from asktell_adapters.server.auth import Role
+from asktell_adapters.server.auth import ROLE, Role
 from asktell_adapters.server.open_studies import OpenStudies
 from asktell_adapters.server.problems import ProblemDetails
 from asktell_adapters.server.watching import LiveReport
-
-ROLE = "asktell.role"
-"""Key of a request's role in its scope."""
 
 StudyName = Annotated[
     str,

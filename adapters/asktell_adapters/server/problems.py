@@ -15,6 +15,7 @@ _STATUS: tuple[tuple[type[asktell.AsktellError], int], ...] = (
     (asktell.UnknownTrialError, 404),
     (asktell.StudyExistsError, 409),
     (asktell.ConflictingTellError, 409),
+    (asktell.ConflictingWorkerError, 409),
     (asktell.MissingExtraError, 501),
     (asktell.StorageError, 503),
     (asktell.AsktellError, 422),

@@ -1,6 +1,7 @@
 """The service as a process: `asktell serve URL`."""
 
 import argparse
+import asyncio
 import ipaddress
 import logging
 import os
@@ -162,7 +163,7 @@ def _run(
             studies.names()
             name, found = listener.getsockname()[:2]
             ready(f"http://{f'[{name}]' if ':' in name else name}:{found}")
-            server.run(sockets=[listener])
+            _run_loop(server, listener)
         except BaseException as ending:
             # SIGTERM or Ctrl-C, which uvicorn raises again when it is done
             _end_if_stuck(before, 130 if isinstance(ending, KeyboardInterrupt) else 143)
@@ -172,6 +173,17 @@ def _run(
             closing = threading.Thread(target=studies.close, daemon=True)
             closing.start()
             closing.join(_SECONDS_FOR_THREADS)
+
+
+def _run_loop(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Do what `Server.run` does, also if Ctrl-C comes before the event loop has begun."""
+    serving = server.serve(sockets=[listener])
+    try:
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            runner.run(serving)
+    finally:
+        # Python would warn of a coroutine that was never begun.
+        serving.close()
 
 
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:

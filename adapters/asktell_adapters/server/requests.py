@@ -69,6 +69,15 @@ Worker = Annotated[
     Name | None,
     Field(description="Name of the worker. Each worker needs a different name."),
 ]
+Instance = Annotated[
+    str,
+    Field(
+        max_length=64,
+        pattern="^[!-~]*$",
+        description="A text that the worker's process makes once. If another process then uses the worker's name, the "
+        "first one gets the error `conflicting-worker`. Empty: this is not checked.",
+    ),
+]
 PromptId = StrictInt | Text
 Key = Annotated[
     Name | None,
@@ -347,6 +356,7 @@ class Ask(StrictRequest):
         StrictInt, Field(ge=0, le=10_000, description="Maximum number of trials.")
     ] = 1
     worker: Worker = None
+    instance: Instance = ""
     lease: Lease = None
     besides: Annotated[
         list[StrictInt],
@@ -405,6 +415,7 @@ class Release(StrictRequest):
 
     trial: AnyTrial
     worker: Worker = None
+    instance: Instance = ""
 
 
 class Fail(Release):
@@ -540,6 +551,7 @@ class Heartbeat(StrictRequest):
     trial: StrictInt | Text | TrialReference | None = None
     """The trial whose lease to extend, or null for all trials of the worker."""
     lease: Lease = None
+    instance: Instance = ""
 
 
 class Saved(BaseModel):

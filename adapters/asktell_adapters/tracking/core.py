@@ -6,7 +6,6 @@ after a restart.
 
 import hashlib
 import json
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -16,9 +15,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector
-from asktell.extend import State
+from asktell.extend import State, log
 
-_log = logging.getLogger("asktell")
 # After an update, the tracker pauses for this many times the update's duration. So it
 # takes at most 5% of a run.
 _SHARE = 20
@@ -324,7 +322,7 @@ class Tracker(ABC):
             action()
         except Exception as error:
             if not self._failing:
-                _log.warning(
+                log.warning(
                     "%s: %s. The selection is not affected. A later update of the tracker tries again.",
                     type(self).__name__,
                     error,

@@ -1,7 +1,5 @@
 """A selection as an MLflow run."""
 
-import csv
-import io
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -9,6 +7,7 @@ from itertools import islice
 from typing import Any, TypeVar, final
 
 from asktell.extend import import_extra
+from asktell_adapters.spreadsheets import csv_text
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"
@@ -177,20 +176,22 @@ class MLflowTracker(Tracker):
     def _finish(self, view: View) -> None:
         """Write the tables as artifacts. Register the selected prompts if the selection is done."""
         columns, rows = view.prompts()
-        self._client.log_text(self.run_id, _csv(columns, rows), "prompts.csv")
+        self._client.log_text(self.run_id, csv_text(columns, rows), "prompts.csv")
         scored = (
             (n, prompt, example, *scores.values())
             for n, prompt, example, scores in view.evaluations()
         )
         header = ["evaluation", "prompt", "example", *view.result.goal.metrics]
-        self._client.log_text(self.run_id, _csv(header, scored), "evaluations.csv")
+        self._client.log_text(self.run_id, csv_text(header, scored), "evaluations.csv")
         eliminated = (
             (d.evaluations, d.round, *departure)
             for d in view.decisions()
             for departure in d.departures
         )
         header = ["evaluations", "round", "prompt", "status", "reason"]
-        self._client.log_text(self.run_id, _csv(header, eliminated), "decisions.csv")
+        self._client.log_text(
+            self.run_id, csv_text(header, eliminated), "decisions.csv"
+        )
         self._client.log_dict(self.run_id, view.result.to_dict(), "result.json")
         self._client.set_tag(
             self.run_id,
@@ -238,12 +239,3 @@ def _parts(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
     """Yield the items in lists of `size`. The last list may be shorter."""
     while part := list(islice(items, max(1, size))):
         yield part
-
-
-def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()

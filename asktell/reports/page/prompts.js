@@ -23,6 +23,7 @@ function drawPrompts(host, data) {
   const numeric = (cell) => (values) => ({ kind: "number", value: (arm) => values[arm], cell: (arm) => cell(values[arm]) });
   const drawn = {
     estimate: (_, j) => ({ name: goal.metrics[j].name, kind: "number", value: (arm) => prompts.estimates[arm][j], cell: (arm) => estimateCell(data, arm, j) }),
+    number: numeric(number),
     probability: numeric(chance),
     count: numeric(whole),
     status: (values) => ({ kind: "wide", value: (arm) => values[arm], cell: (arm) => statusWords(data, arm) }),

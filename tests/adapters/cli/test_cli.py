@@ -21,6 +21,7 @@ from asktell._util.files import write_atomically
 from asktell.storages import sqlite
 from asktell.studies import worker
 from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.main import main as run_command
 from tests.command_line import Said, cli
 
 _numbers = itertools.count()
@@ -403,17 +404,13 @@ def test_when_nothing_succeeds_the_run_stops_and_no_prompt_is_lost(
     *others, error = project.run(code=1).err.splitlines()
     assert "The last error was Down: no \\x1b[31mconnection" in error
     # One line for each; of a single example they would not stop the run
-    assert 5 <= len(others) < 5 + n_prompts
+    assert 5 <= len(others) < 5 + 2 * n_prompts
     project.write()
     project.run()
     prompts = project.result["prompts"]
-    assert sum(entry["failures"] for entry in prompts) == len(others)
+    assert not any(entry["failures"] for entry in prompts)
     assert "failed" not in {entry["status"] for entry in prompts}
-    assert (
-        len(project.paid)
-        == len(project.lines) - len(others)
-        == min(24, 8 * n_prompts - len(others))
-    )
+    assert len(project.paid) == len(project.lines) == min(24, 8 * n_prompts)
 
 
 def test_keep_going_counts_every_failure(project: Project) -> None:
@@ -574,6 +571,11 @@ def test_what_holds_prompts_and_answers_is_for_its_owner_only(
             project.home / "s.db", "s", asktell.Selector(["a", "b"], goal, 4)
         ) as study:
             study.export(project.home / "s.jsonl")
+        words = [str(project.config), "--plot", str(project.home / "plot.png")]
+        assert run_command(["result", *words]) == 0
+        new = project.home / "new"
+        new.mkdir()
+        assert run_command(["init", str(new / "run.toml")]) == 0
     finally:
         os.umask(before)
     folder = project.folder
@@ -583,7 +585,10 @@ def test_what_holds_prompts_and_answers_is_for_its_owner_only(
         folder.result_file,
         folder.setup_file,
         project.home / "s.jsonl",
+        project.home / "plot.png",
+        *new.iterdir(),
     ]
+    assert {"run.toml", "prompts.txt", "examples.csv"} <= {path.name for path in files}
     assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {
         path.name: "0o600" for path in files
     }

@@ -288,15 +288,65 @@ def test_who_is_compared_has_to_be_said() -> None:
     )
 
 
-def test_examples_of_one_alone_are_left_out_and_said() -> None:
+def test_examples_of_one_alone_are_said_and_count_against_a_verdict() -> None:
     Path("old.csv").write_text("id,ok\n" + "".join(f"q{i},0\n" for i in range(60)))
     Path("new.csv").write_text("id,ok\n" + "".join(f"q{i},1\n" for i in range(10, 80)))
+    # Even if the unknown scores of "new" were 0 and those of "old" 1, "new" leads.
     said = cli("gate old.csv new.csv --baseline old").out
-    assert (
-        "Only examples with evaluations of both candidates are compared: 50. Left out: 20 with evaluations of"
-        in said
+    assert '"new" has no score on 10 and "old" has no score on 20 of 80' in said
+    assert "on 50 of 80 examples" in said
+
+
+@pytest.mark.parametrize("missing", ["empty", "no row"])
+def test_a_candidate_without_half_of_its_scores_does_not_pass(missing: str) -> None:
+    n = 300
+    rows = [(f"q{i}", i % 3 != 0, i % 3 != 0 and i % 6 != 1) for i in range(n)]
+    Path("old.csv").write_text(
+        "id,acc\n" + "".join(f"{name},{int(ok)}\n" for name, ok, _ in rows)
     )
-    assert "on 50 of 50 examples" in said
+    blank = "" if missing == "no row" else None
+    cells = [(name, "1" if has else blank) for name, _, has in rows]
+    Path("new.csv").write_text(
+        "id,acc\n"
+        + "".join(f"{name},{cell or ''}\n" for name, cell in cells if cell != "")
+    )
+    said = cli("gate old.csv new.csv --baseline old --margin 0.05", code=3).out
+    assert '"new" has no score on 150 of 300 examples' in said
+
+
+def test_the_order_of_rows_and_files_changes_nothing() -> None:
+    names = {"b": lambda i: i % 2, "a": lambda i: i % 3 == 0, "c10": lambda i: 1}
+    rows = [f"{i},{n},{int(f(i))},{i % 7}" for n, f in names.items() for i in range(30)]
+    said = set()
+    for seed in range(4):
+        random.Random(seed).shuffle(rows)
+        text = "example,model,acc,cost\n" + "\n".join(rows) + "\n"
+        Path("t.csv").write_text(text)
+        said.add(cli("analyze t.csv --maximize acc --at-most cost=4").out)
+    assert len(said) == 1
+
+
+def test_plain_means_stand_beside_the_estimates() -> None:
+    rows = [f"{i},{m},{int(i < k)}" for m, k in (("x", 7), ("y", 3)) for i in range(10)]
+    Path("t.csv").write_text("example,model,acc\n" + "\n".join(rows) + "\n")
+    said = cli("analyze t.csv").out
+    assert "plain mean" in said
+    entries = json.loads(cli("analyze t.csv --json").out)["prompts"]
+    assert [(e["plain_mean"], e["evaluations"]) for e in entries] == [
+        ({"acc": 0.7}, 10),
+        ({"acc": 0.3}, 10),
+    ]
+
+
+def test_a_mean_at_its_bound_satisfies_it_on_exactly_these_examples() -> None:
+    rows = [
+        f"q{i},{m},{int(i % 10 < k)},{c}"
+        for m, k, c in (("a", 8, 2), ("b", 5, 1))
+        for i in range(100)
+    ]
+    Path("t.csv").write_text("id,model,acc,cost\n" + "\n".join(rows) + "\n")
+    flags = "--minimize cost --at-least acc=0.8 --inputs given"
+    assert 'Take "a"' in cli(f"analyze t.csv {flags}").out
 
 
 def test_failures_count_against_the_candidate() -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from asktell import BestFeasible, Selector, Study
-from asktell_adapters.cli import growth
+from asktell import BestFeasible, Selector, Study, StudyExistsError
 from tests.adapters.cli.test_cli import Project
 from tests.command_line import cli
 
@@ -163,15 +162,16 @@ def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(
         tmp_path / "a.db", "a", Selector(["one", "two"], goal, 2, examples=3)
     )
     study.add(["three"])
-    assert growth.grow(study, Selector(["one", "two", "four"], goal, 2, examples=3))
+    assert study.grow(Selector(["one", "two", "four"], goal, 2, examples=3)) == [
+        "1 prompt"
+    ]
     assert list(study.selector.prompts.texts) == ["one", "two", "three", "four"]
-    assert growth.grow(
-        study, Selector(["one", "two", "three", "four", "five"], goal, 2, examples=3)
+    assert study.grow(
+        Selector(["one", "two", "three", "four", "five"], goal, 2, examples=3)
     )
     assert list(study.selector.prompts.texts)[4:] == ["five"]
-    assert not growth.grow(
-        study, Selector(["two", "one", "four", "five"], goal, 2, examples=3)
-    )
+    with pytest.raises(StudyExistsError, match="prompt 0: 'one' then, 'two' now"):
+        study.grow(Selector(["two", "one", "four", "five"], goal, 2, examples=3))
 
 
 def test_a_run_is_paused_and_goes_on(project: Project) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -28,7 +29,9 @@ from asktell import (
 from asktell.running.evaluator import attempt_async
 from asktell.storages.memory import MemoryStorage
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script
-from asktell_adapters.evaluators import CommandEvaluator, Example
+from asktell_adapters import _session
+from asktell_adapters._session import Session, _Process
+from asktell_adapters.evaluators import CommandEvaluator, Example, command
 
 TRIAL = Trial(7, "brief", "Be brief.", 1)
 ROWS = [{"task": "a", "n": 1}, {"task": "b", "n": 2}]
@@ -187,7 +190,8 @@ def test_a_failure_has_the_end_of_standard_error_and_what_was_paid() -> None:
     assert len(str(error)) < 600
     assert error.cost == 0.5  # type: ignore[attr-defined]
     selector = Selector(["p", "q"], BestFeasible("score"), 4, "uniform", examples=2)
-    asktell.run(selector, evaluator(code), progress=False)
+    with pytest.raises(asktell.EvaluatorError, match="all failed in the same way"):
+        asktell.run(selector, evaluator(code), progress=False)
     assert selector.spent_cost == 2.0
 
 
@@ -329,6 +333,104 @@ def test_a_child_in_a_session_of_its_own_hangs_nothing(tmp_path: Path) -> None:
     os.kill(int(note.read_text()), signal.SIGKILL)
     assert found["score"] == 1.0
     assert time.monotonic() - start < 20
+
+
+# Ways in which a program leaves its process group, its session, or both
+LEAVING = {
+    "timeout": "os.setpgid(0, 0)",
+    "set -m": "os.setpgid(0, 0); os.fork() and time.sleep(60)",
+    "setsid": "os.setsid()",
+    "setsid of a child of a child": "os.setpgid(0, 0); os.fork() and time.sleep(60); os.setsid()",
+}
+
+
+def leaving(folder: Path, how: str) -> str:
+    """Code that starts an agent which leaves the process group, ignores SIGTERM, and writes its id into a folder."""
+    agent = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"{how}\n"
+        f"open(f'{folder}/{{os.getpid()}}', 'w'); time.sleep(60)"
+    )
+    return f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-S', '-c', {agent!r}]); time.sleep(60)"
+
+
+@pytest.mark.parametrize("how", LEAVING.values(), ids=list(LEAVING))
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_what_leaves_the_process_group_is_stopped_too(
+    tmp_path: Path, how: str, has_proc: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_proc:
+        if shutil.which("ps") is None:
+            pytest.skip("there is no ps")
+        monkeypatch.setattr("asktell_adapters._session._ids", lambda: None)
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(evaluator(leaving(tmp_path, how))(TRIAL))
+        while not list(tmp_path.iterdir()):
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    assert all(ends(int(each.name)) for each in tmp_path.iterdir())
+
+
+@pytest.mark.skipif(shutil.which("timeout") is None, reason="there is no timeout")
+@pytest.mark.parametrize("kind", ["timeout", "after its end"])
+def test_an_agent_under_timeout_in_a_script_is_stopped(
+    tmp_path: Path, kind: str
+) -> None:
+    agent = f'{sys.executable} -S -c \'import os, time; open(f"{tmp_path}/{{os.getpid()}}", "w"); time.sleep(60)\''
+    script = f"timeout 50 {agent} {'&' if kind == 'after its end' else ''}\n"
+    if kind == "after its end":
+        script += f'while [ -z "$(ls {tmp_path})" ]; do sleep 0.01; done; echo \'{{"score": 1}}\''
+    command = CommandEvaluator(["sh", "-c", script], ROWS, timeout=3.0, grace=0.3)
+    if kind == "after its end":
+        assert asyncio.run(command(TRIAL))["score"] == 1.0
+    else:
+        with pytest.raises(EvaluatorError, match="stopped at its timeout"):
+            asyncio.run(command(TRIAL))
+    (agent_file,) = tmp_path.iterdir()
+    assert ends(int(agent_file.name))
+
+
+def test_a_process_id_that_is_used_again_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A descendant that had left the session ends, and a stranger gets its id."""
+    signals: list[int] = []
+    listed = [_Process((10, "1"), 1), _Process((11, "2"), 10)]
+    monkeypatch.setattr(_session, "_ids", lambda: None)
+    monkeypatch.setattr(_session, "_of_ps", lambda: iter(listed))
+    monkeypatch.setattr(os, "getsid", lambda pid: pid)
+    monkeypatch.setattr(os, "kill", lambda pid, number: signals.append(pid))
+    session = Session(10)
+    assert session.signal(signal.SIGTERM)
+    assert sorted(signals) == [10, 11]
+    # Its parent has ended, so that it is a child of the first process.
+    listed[:] = [_Process((11, "2"), 1)]
+    assert session.signal(signal.SIGKILL)
+    listed[:] = [_Process((11, "3"), 1)]
+    assert not session.signal(signal.SIGKILL)
+    assert sorted(signals) == [10, 11, 11]
+
+
+def test_many_short_lines_do_not_hold_up_the_event_loop() -> None:
+    """The cost of a failure is looked for in few lines, however many there are."""
+    lines = [b'{"cost": 5}', *[b"{}"] * 350_000]
+    error = command._with_cost(EvaluatorError("failed"), lines)
+    assert error.cost == 5  # type: ignore[attr-defined]
+    n_read = 0
+
+    def counted(line: bytes) -> None:
+        nonlocal n_read
+        n_read += 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "_metrics", counted)
+        command._with_cost(EvaluatorError("failed"), [b'{"cost": []}'] * 100_000)
+    assert n_read <= 1000
 
 
 def test_a_cancelled_evaluation_ends_its_program(tmp_path: Path) -> None:

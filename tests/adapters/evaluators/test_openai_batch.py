@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from asktell_adapters.evaluators import (
     ScriptedLLM,
 )
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
+from asktell_adapters.llms._bodies import MOST_BYTES
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
 from tests.plays import told
@@ -52,7 +54,11 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def selector(budget: int = 18) -> asktell.Selector:
     return asktell.Selector(
-        PROMPTS, asktell.BestFeasible("words"), budget, "uniform", examples=N_EXAMPLES
+        PROMPTS,
+        asktell.BestFeasible(asktell.maximize("words")),
+        budget,
+        "uniform",
+        examples=N_EXAMPLES,
     )
 
 
@@ -516,6 +522,38 @@ def test_answers_without_end_are_a_problem_of_their_batch(night: Night) -> None:
 # Leases, limits, other studies
 
 
+def test_a_list_of_batches_without_end_is_not_read_to_its_end(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asktell_adapters.evaluators.openai_batch._MOST_LISTED", 5)
+    night.server.page = 2
+    night.batches = night.make(most_requests=2)
+    night.submit(18)
+    with pytest.raises(EvaluatorError, match="more than 5 batches of the last 35 days"):
+        night.collect()
+    assert night.server.calls.count("GET /v1/batches") < 15
+
+
+def test_a_page_or_an_error_of_any_size_is_limited(night: Night) -> None:
+    night.submit(2)
+    huge = Reply(body=b" " * (MOST_BYTES + 1))
+    night.server.faults["GET /v1/batches"] = [Fault(huge)] * 3
+    with pytest.raises(EvaluatorError, match=f"more than {MOST_BYTES} bytes"):
+        night.collect()
+    huge = Reply(body=b"!" * 2**24, status=400)
+    night.server.faults["GET /v1/batches"] = [Fault(huge)] * 3
+    tracemalloc.start()
+    with pytest.raises(EvaluatorError, match=r"400|!!!") as caught:
+        night.collect()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(str(caught.value)) < 1200
+    assert most < 5e6
+    night.server.faults.clear()
+    night.server.end()
+    assert night.collect().told == 2
+
+
 def test_paid_answers_are_taken_after_their_leases_ran_out(night: Night) -> None:
     night.batches = night.make(lease=0.2)
     night.submit(18)
@@ -561,7 +599,11 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
     night.server.end()
     prompts = [prompt[::-1] for prompt in PROMPTS]
     other = asktell.Selector(
-        prompts, asktell.BestFeasible("words"), 18, "uniform", examples=N_EXAMPLES
+        prompts,
+        asktell.BestFeasible(asktell.maximize("words")),
+        18,
+        "uniform",
+        examples=N_EXAMPLES,
     )
     with asktell.Study.create(
         f"sqlite:///{tmp_path}/others.db", "night", other

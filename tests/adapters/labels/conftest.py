@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +12,11 @@ from typing import Any
 
 import pytest
 
+from asktell import Study
+from asktell.storages.sqlite import SQLiteStorage
+from asktell_adapters.cli.label import new_selector
 from asktell_adapters.config import Config, load_config
+from asktell_adapters.server.labeling import Labeling
 from tests.reports.conftest import browser
 
 __all__ = ["browser"]
@@ -28,6 +33,7 @@ PROMPTS = ("secret-short", "secret-long", "secret-kind")
 N = 40
 PROXIES = '[proxies]\nscores = "responses.jsonl"\ncolumns = ["judge"]\n'
 SCALE = 'scale = { "No" = 0, "Partly" = 0.5, "Yes" = 1 }'
+RECORDED = f'{SCALE}\nresponses = "responses.jsonl"'
 
 
 class LabelProject:
@@ -88,6 +94,80 @@ class LabelProject:
 @pytest.fixture
 def project(tmp_path: Path) -> LabelProject:
     return LabelProject(tmp_path)
+
+
+class Raters:
+    """A study and its raters, which can be opened again as after a kill.
+
+    `task` may be replaced by another one before `open`.
+    """
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        labels = config.labels
+        assert labels is not None
+        self.task = labels.task(config.selector, config.dataset, config.evaluator)
+        self.create()
+        self.made: list[Labeling] = []
+
+    def create(self) -> None:
+        selector = new_selector(self.config)
+        Study.create(self.folder / "study.db", "s", selector).close()
+
+    def storage(self, clock: Callable[[], float]) -> SQLiteStorage:
+        """The study's storage, with a clock of its own."""
+        return SQLiteStorage(self.folder / "study.db", clock)
+
+    def open(self, storage: SQLiteStorage | None = None, **options: Any) -> Labeling:
+        study = Study.open(storage or self.folder / "study.db", "s")
+        journal = self.folder / "labels.jsonl"
+        labeling = Labeling(study, self.task, journal, **options)
+        self.made.append(labeling)
+        return labeling
+
+    def after_a_kill(self) -> "Raters":
+        """The files as they are on the disk now, in another folder."""
+        number = len(list(self.folder.parent.iterdir()))
+        folder = self.folder.with_name(f"{self.folder.name}-{number}")
+        # Labels are recorded in the study before the journal says so, and both go on
+        # during the copy. So the journal is copied first.
+        journal = (self.folder / "labels.jsonl").read_bytes()
+        shutil.copytree(self.folder, folder)
+        (folder / "labels.jsonl").write_bytes(journal)
+        again = Raters.__new__(Raters)
+        again.config, again.folder, again.made = self.config, folder, self.made
+        again.task = self.task
+        return again
+
+    def told(self) -> list[Any]:
+        with Study.open(self.folder / "study.db", "s") as study:
+            return list(study.evaluations())
+
+
+@pytest.fixture
+def raters(project: LabelProject, tmp_path: Path) -> Iterator[Callable[..., Raters]]:
+    made = []
+
+    def make(label: str = RECORDED, **given: Any) -> Raters:
+        folder = tmp_path / "study"
+        folder.mkdir()
+        made.append(Raters(project.load(label, **given), folder))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for labeling in each.made:
+            labeling.close()
+
+
+def give_all(labeling: Labeling, name: str, choice: int = 2, most: int = 100) -> int:
+    """Label until nothing is left; the number of labels."""
+    screen = labeling.next(name)
+    n = 0
+    while n < most and screen["state"] == "item":
+        screen = labeling.label(name, screen["item"], choice, 1.0)
+        n += 1
+    return n
 
 
 class LabelServer:

@@ -303,7 +303,45 @@ def test_the_service_with_a_label_page(project: LabelProject, tmp_path: Path) ->
         assert service.send("POST", f"{base}/tell", body, other).status_code == 403
         none = service.send("POST", "/studies/none/label/next", {"rater": "a"}, rates)
         assert (none.status_code, "--label" in none.text) == (404, True)
+        other = service.send("POST", f"{base}/tell", {**body, "choice": 0}, rates)
+        assert 'You gave this item the label "Partly" before' in other.json()["said"]
         writes = basic("write-token-0123456789")
         assert service.send("GET", "/v1/studies/run", headers=writes).status_code == 200
         service.studies.close()
     wait_for(lambda: Study.open(url, "run").spent == 1, 10)
+
+
+def test_a_study_that_is_deleted_takes_no_more_labels(
+    project: LabelProject, tmp_path: Path
+) -> None:
+    tokens = Tokens("write-token-0123456789", None, "label-token-0123456789")
+    url = f"sqlite:///{tmp_path}/studies.db"
+    with labelings([project.write(RECORDED)], url) as found:
+        service = Service(url, tokens, labelings=found)
+        rates, writes = (
+            basic(f"{role}-token-0123456789") for role in ("label", "write")
+        )
+        base = "/studies/run/label"
+        item = service.send("POST", f"{base}/next", {"rater": "ann"}, rates).json()
+        body = {"rater": "ann", "item": item["item"], "choice": 1}
+        service.send("POST", f"{base}/tell", body, rates)
+        deleted = service.send("DELETE", "/v1/studies/run", headers=writes)
+        assert deleted.status_code in (200, 204)
+        for what in ("next", "tell", "undo"):
+            sent = body if what == "tell" else {"rater": "ann"}
+            refused = service.send("POST", f"{base}/{what}", sent, rates)
+            assert refused.status_code == 404
+            assert "was deleted" in refused.json()["detail"]
+        service.studies.close()
+
+
+def test_a_page_of_a_deleted_study_says_so(
+    browser: Any, project: LabelProject, serve_labels: Callable[..., LabelServer]
+) -> None:
+    server = serve_labels(project.write(RECORDED))
+    with opened(browser, server.url, "ann") as page:
+        press(page, "1")
+        Study.delete(project.folder / "run" / "study.db", "run")
+        press(page, "2")
+        assert "was deleted" in page.locator("[role=alert]").inner_text()
+        assert "1 label given" in page.locator("header").inner_text()

@@ -1,87 +1,29 @@
 """What raters see, what is told, and what a restart keeps."""
 
 import json
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from asktell import ConfigError, InvalidArgumentError, InvalidStateError, Study
-from asktell_adapters.cli.label import new_selector
+from asktell import ConfigError, InvalidArgumentError, Study
 from asktell_adapters.cli.main import main
-from asktell_adapters.config import Config
-from asktell_adapters.server.labeling import Journal, Labeling
-from tests.adapters.labels.conftest import PROMPTS, PROXIES, SCALE, LabelProject, N
+from asktell_adapters.config.label import Labels
+from asktell_adapters.server.journal import Journal
+from tests.adapters.labels.conftest import (
+    PROMPTS,
+    PROXIES,
+    RECORDED,
+    SCALE,
+    LabelProject,
+    N,
+    Raters,
+    give_all,
+)
 from tests.times import wait_for
-
-RECORDED = f'{SCALE}\nresponses = "responses.jsonl"'
-
-
-class Raters:
-    """A study and its raters, which can be opened again as after a kill."""
-
-    def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder = config, folder
-        selector = new_selector(config)
-        Study.create(folder / "study.db", "s", selector, exist_ok=True).close()
-        self.made: list[Labeling] = []
-
-    def open(self, **options: Any) -> Labeling:
-        labels = self.config.labels
-        assert labels is not None
-        task = labels.task(
-            self.config.selector, self.config.dataset, self.config.evaluator
-        )
-        study = Study.open(self.folder / "study.db", "s")
-        labeling = Labeling(study, task, self.folder / "labels.jsonl", **options)
-        self.made.append(labeling)
-        return labeling
-
-    def after_a_kill(self) -> "Raters":
-        """The files as they are on the disk now, in another folder."""
-        folder = self.folder.with_name(f"{self.folder.name}-again")
-        # Labels are recorded in the study before the journal says so, and both go on
-        # during the copy. So the journal is copied first.
-        journal = (self.folder / "labels.jsonl").read_bytes()
-        shutil.copytree(self.folder, folder)
-        (folder / "labels.jsonl").write_bytes(journal)
-        again = Raters.__new__(Raters)
-        again.config, again.folder, again.made = self.config, folder, self.made
-        return again
-
-    def told(self) -> list[Any]:
-        with Study.open(self.folder / "study.db", "s") as study:
-            return list(study.evaluations())
-
-
-@pytest.fixture
-def raters(project: LabelProject, tmp_path: Path) -> Iterator[Callable[..., Raters]]:
-    made = []
-
-    def make(label: str = RECORDED, **given: Any) -> Raters:
-        folder = tmp_path / "study"
-        folder.mkdir()
-        made.append(Raters(project.load(label, **given), folder))
-        return made[-1]
-
-    yield make
-    for each in made:
-        for labeling in each.made:
-            labeling.close()
-
-
-def give_all(labeling: Labeling, name: str, choice: int = 2, most: int = 100) -> int:
-    """Label until nothing is left; the number of labels."""
-    screen = labeling.next(name)
-    n = 0
-    while n < most and screen["state"] == "item":
-        screen = labeling.label(name, screen["item"], choice, 1.0)
-        n += 1
-    return n
 
 
 def test_labels_become_scores(raters: Callable[..., Raters]) -> None:
@@ -216,7 +158,7 @@ def test_a_label_that_is_sent_twice_counts_once(raters: Callable[..., Raters]) -
     assert labeling.label("ann", item, 2, 1.0) == first
     labeling.label("ann", first["item"], 2, 1.0)
     late = labeling.label("ann", item, 0, 1.0)
-    assert "no longer yours" in late["said"]
+    assert 'You gave this item the label "Yes" before' in late["said"]
     labeling.close()
     assert [e.scores for e in made.told()] == [{"human": 1.0}] * 2
 
@@ -350,13 +292,11 @@ def test_a_pause_shows(raters: Callable[..., Raters]) -> None:
 def test_responses_that_cannot_be_had_fail(
     raters: Callable[..., Raters], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = raters()
-    assert made.config.labels is not None
-
     def broken(*_: object) -> None:
         raise OSError("no such model")
 
-    monkeypatch.setattr(type(made.config.labels), "_replay", broken)
+    monkeypatch.setattr(Labels, "_replay", broken)
+    made = raters()
     labeling = made.open()
     assert labeling.next("ann")["state"] == "failed"
     assert 10 <= len(made.told()) <= 14
@@ -376,45 +316,26 @@ def test_a_label_that_is_none(raters: Callable[..., Raters]) -> None:
         labeling.label("ann", item, 3, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]\n", "line 1 is not a JSON object"),
-        (
-            '{"format":"x","version":1,"key":"00"}\n',
-            "is not in the format of a journal of labels, version 1",
-        ),
-    ],
-)
-def test_a_journal_that_is_none(
-    raters: Callable[..., Raters], text: str, message: str
-) -> None:
-    made = raters()
-    (made.folder / "labels.jsonl").write_text(text)
-    with pytest.raises(InvalidStateError, match=message):
-        made.open()
-
-
 def test_a_full_disk_loses_the_label_and_nothing_before_or_after_it(
     tmp_path: Path,
 ) -> None:
     """A limit on the size of files acts like a full disk: a part of the line is written."""
     resource = pytest.importorskip("resource")
     path = tmp_path / "labels.jsonl"
-    journal = Journal(path)
-    journal.append({"do": "label", "item": "first"})
+    journal = Journal(path, "study")
+    journal.append({"do": "skip", "rater": "ann", "item": "t1"})
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 9, hard))
     try:
         with pytest.raises(OSError, match="too large"):
-            journal.append({"do": "label", "item": "lost"})
+            journal.append({"do": "skip", "rater": "ann", "item": "t2"})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    journal.append({"do": "label", "item": "second"})
+    journal.append({"do": "skip", "rater": "ann", "item": "t3"})
     journal.close()
-    again = Journal(path)
+    again = Journal(path, "study")
     again.close()
-    assert [entry["item"] for entry in again.entries] == ["first", "second"]
+    assert [entry["item"] for entry in again.entries] == ["t1", "t3"]
 
 
 # The configuration

@@ -1,12 +1,14 @@
 """The OpenAI-compatible adapter: against scripted faults, and against a real local server."""
 
 import asyncio
+import gzip
 import json
 import logging
 import pickle
 import socket
 import time
 import traceback
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
@@ -27,8 +29,8 @@ from asktell_adapters.evaluators import (
     Price,
     Request,
 )
+from asktell_adapters.llms._bodies import MOST_BYTES
 from asktell_adapters.llms._remote import Pace
-from asktell_adapters.llms.openai import MOST_BYTES
 from asktell_adapters.metrics import Brevity, Rouge, output_tokens
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 
@@ -189,6 +191,45 @@ def test_an_endless_answer_is_not_read_to_its_end() -> None:
     assert f"more than {MOST_BYTES} bytes" in str(failed)
     assert failed.attempts == 1
     assert isinstance(good, Completion)
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 429, 500, 503])
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_endless_error_is_not_read_to_its_end(status: int, packed: bool) -> None:
+    headers = {"Location": "/v1/elsewhere"} if status == 302 else {}
+    body = b'{"error": {"message": "no' + b"!" * 2**20
+    if packed:
+        headers["Content-Encoding"] = "gzip"
+        body = gzip.compress(b" " * 2**24)
+    reply = Reply(body=body, endless=True, status=status, headers=headers)
+    with (
+        FaultyLLMServer([reply] * 20) as server,
+        client(server.base_url, max_retries=1) as llm,
+    ):
+        tracemalloc.start()
+        (failed,) = llm.complete([HELLO])
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert isinstance(failed, CompletionError)
+    assert most < 3e7
+    assert failed.attempts <= 2
+    if status not in (302, 404):
+        assert str(status) in str(failed)
+
+
+def test_a_compression_that_was_not_offered_is_refused() -> None:
+    """A few bytes of some may become gigabytes."""
+    replies = [
+        Reply(headers={"Content-Encoding": used}) for used in ("zstd", "gzip, gzip")
+    ]
+    for reply in replies:
+        with (
+            FaultyLLMServer([reply]) as server,
+            client(server.base_url, max_retries=0) as llm,
+        ):
+            (failed,) = llm.complete([HELLO])
+            assert "but only gzip, deflate were offered" in str(failed)
+            assert isinstance(llm.complete([HELLO])[0], Completion)
 
 
 def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:

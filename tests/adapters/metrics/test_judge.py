@@ -96,7 +96,7 @@ def test_what_is_a_judgement(text: str) -> None:
         ("5", 'no object "grades"'),
         ('{"grades": [5, 3]}', 'no object "grades"'),
         (GOOD.replace("}}", '}, "grade": 10}'), "only reason and grades"),
-        ('{"reason": "", "grades": {"faithful": 5}}', "it grades ['faithful']"),
+        ('{"reason": "", "grades": {"faithful": 5}}', "it grades 'faithful'"),
         (GOOD.replace("5", '5, "kind": 5'), "it grades"),
         (GOOD.replace("5", '5, "faithful": 1'), "twice"),
         (GOOD.replace('"Fine."', "7"), "reason is not a text"),

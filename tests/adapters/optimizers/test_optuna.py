@@ -484,8 +484,39 @@ def test_a_budget_of_cost() -> None:
     assert result.spent_cost == pytest.approx(1.0)
     assert len(study.trials) == 16
 
-    _, result = played(new_selector(budget=asktell.Budget(cost=1.0)))
-    assert "no user attribute 'cost'" in str(result.prompts[0].reason)
+    # Each trial fails for the same reason, which ends the loop
+    with pytest.raises(
+        asktell.EvaluatorError, match=r"in the same way.* no user attribute 'cost'"
+    ):
+        played(new_selector(budget=asktell.Budget(cost=1.0)))
+
+
+def test_trials_that_all_fail_in_the_same_way_end_optimize_and_it_continues() -> None:
+    calls = []
+
+    def broken(trial: Any) -> float:
+        objective(trial)
+        calls.append(trial.number)
+        raise RuntimeError("no key")
+
+    study = new_study(AsktellSampler(new_selector()))
+    with pytest.raises(asktell.EvaluatorError, match="failed in the same way"):
+        study.optimize(broken, n_trials=100, catch=(Exception,))
+    assert 5 <= len(calls) < 20
+    assert study.sampler.selector(study).n_active == len(PROMPTS)
+    study.optimize(objective)
+    assert study.sampler.result(study).spent == new_selector().budget
+
+
+def test_what_an_invalid_trial_cost_is_paid() -> None:
+    def priced(trial: Any) -> float:
+        value = objective(trial)
+        trial.set_user_attr("cost", 0.25)
+        return value if trial.number else -1e300
+
+    _, result = played(new_selector(budget=asktell.Budget(cost=1.0)), priced)
+    assert result.spent_cost == pytest.approx(1.0)
+    assert sum(entry.failures for entry in result.prompts) == 1
 
 
 def test_samplers_are_pickled_with_their_studies() -> None:

@@ -141,7 +141,7 @@ def test_a_name_that_is_taken(service: Any, tmp_path: Path) -> None:
     service.post("/v1/studies", {**STUDY, "exist_ok": True}, 201)
     assert (
         "budget"
-        in service.post("/v1/studies", {**STUDY, "budget": 7, "exist_ok": True}, 409)[
+        in service.post("/v1/studies", {**STUDY, "budget": 5, "exist_ok": True}, 409)[
             "detail"
         ]
     )
@@ -181,6 +181,19 @@ def test_an_unknown_trial_comes_with_those_that_are_out(service: Any) -> None:
         1,
         2,
     ]
+
+
+def test_a_trial_without_a_workers_name_is_leased(service: Any) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    for _ in range(2):
+        assert len(service.post("/v1/studies/s/ask", {"n": 2})["trials"]) == 2
+    holdings = service.get("/v1/studies/s/workers")["holdings"]
+    names = [holding["worker"] for holding in holdings]
+    assert names[0] == names[1] != names[2] == names[3]
+    assert all(590 < holding["seconds_left"] <= 600 for holding in holdings)
+    assert all(0 <= holding["seconds_held"] < 10 for holding in holdings)
+    told = {"trial": holdings[0]["trial"]["id"], "scores": [0.5]}
+    assert service.post("/v1/studies/s/tell", told)["taken"]
 
 
 def test_an_export_is_a_study(service: Any, tmp_path: Path) -> None:

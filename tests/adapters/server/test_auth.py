@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -537,6 +538,31 @@ def test_a_request_that_comes_again_is_answered_again(service: Any) -> None:
     for encoding in ("gzip", "identity"):  # as each client takes it
         again = {"Idempotency-Key": "3", "Accept-Encoding": encoding}
         assert service.post("/v1/studies/s/ask", {"n": 20}, **again) == many
+
+
+def test_raters_and_workers_have_keys_of_their_own(service: Any) -> None:
+    key = {"Idempotency-Key": "1"}
+    service.post("/v1/studies", STUDY, 201, **key)
+    # Without tokens, everybody on this machine has the same role
+    path, asked = "/studies/none/label/next", {"rater": "a"}
+    assert service.send("POST", path, asked, key).status_code == 404
+    answers = service.app.state.answers
+    assert list(answers) == [(Role.WRITE, True), (Role.WRITE, False)]
+    service.post("/v1/studies", STUDY, 201, **key)  # the first answer is kept
+
+
+def test_the_document_of_the_api_is_written_once(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = service.send("GET", "/openapi.json")
+    assert first.headers["content-type"] == "application/json"
+    monkeypatch.setattr(json, "dumps", lambda *_, **__: 1 / 0)
+    for encoding in ("gzip", "identity"):
+        again = service.send(
+            "GET", "/openapi.json", headers={"Accept-Encoding": encoding}
+        )
+        assert again.content == first.content
+        assert again.headers.get("content-encoding", "identity") == encoding
 
 
 def make(

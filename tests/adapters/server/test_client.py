@@ -22,6 +22,7 @@ import asktell
 import asktell.schedulers
 from asktell import (
     BestFeasible,
+    ConflictingWorkerError,
     InvalidArgumentError,
     ParetoSet,
     RemoteStudy,
@@ -262,6 +263,42 @@ def test_a_study_that_every_worker_may_make(server: Any, remote: RemoteStudy) ->
         assert same.pending == [trial]
     with pytest.raises(StudyExistsError, match="other values of budget"):
         RemoteStudy.create(server.url, remote.name, small(13), exist_ok=True)
+
+
+def test_a_program_with_a_larger_budget_extends_the_study(server: Any) -> None:
+    def made(budget: int) -> RemoteStudy:
+        selector = Selector(["a", "b"], BestFeasible("q"), budget, examples=9)
+        return RemoteStudy.create(server.url, "grown", selector, exist_ok=True)
+
+    for budget, expected in ((6, 6), (10, 10), (10, 10), (6, 10)):
+        with made(budget) as study:
+            assert study.budget == expected
+    with pytest.raises(StudyExistsError, match=r"6 evaluations then, 5 .* now"):
+        made(5)
+
+
+def test_a_lost_answer_to_a_client_without_a_name_is_no_leak(
+    remote: RemoteStudy,
+) -> None:
+    trial = remote.ask()
+    holding = remote.workers()[0]
+    assert holding.worker is not None
+    assert 0 < (holding.seconds_left or 0) <= 600
+    remote._unnamed.ended(trial)  # as if the answer had never come
+    assert remote.ask() == trial
+    assert remote.tell(trial, scores(trial))
+
+
+def test_two_clients_under_one_name_are_noticed(remote: RemoteStudy) -> None:
+    first, second = remote.worker("same"), remote.worker("same")
+    trial = first.ask()
+    assert second.ask() == trial
+    for use in (first.ask, first.heartbeat):
+        with pytest.raises(ConflictingWorkerError, match="'same'"):
+            use()
+    assert not first.release(trial)
+    assert second.heartbeat() == [trial]
+    assert first.tell(trial, scores(trial))
 
 
 def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
@@ -556,7 +593,7 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
         worker.tell(told, [0.1, 0.2], details={"output": "\x00\ud800"})
         worker.fail(failed, "no", 0.5, details={"seconds": 2})
         with pytest.raises(InvalidArgumentError, match="details"):
-            remote.tell(told, [0.1, 0.2], details={"output": object()})
+            remote.tell(told, [0.1, 0.2], details=["output"])  # type: ignore[arg-type]
     with Study.open(place, "s") as study:
         assert [(e.trial, e.error, e.details) for e in study.evaluations()] == [
             (told.id, None, {"output": "\x00\ud800"}),
@@ -723,3 +760,29 @@ def test_candidates_of_factors(server: Any) -> None:
         assert study.result().prompts[-1].candidate == {"model": "c", "temperature": 1}
         with pytest.raises(InvalidArgumentError, match="have the factors"):
             study.add(asktell.grid(model=["d"]))
+
+
+def test_scalars_of_numpy_travel_as_plain_numbers(
+    server: Any, remote: RemoteStudy
+) -> None:
+    trial = remote.ask(np.int64(1))[0]
+    assert remote.tell(np.int64(trial.id), np.float32([0.5, 1]), np.float32(0.25))
+    assert remote.observe(np.str_("w"), [0.5, 1.0], np.int64(3), np.float32(0.5))
+    while trials := remote.ask(4):
+        for each in trials:
+            remote.tell(each, scores(each))
+    frame = remote.result().to_dataframe()
+    best, other = (np.str_(name) for name in frame["id"].iloc[:2])
+    compared = remote.compare(best, other, np.float32(0.9), np.float32(0.125))
+    assert (compared.a, compared.tolerance) == (str(best), 0.125)
+    remote.remark("a note", doubtful=np.True_)  # type: ignore[arg-type]
+    remote.retire(other, "worse")
+    with RemoteStudy.create(
+        server.url,
+        f"s {next(_numbers)}",
+        Selector(["x", "y"], BestFeasible("a"), 5, examples=5),
+    ) as numbered:
+        numbered.extend(np.int64(3), examples=np.int64(2))
+        assert numbered.budget == 8
+        assert numbered.add([np.str_("z")]) == [2]
+        numbered.retire(np.int64(1), "worse")

@@ -88,7 +88,8 @@ def test_threads_have_the_settings_of_whoever_runs() -> None:
     )
     with dspy.context(flavour="sweet"), ContextThreadPool(3) as pool:
         result = asktell.run(selector, seen, pool, progress=False)
-    assert [entry.estimate["score"] for entry in result.prompts] == [1, 1]
+    assert result.spent == 8
+    assert all(found.scores == {"score": 1} for found in selector.evaluations())
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_the_cache_hides_tokens_and_is_free(server: FaultyLLMServer) -> None:
         assert "tokens" not in again
         assert (again["score"], again["calls"], again["cost"]) == (1, 1, 0)
         with pytest.raises(
-            DSPyEvaluationError, match=r"not tokens\. 1 of 1 LM calls .*cache=False"
+            DSPyEvaluationError, match=r"tokens.*1 of 1.*cache=False"
         ) as caught:
             strict.evaluate("Answer, cached.", 0)
     assert caught.value.cost == 0
@@ -169,7 +170,7 @@ def test_a_failure_says_what_it_cost_and_why(server: FaultyLLMServer) -> None:
     )
     with dspy.context(lm=lm(server, cache=False)):
         with pytest.raises(
-            DSPyEvaluationError, match=r"the metric raised KeyError: 'no such field'"
+            DSPyEvaluationError, match=r"metric.*KeyError.*no such field"
         ) as caught:
             evaluator.evaluate("Answer.", 0)
         assert caught.value.cost == 80
@@ -217,7 +218,7 @@ def test_a_model_without_a_price_is_a_failure_that_names_it(
     )
     with (
         dspy.context(lm=lm(server, cache=False)),
-        pytest.raises(DSPyEvaluationError, match="has no price"),
+        pytest.raises(DSPyEvaluationError, match=r"'openai/scripted'.*price"),
     ):
         evaluator.evaluate("Answer.", 0)
 
@@ -248,25 +249,23 @@ def test_what_is_no_score(value: Any) -> None:
 
 def test_bad_set_ups_are_refused_early() -> None:
     program = dspy.Predict("question -> answer")
-    with pytest.raises(InvalidArgumentError, match=r"Example 1 .*with_inputs"):
+    with pytest.raises(InvalidArgumentError, match=r"Example 1\b.*with_inputs"):
         DSPyEvaluator(program, ["a"], exact, [DATASET[0], dspy.Example(question="1")])
     with pytest.raises(InvalidArgumentError, match="callable"):
         DSPyEvaluator(program, ["a"], "exact", DATASET)  # type: ignore[arg-type]
     with pytest.raises(
         InvalidArgumentError,
-        match=r"unknown predictors retrieve .*\. The program's predictors are self",
+        match=r"unknown.*retrieve.*self",
     ):
         DSPyEvaluator(program, [{"retrieve": "a"}], exact, DATASET)
-    with pytest.raises(InvalidArgumentError, match="list of choices"):
+    with pytest.raises(InvalidArgumentError, match=r"list.*'Answer.'"):
         DSPyEvaluator(program, "Answer.", exact, DATASET)
-    with pytest.raises(InvalidArgumentError, match="must be a str"):
+    with pytest.raises(InvalidArgumentError, match=r"str.*3"):
         DSPyEvaluator(program, [3], exact, DATASET)
     evaluator = DSPyEvaluator(Scripted(good), PROMPTS, as_number, DATASET)
-    with pytest.raises(
-        InvalidArgumentError, match="example 4, but the evaluator has 4 examples"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"example 4\b.*4 examples"):
         evaluator.evaluate(PROMPTS[0], 4)
-    with pytest.raises(InvalidArgumentError, match="No candidate"):
+    with pytest.raises(InvalidArgumentError, match=r"candidate.*'unknown'"):
         evaluator.evaluate("unknown", 0)
 
 
@@ -309,7 +308,7 @@ def test_candidates_of_several_predictors_and_demos() -> None:
         ]
     with pytest.raises(
         InvalidArgumentError,
-        match=r"predictors draft\.predict, answer: give an instruction",
+        match=r"draft\.predict.*answer.*mapping.*'Answer\.'",
     ):
         DSPyEvaluator(program, ["Answer."], exact, DATASET)
 

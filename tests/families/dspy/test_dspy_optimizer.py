@@ -26,6 +26,7 @@ from asktell_adapters.harnesses.dspy import (
 )
 from asktell_adapters.harnesses.gepa import AsktellPolicy
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.words import lacking
 
 QUALITY = {
     "Poor.": 0.2,
@@ -135,7 +136,7 @@ def test_an_impossible_constraint_gives_the_nearest_with_a_warning(
     ).compile(Program(), trainset=TRAINSET)
     assert instruction(compiled) == "Poor."
     assert compiled.asktell_result.feasible is False
-    assert "No candidate satisfies every constraint" in caplog.text
+    assert not lacking(caplog.text, "no candidate", "constraint")
 
 
 def test_demo_sets_are_combined_with_instructions() -> None:
@@ -159,7 +160,7 @@ def test_a_candidate_that_always_fails_leaves_and_the_others_go_on() -> None:
     assert instruction(compiled) == "Good."
     bad = compiled.asktell_result.prompts[0]
     assert (bad.status, bad.evaluations) == ("failed", 0)
-    assert "the program raised KeyError: 'Unknown.'" in str(bad.reason)
+    assert not lacking(str(bad.reason), "program", "KeyError", "'Unknown.'")
     assert all(
         instruction(entry["program"]) != "Unknown."
         for entry in compiled.candidate_programs
@@ -174,7 +175,7 @@ def test_a_metric_without_scores_ends_with_its_reason(value: Any) -> None:
         budget=20,
         max_failures_in_a_row=4,
     )
-    with pytest.raises(EvaluatorError, match=r"failed.*'score' gave"):
+    with pytest.raises(EvaluatorError, match=rf"failed.*'score'.*{value}"):
         optimizer.compile(Program(), trainset=TRAINSET)
 
 
@@ -224,14 +225,16 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
             goal=asktell.BestFeasible("right"),
             num_threads=2,
             bootstrap={"max_labeled": 2},
+            inputs="given",
         )
         compiled = optimizer.compile(
             student, trainset=TRAINSET[:6], valset=TRAINSET[6:10]
         )
     assert 2 <= len(compiled.asktell_result.prompts) <= 4
+    # The mean of what was recorded: every answer of the scripted LM is right.
     assert compiled.asktell_result.selected[0].estimate["right"] == 1
     optimizer.goal = asktell.BestFeasible("wrong")
-    with pytest.raises(InvalidArgumentError, match="the metric returned right"):
+    with pytest.raises(InvalidArgumentError, match=r"'wrong'.*metric.*right"):
         optimizer._success(TRAINSET[0], dspy.Prediction(answer="0"))
 
 

@@ -11,12 +11,13 @@ import pytest
 from inspect_ai import Epochs, Task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelAPI, ModelOutput, modelapi
-from inspect_ai.scorer import includes
+from inspect_ai.scorer import Score, includes, scorer
 from inspect_ai.solver import solver
 
 import asktell
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.harnesses.inspect import EarlyStopping
+from tests.words import lacking
 
 N = 200
 ACCURACY = asktell.maximize("includes", range=(0, 1))
@@ -62,15 +63,11 @@ def test_a_bound(scripted: Callable[..., Any], share: float, verdict: bool) -> N
     summary = log.results.early_stopping
     assert summary.manager == "asktell"
     assert n_run(log) + len(summary.early_stops) == N
-    expected = (
-        "the selection is established: scripted/model"
-        if verdict
-        else "no prompt satisfies every constraint"
-    )
-    assert summary.early_stops[0].reason == expected
+    key_words = ("established", "scripted/model") if verdict else ("constraint",)
+    assert not lacking(summary.early_stops[0].reason, *key_words)
     assert summary.metadata["verdict"] == stopping.result().verdict.sentence
     assert stopping.result().feasible is verdict
-    assert f"{n_run(log)} of {N} evaluations spent" in str(stopping.result())
+    assert not lacking(str(stopping.result()), f"{n_run(log)} of {N} evaluations")
 
 
 def test_close_to_the_bound_every_sample_runs(scripted: Callable[..., Any]) -> None:
@@ -93,7 +90,7 @@ def test_models_against_each_other(scripted: Callable[..., Any]) -> None:
     reasons = {
         log.eval.model: log.results.early_stopping.metadata["stopped"] for log in logs
     }
-    assert reasons["scripted/poor"] == "established to be worse than another prompt"
+    assert not lacking(reasons["scripted/poor"], "established", "worse")
 
 
 def test_tasks_against_each_other(scripted: Callable[..., Any]) -> None:
@@ -180,22 +177,81 @@ def test_a_slow_sample_holds_up_what_came_after_it(
     assert 150 <= n_run(log) < 160
 
 
-def test_failed_samples_are_missing_values(scripted: Callable[..., Any]) -> None:
-    @solver
-    def often_fails() -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
-            if int(state.input_text[1:-1]) % 5 == 0:
-                raise ValueError("broken")
-            return await generate(state)
+@solver
+def often_fails() -> Any:
+    async def solve(state: Any, generate: Any) -> Any:
+        if (int(state.input_text[1:-1]) + len(str(state.model))) % 5 == 0:
+            raise ValueError("broken")
+        return await generate(state)
 
-        return solve
+    return solve
 
-    task = questions(stopping := EarlyStopping(FOUR_FIFTHS), solver=often_fails())
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_failed_samples_are_missing_values(
+    scripted: Callable[..., Any], epochs: int
+) -> None:
+    stopping = EarlyStopping(FOUR_FIFTHS)
+    task = questions(stopping, solver=often_fails(), epochs=epochs)
     (log,) = evaluate(stopping, scripted(right(0.4)), task=task, fail_on_error=False)
     assert n_run(log) < N / 2
+    assert any(sample.error for sample in log.samples)
     assert stopping.result().prompts[0].evaluations == sum(
         sample.error is None for sample in log.samples
     )
+
+
+def test_scorers_that_never_give_a_number_stop_the_run_with_the_reason(
+    scripted: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    @scorer(metrics=[], name="includes")
+    def nothing() -> Any:
+        async def score(state: Any, target: Any) -> Score:
+            return Score(value=float("nan"))
+
+        return score
+
+    stopping = EarlyStopping(FOUR_FIFTHS)
+    task = questions(stopping)
+    task.scorer = [nothing()]
+    (log,) = evaluate(stopping, scripted(right(0.4)), task=task, max_samples=1)
+    assert n_run(log) < 10
+    reason = log.results.early_stopping.early_stops[0].reason
+    assert "first 5 samples all ended without a number for 'includes'" in reason
+    assert reason in caplog.text
+
+
+def test_runs_with_failed_samples_are_compared(scripted: Callable[..., Any]) -> None:
+    """Each of the two runs fails on other samples, and they are compared on the samples that both have scores of."""
+    stopping = EarlyStopping(BEST, among=["scripted/good", "scripted/fair1"])
+    logs = evaluate(
+        stopping,
+        scripted(right(0.95), "good"),
+        scripted(right(0.4), "fair1"),
+        task=questions(stopping, solver=often_fails()),
+        fail_on_error=False,
+        max_samples=10,
+    )
+    assert all(any(sample.error for sample in log.samples) for log in logs)
+    assert all(n_run(log) < N / 2 for log in logs)
+    assert stopping.result().verdict.answer == "scripted/good"
+
+
+def test_a_baseline_with_failed_samples(
+    scripted: Callable[..., Any], logs: Path
+) -> None:
+    failing = questions(None, solver=often_fails())
+    options: dict[str, Any] = {"fail_on_error": False}
+    folder = str(logs / "old")
+    (old,) = evaluate(
+        None, scripted(right(0.4)), task=failing, log_dir=folder, **options
+    )
+    assert any(sample.error for sample in old.samples)
+    stopping = EarlyStopping(BEST, baseline=logs / "old")
+    task = questions(stopping, solver=often_fails())
+    (log,) = evaluate(stopping, scripted(right(0.95), "new1"), task=task, **options)
+    assert n_run(log) < N / 2
+    assert stopping.result().verdict.answer == "scripted/new1"
 
 
 def test_epochs(scripted: Callable[..., Any]) -> None:
@@ -211,7 +267,7 @@ def test_epochs(scripted: Callable[..., Any]) -> None:
         scripted(right(0.4)),
         task=questions(stopping, 40, epochs=Epochs(2, "max")),
     )
-    assert "Early stopping compares the mean over epochs" in log.error.message
+    assert not lacking(log.error.message, "mean", "epochs", "'max'")
 
 
 class _OnceBroken(ModelAPI):
@@ -260,14 +316,12 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(
         InvalidArgumentError,
-        match="a bound in subject_to, a baseline, or several runs in among",
+        match=r"subject_to.*baseline.*among",
     ):
         EarlyStopping(BEST)
-    with pytest.raises(
-        InvalidArgumentError, match="a list with the name of each run, got 'scripted/a'"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"among.*list.*'scripted/a'"):
         EarlyStopping(BEST, among="scripted/a")
-    with pytest.raises(asktell.InvalidStateError, match="No task has begun"):
+    with pytest.raises(asktell.InvalidStateError, match="early_stopping"):
         EarlyStopping(FOUR_FIFTHS).result()
 
     def error(stopping: EarlyStopping, **options: Any) -> str:
@@ -275,13 +329,12 @@ def test_what_cannot_be_compared_is_refused(
         assert log.status == "error"
         return str(log.error.message)
 
-    assert "sample_shuffle=1" in error(EarlyStopping(FOUR_FIFTHS), sample_shuffle=None)
-    assert "a list of the task's metrics, got ['exact']" in error(
-        EarlyStopping(asktell.BestFeasible("exact", {"exact": 0.5}))
-    )
-    assert "'scripted/model' is not among 'x', 'y'" in error(
-        EarlyStopping(BEST, among=["x", "y"])
-    )
+    said = error(EarlyStopping(FOUR_FIFTHS), sample_shuffle=None)
+    assert not lacking(said, "random order", "sample_shuffle=1")
+    said = error(EarlyStopping(asktell.BestFeasible("exact", {"exact": 0.5})))
+    assert not lacking(said, "metrics", "'exact'", "'includes'")
+    said = error(EarlyStopping(BEST, among=["x", "y"]))
+    assert not lacking(said, "'scripted/model'", "among", "'x', 'y'")
     stopping = EarlyStopping(FOUR_FIFTHS)
     evaluate(stopping, scripted(right(0.5)))
-    assert "shuffle them with the same seed" in error(stopping, sample_shuffle=2)
+    assert not lacking(error(stopping, sample_shuffle=2), "order", "same seed")

@@ -18,6 +18,7 @@ from inspect_ai.solver import solver
 import asktell
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.harnesses.inspect.source import InspectSource
+from tests.words import lacking
 
 Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
 GOAL = asktell.BestFeasible("includes", {asktell.minimize("output_tokens"): 10})
@@ -61,10 +62,9 @@ def test_one_eval_one_log(scripted: Scripted, logs: Path) -> None:
     assert selector.done
     assert not selector.pending
     assert [entry.id for entry in source.result().selected] == ["good"]
-    assert source.result().selected[0].estimate == {
-        "includes": 1.0,
-        "output_tokens": 3.0,
-    }
+    assert [
+        found.scores for found in selector.evaluations() if found.prompt == "good"
+    ] == [{"includes": 1.0, "output_tokens": 3.0}] * 4
     (file,) = logs.glob("*.eval")
     samples = read_eval_log(str(file)).samples
     assert {sample.id for sample in samples} == {
@@ -200,13 +200,9 @@ def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(
         InspectSource(selector, questions()), "openai-api/local/m", max_retries=1
     )
     assert log.status == "error"
-    assert (
-        "all failed in the same way" in log.error.message
-        or "in a row failed" in log.error.message
-    )
-    assert "APIConnectionError: Connection error" in log.error.message
-    assert "RetryError" not in log.error.message
-    assert "run it again" in log.error.message
+    assert not lacking(log.error.message, "same way", "max_failures_in_a_row")
+    assert not lacking(log.error.message, "APIConnectionError", "run it again")
+    assert lacking(log.error.message, "RetryError")
     assert [entry.status for entry in selector.result().prompts] == ["active", "active"]
 
 
@@ -224,8 +220,7 @@ def test_an_eval_in_which_everything_failed_is_no_success(
         InspectSource(new_selector(), questions(), **options), scripted(never)
     )
     assert log.status == "error"
-    assert "failed" in log.error.message
-    assert "scripted" in log.error.message
+    assert not lacking(log.error.message, "failed", "scripted")
 
 
 def test_failures(scripted: Scripted) -> None:
@@ -361,7 +356,7 @@ async def test_what_an_operator_takes_out_of_the_queue_is_handed_back(
         for epoch in (1, 2):
             await source.sample_abandoned(sample, epoch)
     assert await source.next_samples() is None, "or it would go on for ever"
-    assert "ran none of the samples" in caplog.text
+    assert not lacking(caplog.text, "none of the samples")
     assert not selector.pending
     assert selector.spent == 0
 
@@ -372,7 +367,7 @@ def test_another_model_is_another_selection(scripted: Scripted) -> None:
     from inspect_ai.model import get_model
 
     log = evaluate(source, get_model("mockllm/model"))
-    assert "A source supports one model" in log.error.message
+    assert not lacking(log.error.message, "one model", "mockllm/model")
 
 
 @pytest.mark.parametrize(
@@ -382,25 +377,25 @@ def test_another_model_is_another_selection(scripted: Scripted) -> None:
             new_selector(examples=9, budget=18),
             questions(),
             {},
-            "examples=9, but the task has 4 samples",
+            "examples=9.*4 samples",
         ),
-        (new_selector(examples=None), questions(), {}, "examples=None, but"),
+        (new_selector(examples=None), questions(), {}, "examples=None.*4 samples"),
         (
             new_selector(goal=asktell.BestFeasible("rouge")),
             questions(),
             {},
-            r"no metric \['rouge'\]",
+            r"metrics.*'rouge'.*'includes'",
         ),
-        ({"A": "B"}, questions(), {}, "a Selector or a Study, got dict"),
-        (new_selector(), "file.py", {}, "an Inspect Task or a function"),
+        ({"A": "B"}, questions(), {}, "Selector or a Study.*dict"),
+        (new_selector(), "file.py", {}, "Inspect Task.*'file\\.py'"),
         (
             new_selector(),
             questions(epochs=Epochs(2, "mode")),
             {},
-            "the mean over epochs",
+            "mean.*epochs.*'mode'",
         ),
-        (new_selector(), questions(), {"concurrency": 0}, "concurrency must be"),
-        (new_selector(), questions(), {"insert": "{prompt}"}, "a template with"),
+        (new_selector(), questions(), {"concurrency": 0}, "concurrency.*0"),
+        (new_selector(), questions(), {"insert": "{prompt}"}, "insert.*template"),
     ],
 )
 def test_what_does_not_go_together(

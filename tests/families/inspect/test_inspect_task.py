@@ -34,6 +34,7 @@ from asktell_adapters.harnesses.inspect.samples import value_to_float
 from asktell_adapters.harnesses.inspect.task import InspectTask
 from asktell_adapters.llms.base import CompletionError
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.words import lacking
 
 Scripted: TypeAlias = Callable[[Callable[[list[Any]], str]], Any]
 
@@ -264,9 +265,7 @@ def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(
     assert dict(scores)["written"] == 0.5  # type: ignore[arg-type]
     (failure,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert "boom" in str(failure)
-    with pytest.raises(
-        InvalidArgumentError, match=r"the mean over epochs, but .* \['mode'\]"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"mean.*epochs.*'mode'"):
         InspectTask(Task([Sample("?")], scorer=match(), epochs=Epochs(2, "mode")))
 
 
@@ -291,7 +290,7 @@ def test_the_cost_where_prices_are_known(scripted: Scripted) -> None:
 def test_limits_fail_unless_they_are_to_be_scored(scripted: Scripted) -> None:
     short = Task([Sample("yes", target="yes")], scorer=includes(), token_limit=5)
     (failure,) = InspectTask(short, scripted(echo)).evaluate_batch(trials(("A", 0)))
-    assert "token limit of 5" in str(failure)
+    assert not lacking(str(failure), "token limit", "5")
     (scores,) = InspectTask(short, scripted(echo), score_limited=True).evaluate_batch(
         trials(("A", 0))
     )
@@ -317,15 +316,15 @@ ONE = Task([Sample("?")], scorer=[match(), match(), includes()])
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        (("file.py",), {}, "an Inspect Task or a function"),
-        ((Task([Sample("?")]), None), {"insert": "{prompt} only"}, "a template with"),
+        (("file.py",), {}, r"Inspect Task.*'file\.py'"),
+        ((Task([Sample("?")]), None), {"insert": "{prompt} only"}, "insert.*template"),
         (
             (ONE,),
             {"metrics": ["match", "exact"]},
-            r"no metric \['exact'\]\. Its metrics are .*'match', 'match1', 'includes'",
+            r"metrics.*'exact'.*'match', 'match1', 'includes'",
         ),
-        ((ONE,), {"metrics": "match"}, "no metric 'match'"),
-        ((ONE,), {"limit": 3}, r"sets \['limit'\] of inspect_ai.eval"),
+        ((ONE,), {"metrics": "match"}, "list.*'match'.*'includes'"),
+        ((ONE,), {"limit": 3}, "'limit'.*Omit"),
     ],
 )
 def test_what_cannot_be_used_is_refused_at_once(
@@ -410,7 +409,8 @@ def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         result = asktell.run(selector, evaluator, concurrency=3, progress=False)
     assert sorted(entry.failures for entry in result.prompts) == [0, 1]
-    assert result.selected[0].estimate == {"includes": 1.0, "output_tokens": 5.0}
+    recorded = [found.scores for found in selector.evaluations() if not found.error]
+    assert recorded == [{"includes": 1.0, "output_tokens": 5.0}] * result.spent
     (reason,) = selector.state.failures.reasons()
     assert "too long" in reason
     assert {body["max_tokens"] for body in server.requests} == {9}

@@ -14,6 +14,7 @@ from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script
 from asktell_adapters.harnesses.lm_eval import LMEvalTask
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.words import lacking
 
 Config: TypeAlias = dict[str, Any]
 
@@ -356,7 +357,8 @@ def test_a_metric_that_gives_no_number_fails_only_if_it_is_wanted() -> None:
     (failure,) = LMEvalTask(config, Scripted(), metrics=["broken"]).evaluate_batch(
         trials(("P", 1))
     )
-    assert "'broken' gave nan" in str(failure)
+    assert isinstance(failure, EvaluatorError)
+    assert not lacking(str(failure), "'broken'", "nan")
 
 
 ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
@@ -368,22 +370,22 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
         (
             CHOOSE,
             {"metrics": ["f1"]},
-            r"'f1' is only defined over all documents, not for each document\. Use one of",
+            r"'f1'.*all documents",
         ),
         (
             CHOOSE,
             {"metrics": ["accuracy"]},
-            r"no metric 'accuracy'\. Its metrics are \['acc', 'latency'\]",
+            r"'accuracy'.*'acc', 'latency'",
         ),
-        (CHOOSE, {"metrics": "acc"}, "a list of metric names"),
-        (ONLY_F1, {}, "only defined over all documents"),
-        (CHOOSE, {"insert": "prompt"}, "insert must be one of"),
+        (CHOOSE, {"metrics": "acc"}, "list.*'acc'"),
+        (ONLY_F1, {}, "all documents"),
+        (CHOOSE, {"insert": "prompt"}, "insert.*'prompt'"),
         ({**CHOOSE, "unsafe_code": True}, {}, "confirm_run_unsafe_code=True"),
-        ({"task": "nothing"}, {}, "cannot create the task"),
+        ({"task": "nothing"}, {}, "task.*'nothing'"),
         (
             "no/such.yaml",
             {},
-            r"cannot create the task 'no/such.yaml' \(FileNotFoundError",
+            r"task 'no/such.yaml'.*FileNotFoundError",
         ),
     ],
 )
@@ -395,11 +397,9 @@ def test_what_cannot_be_used_is_refused_at_once(
 
 
 def test_models_that_cannot_be_used() -> None:
-    with pytest.raises(
-        InvalidArgumentError, match="an lm-eval LM or its name, got object"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"LM or its name.*object"):
         LMEvalTask(CHOOSE, object())
-    with pytest.raises(EvaluatorError, match="cannot create the model 'nobody'"):
+    with pytest.raises(EvaluatorError, match="model 'nobody'"):
         LMEvalTask(CHOOSE, "nobody")
     (outcome,) = LMEvalTask(CHOOSE, "dummy").evaluate_batch(trials(("P", 1)))
     assert set(numbers(outcome)) == {"acc"}
@@ -464,10 +464,10 @@ def test_a_group_of_tasks_is_refused(
     monkeypatch.setattr(lm_eval, "_manager", lambda: manager)
     with pytest.raises(
         InvalidArgumentError,
-        match=r"'both' is a group of 2 tasks\. .*another, from_a_file",
+        match=r"'both'.*group.*another, from_a_file",
     ):
         LMEvalTask("both", Scripted())
-    with pytest.raises(InvalidArgumentError, match="cannot create the task 'neither'"):
+    with pytest.raises(InvalidArgumentError, match="task 'neither'"):
         LMEvalTask("neither", Scripted())
     assert len(LMEvalTask("another", Scripted()).examples) == 2
 
@@ -498,7 +498,8 @@ def test_over_http() -> None:
         )
         result = asktell.run(selector, evaluator, concurrency=3, progress=False)
     assert sum(entry.failures for entry in result.prompts) == 1
-    assert result.selected[0].estimate == {"exact": 1.0, "output_tokens": 1.0}
+    recorded = [found.scores for found in selector.evaluations() if not found.error]
+    assert recorded == [{"exact": 1.0, "output_tokens": 1.0}] * result.spent
     (reason,) = selector.state.failures.reasons()
     assert "400" in reason
     assert {body["messages"][0]["content"] for body in server.requests} == {

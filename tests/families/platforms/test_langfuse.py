@@ -100,9 +100,7 @@ def test_what_raises_is_a_failure_that_says_why(
         raise KeyError("no such field")
 
     evaluator = LangfuseExperiments(client, [{"input": "x"}], fails, [right])
-    with pytest.raises(
-        EvaluatorError, match="the task raised KeyError: 'no such field'"
-    ):
+    with pytest.raises(EvaluatorError, match=r"task.*KeyError.*no such field"):
         evaluator("Repeat.", 0)
 
     def broken(**_: Any) -> Evaluation:

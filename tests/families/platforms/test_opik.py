@@ -101,7 +101,7 @@ def test_a_metric_that_raises_is_a_failure_and_no_zero(dataset: Any) -> None:
         raise ZeroDivisionError("scripted")
 
     optimizer = AsktellOptimizer(["Repeat."], 6, verbose=0)
-    with pytest.raises(EvaluatorError, match=r"'broken' failed: .*ZeroDivisionError"):
+    with pytest.raises(EvaluatorError, match=r"'broken'.*ZeroDivisionError"):
         optimizer.optimize_prompt(
             PROMPT, dataset, broken, agent=Scripted(), n_samples=1
         )
@@ -127,9 +127,7 @@ def test_limits_on_the_parts_of_an_objective(dataset: Any) -> None:
 
 def test_several_prompts_need_names(dataset: Any) -> None:
     prompts = {"one": PROMPT, "two": PROMPT.copy()}
-    with pytest.raises(
-        InvalidArgumentError, match="Opik optimizes the prompts one, two"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"prompts.*one, two"):
         AsktellOptimizer(["Repeat."], 6, verbose=0).optimize_prompt(
             prompts, dataset, correct, agent=Several(), n_samples=1
         )

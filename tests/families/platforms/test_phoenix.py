@@ -50,6 +50,7 @@ def test_each_prompt_has_one_experiment_also_after_a_restart(server: StandIn) ->
             budget,
             "uniform",
             examples=len(ROWS),
+            inputs="given",
         )
         with ThreadPoolExecutor(4) as threads:
             result = asktell.run(selector, make(server), threads, progress=False)
@@ -77,9 +78,7 @@ def test_what_raises_is_a_failure_here_and_there(server: StandIn) -> None:
     def fails(prompt: str, example: Any) -> str:
         raise KeyError("no such field")
 
-    with pytest.raises(
-        EvaluatorError, match="the task raised KeyError: 'no such field'"
-    ):
+    with pytest.raises(EvaluatorError, match=r"task.*KeyError.*no such field"):
         make(server, fails)("Repeat.", 0)
     (run,) = server.sent("POST", "/v1/experiments/.*/runs")
     assert run["error"] == "KeyError: 'no such field'"
@@ -89,7 +88,7 @@ def test_what_raises_is_a_failure_here_and_there(server: StandIn) -> None:
 
     with pytest.raises(
         EvaluatorError,
-        match="the evaluator 'broken' raised ZeroDivisionError: scripted",
+        match=r"'broken'.*ZeroDivisionError.*scripted",
     ):
         make(server, evaluators=[broken])("Repeat.", 0)
     (said,) = server.sent("POST", "/v1/experiment_evaluations")

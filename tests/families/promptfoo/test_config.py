@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import cli
+from tests.words import lacking
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -85,12 +86,10 @@ def moved(
 
 def test_a_moved_evaluation_is_taken_as_it_comes(moved: Path) -> None:
     said = cli("init a.toml --promptfoo moved/evals.yaml", code=2).err
-    assert '(asktell init --model): the config has "gpt-5-mini", "echoed"' in said
+    assert not lacking(said, "provider", "--model", '"gpt-5-mini", "echoed"')
     said = cli("init a.toml --promptfoo moved/evals.yaml --model echoed").out
-    assert (
-        "has 2 prompts and 3 tests. Metrics to choose by, in [goal]: score, success, category, short."
-        in said
-    )
+    assert not lacking(said, "2 prompts", "3 tests")
+    assert not lacking(said, "score, success, category, short")
     text = Path("a.toml").read_text()
     assert '\nconfig = "moved/evals.yaml" ' in text
     assert '\nprovider = "echoed"\n' in text
@@ -107,11 +106,10 @@ def test_an_assertion_that_may_give_any_number_decides_no_mean(moved: Path) -> N
     counted = MOVED.replace("output.length < 200", "output.length")
     (moved / "evals.yaml").write_text(counted)
     said = cli("init a.toml --promptfoo moved/evals.yaml --model echoed", code=2).err
-    assert "the assertion 'short' runs code" in said
+    assert not lacking(said, "'short'", "code")
     cli("init a.toml --promptfoo moved/evals.yaml --model echoed --maximize score")
     said = cli("check a.toml", code=2).err
-    assert "The assertion 'short' returned" in said
-    assert "[goal] uses ['score']" in said
+    assert not lacking(said, "'short'", "[goal]", "'score'")
     cli(
         "init a.toml --force --promptfoo moved/evals.yaml --model echoed --maximize category"
     )
@@ -128,37 +126,37 @@ def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path) -> Non
         json.dumps({"evalId": "eval-1", "config": config, "results": {"version": 3}})
     )
     said = cli("init b.toml --promptfoo moved/eval.json").out
-    assert "With one prompt there is nothing to choose among: add others" in said
+    assert not lacking(said, "only one prompt", "add others")
 
 
 def test_what_is_no_configuration_is_refused(moved: Path) -> None:
     (moved / "eval_items_run.jsonl").write_text('{"object": "eval.run.output_item"}\n')
-    for words, message in (
+    for words, key_words in (
         (
             ["--promptfoo", "moved/eval_items_run.jsonl"],
-            "results of past runs, as OpenAI Evals exports them",
+            ["results of past runs", "OpenAI Evals"],
         ),
-        (["--promptfoo", "moved/none.yaml"], "There is no promptfoo config"),
+        (["--promptfoo", "moved/none.yaml"], ["no promptfoo config", "none.yaml"]),
         (
             ["--promptfoo", "moved/evals.yaml", "--kind", "openai"],
-            "--promptfoo requires --kind promptfoo",
+            ["--promptfoo", "--kind promptfoo", "openai"],
         ),
         (
             ["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"],
-            "Several --model",
+            ["one --model", "got 2"],
         ),
         (
             ["--promptfoo", "moved/evals.yaml", "--model", "a"],
-            'no provider "a", but "gpt-5-mini", "echoed"',
+            ['provider "a"', '"gpt-5-mini", "echoed"'],
         ),
     ):
-        assert message in cli("init c.toml", *words, code=2).err
+        assert not lacking(cli("init c.toml", *words, code=2).err, *key_words)
     assert not Path("c.toml").exists()
     (moved / "evals.yaml").write_text(
         MOVED.replace("{{ item.ticket }}", "{{ item.ticket | upper }}")
     )
     said = cli("init c.toml --promptfoo moved/evals.yaml --model echoed", code=2).err
-    assert "prompts_are_code = true in [evaluator]" in said
+    assert not lacking(said, "prompts_are_code = true", "[evaluator]")
     Path("c.toml").write_text(
         'budget = 6\noutput = "c"\n[evaluator]\ntype = "promptfoo"\nconfig = "moved/evals.yaml"\nprovider = "echoed"\n'
         'prompts_are_code = true\n[goal]\nmaximize = "score"\n'

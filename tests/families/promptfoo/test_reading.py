@@ -174,7 +174,7 @@ def test_an_assertion_that_raises_is_a_failure_and_no_zero(
             ],
         }
     )
-    with pytest.raises(asktell.errors.EvaluatorError, match="the assertion 'm' failed"):
+    with pytest.raises(asktell.errors.EvaluatorError, match="assertion 'm'"):
         found("Hello", 0)
 
 
@@ -190,10 +190,10 @@ ECHO: dict[str, Any] = {
     [
         ({"providers": ["echo", {"id": "echo", "label": "two"}]}, 'has "echo", "two"'),
         ({"providers": ["nonsense:model"]}, "nonsense"),
-        ({"prompts": ["A", "A"]}, "one text"),
+        ({"prompts": ["A", "A"]}, "same text"),
         (
             {"prompts": [{"raw": "A", "label": "x"}, {"raw": "B", "label": "x"}]},
-            "two prompts labelled 'x'",
+            "prompts.*'x'",
         ),
         ({"tests": [{"vars": {"a": "b"}, "prompts": ["A"]}]}, "`prompts`"),
         ({"tests": [{"vars": {"a": "b"}, "provider": "echo"}]}, "`provider`"),
@@ -227,7 +227,9 @@ def test_what_cannot_be_chosen_from_is_refused_at_once(
 def test_what_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node_modules: Path
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match="There is no promptfoo config"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"no promptfoo config.*promptfooconfig\.yaml"
+    ):
         PromptfooEvaluator(tmp_path / "promptfooconfig.yaml")
     assert (
         find_promptfoo(None, node_modules.parent / "src" / "evals")
@@ -235,7 +237,8 @@ def test_what_is_not_installed(
     )
     command = node_modules / ".bin"
     monkeypatch.setenv("PATH", str(command))
-    assert find_promptfoo(None, tmp_path) == node_modules / "promptfoo"
+    # The command is a link of npm, which is followed.
+    assert find_promptfoo(None, tmp_path) == (node_modules / "promptfoo").resolve()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingExtraError, match="npm install promptfoo"):
         find_promptfoo(None, tmp_path)

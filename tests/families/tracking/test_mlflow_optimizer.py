@@ -174,26 +174,24 @@ def test_chats_are_templates_in_json() -> None:
 
 def test_bad_set_ups_are_refused() -> None:
     for candidates in ([], "x {{question}}", PROMPT):
-        with pytest.raises(InvalidArgumentError, match="candidates must be a list"):
+        with pytest.raises(InvalidArgumentError, match=r"candidates.*list"):
             PromptOptimizer(candidates, budget=10)  # type: ignore[arg-type]
     for candidate in ("no variable", "{{question}} {{other}}"):
         with pytest.raises(
             InvalidArgumentError,
-            match=r"with its variables \{'qa': \['\{\{question\}\}'\]\}",
+            match=r"variables.*'qa'.*\{\{question\}\}",
         ):
             optimize(PromptOptimizer([candidate], budget=10))
     two = {"draft": "a", "judge": "b"}
-    with pytest.raises(InvalidArgumentError, match="with its variables"):
+    with pytest.raises(InvalidArgumentError, match=r"variables.*'draft'.*'judge'"):
         optimize(PromptOptimizer(["{{question}}"], budget=10), prompts=two)
     for other in ({"draft": "x"}, {"drafts": "x", "judge": "b"}):
-        with pytest.raises(
-            InvalidArgumentError, match=r"the prompts are \['draft', 'judge'\]"
-        ):
+        with pytest.raises(InvalidArgumentError, match=r"prompts.*'draft', 'judge'"):
             optimize(PromptOptimizer([other], budget=10), prompts=two)
     optimizer = PromptOptimizer(["x {{question}}"], budget=10)
-    with pytest.raises(InvalidArgumentError, match="train_data and scorers"):
+    with pytest.raises(InvalidArgumentError, match=r"train_data.*scorers"):
         optimizer.optimize(None, [], PROMPT)  # type: ignore[arg-type]
-    with pytest.raises(EvaluatorError, match="gave no score"):
+    with pytest.raises(EvaluatorError, match=r"'score'.*None"):
         optimize(
             optimizer,
             lambda candidate, rows: [
@@ -213,7 +211,7 @@ def test_bad_set_ups_are_refused() -> None:
 
     with pytest.raises(
         EvaluatorError,
-        match=r"No evaluation of the 2 candidates succeeded \(.*(down|gave no score)",
+        match=r"(?s)2 candidates.*(down|None)",
     ):
         optimize(PromptOptimizer(["x {{question}}"], budget=8), failing)
 

@@ -25,7 +25,7 @@ from asktell import (
     Selector,
     Study,
 )
-from asktell.extend import Goal, decide, needs_extra, some
+from asktell.extend import Goal, State, apply, decide, events, log, needs_extra, some
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
 from asktell_adapters.harnesses.inspect.samples import (
     ValueToFloat,
@@ -44,6 +44,7 @@ with needs_extra("inspect"):
 __all__ = ["EarlyStopping"]
 
 _BASELINE = "baseline"
+_MOST_SCORELESS = 5  # as in `asktell.run`
 
 
 @dataclass(eq=False)
@@ -56,6 +57,8 @@ class _Run:
         turns: the place of each sample in the random order, by the sample's id.
         complete: scores by turn, or None for a failed sample.
         next: the first turn that is not complete.
+        scoreless: the number of samples so far that ended without a score of the goal.
+            None after the first sample that has all scores.
     """
 
     owner: "EarlyStopping"
@@ -63,6 +66,7 @@ class _Run:
     turns: dict[str, int]
     complete: dict[int, dict[str, float] | None] = field(default_factory=dict)
     next: int = 0
+    scoreless: int | None = 0
 
     def turn(self, id_: object, epoch: int) -> int:
         """Return the place of an epoch of a sample. All first epochs are before all second epochs, as in Inspect."""
@@ -97,8 +101,8 @@ class EarlyStopping:
     The goal can use the task's scorers, under the names that they have in
     `InspectTask`. It cannot use tokens, latency or cost. If the task has several
     epochs, the mean over all epochs counts. A failed sample does not count: the mean is
-    over the samples that have scores. Samples that are running when the eval stops are
-    completed.
+    over the samples that have scores, and two runs are compared on the samples that
+    have scores in both. Samples that are running when the eval stops are completed.
 
     Args:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
@@ -166,6 +170,8 @@ class EarlyStopping:
         self._order: tuple[str, ...] = ()
         # The reason of each stopped run, by its name.
         self._stopped: dict[str, str] = {}
+        # The first turn that is not complete, by the name of the run.
+        self._reached: dict[str, int] = {}
         # The last run that began.
         self._only: _Run | None = None
         self._lock = anyio.Lock()
@@ -269,6 +275,9 @@ class EarlyStopping:
     ) -> None:
         """Record the scores of a sample. If it lacks a score for a metric of the goal, it counts as failed.
 
+        If the first five samples of a run all lack one, the run is stopped, because its
+        scorers do not fit the goal.
+
         Inspect calls this method after each epoch of a sample.
         """
         found = numbers(
@@ -279,12 +288,21 @@ class EarlyStopping:
             for name in self._goal.metrics
             if not math.isnan(found.get(name, math.nan))
         }
-        await self._take(
+        run, lacks = (
             self._run,
-            id,
-            epoch,
-            known if len(known) == len(self._goal.metrics) else None,
+            [name for name in self._goal.metrics if name not in known],
         )
+        if not lacks:
+            run.scoreless = None
+        elif run.scoreless is not None:
+            run.scoreless += 1
+            if run.scoreless == _MOST_SCORELESS:
+                self._stopped[run.arm] = (
+                    f"the first {run.scoreless} samples all ended without a number for {some(lacks)}. The scorers gave "
+                    f"{some(sorted(found)) or 'no scores'}. Change the goal or the scorers"
+                )
+                log.error("%s is stopped: %s.", run.arm, self._stopped[run.arm])
+        await self._take(run, id, epoch, None if lacks else known)
 
     async def complete_task(self) -> dict[str, Any]:
         """Return the entry for Inspect's log.
@@ -333,6 +351,10 @@ class EarlyStopping:
             self._race,
             baseline=None if self._baseline is None else _BASELINE,
             repeats=epochs,
+            # The verdict is that of the full eval, about exactly these samples.
+            inputs="given",
+            # However many samples of a run fail, its other samples count.
+            max_failure_rate=1.0,
         )
         # Arrange the examples so that the engine's random order of examples is
         # Inspect's order of samples.
@@ -368,13 +390,14 @@ class EarlyStopping:
             if scores is not None and known[self._order[place]] <= epoch:
                 self._selection.observe(run.arm, scores, self._order[place])
             run.next += 1
+        self._reached[run.arm] = max(run.next, self._reached.get(run.arm, 0))
         if run.next > before:
             self._look()
 
     def _look(self) -> None:
         """Stop every run if the verdict is established, else the eliminated runs."""
         selector = self._state
-        decided = decide(self._race, selector.state)
+        decided = decide(self._race, self._with_failures(selector))
         if decided is None:
             return
         names = selector.prompts.ids
@@ -391,6 +414,40 @@ class EarlyStopping:
             self._stopped |= {
                 str(names[each.arm]): each.reason for each in decided.departures
             }
+
+    def _with_failures(self, selector: Selector) -> State:
+        """The state of the selection, with the failed epochs of samples as failed evaluations.
+
+        Scores are recorded in their order, so an epoch of a sample has failed if its
+        turn has passed and it has no score. The selection itself does not record it,
+        and the race would wait for its score.
+        """
+        state, n_samples = selector.state, len(self._order)
+        failed = list[tuple[int, int]]()
+        for arm, name in enumerate(selector.prompts.ids):
+            known = self._known(selector, str(name))
+            scored = [known[id_] for id_ in self._order]
+            reached = self._reached.get(str(name), 0)
+            if self._baseline is not None and name == _BASELINE:
+                # A log gets no further scores.
+                reached = n_samples * state.problem.repeats
+            # In a study, other processes may have reached more.
+            last = (
+                (n - 1) * n_samples + place + 1 for place, n in enumerate(scored) if n
+            )
+            reached = max(reached, max(last, default=0))
+            for place, n_scores in enumerate(scored):
+                n_epochs = -((place - reached) // n_samples)
+                example = int(state.problem.order[place])
+                failed += [(arm, example)] * max(0, n_epochs - n_scores)
+        if failed:
+            plan = events.Decided(len(state.decisions), plan=tuple(failed))
+            state = apply(state, plan)
+        for arm, example in failed:
+            trial = state.asked
+            state = apply(state, events.Asked(trial, arm, example))
+            state = apply(state, events.Failed(trial, "no score"))
+        return state
 
     def _known(self, selection: Selector | Study, arm: str) -> Counter[str]:
         """Count the recorded scores of a run, by the sample's id."""

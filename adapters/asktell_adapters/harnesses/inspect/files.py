@@ -3,7 +3,7 @@
 import json
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,9 @@ _ZSTANDARD = 93
 # The local header of a file in a zip: 26 other bytes, then the lengths of the file's
 # name and of its extra field.
 _LOCAL_HEADER = struct.Struct("<26x2H")
+# Limits of an archive, unpacked: so many bytes, and so many for each byte of the file.
+# Logs of agents repeat their conversations, and are thirty times smaller when packed.
+_MOST_JSON, _MOST_RATIO = 2**25, 50
 # The log of an interrupted eval has only the second one.
 HEADERS = ("header.json", "_journal/start.json")
 _CONVERT = "`inspect log convert --to json --output-dir json LOG` converts it"
@@ -37,32 +40,35 @@ def read_log(path: Path) -> LogFile:
     Raises:
         InvalidArgumentError: the file is not a log, is damaged, or has no samples.
     """
-    if zipfile.is_zipfile(path) or path.suffix.lower() == ".eval":
-        header, samples = _zipped(path)
-    else:
-        header = from_json(read_text(path), path, 1)
-        samples = (
-            iter(header.get("samples") or ()) if isinstance(header, dict) else iter(())
-        )
+    is_archive = zipfile.is_zipfile(path) or path.suffix.lower() == ".eval"
+    try:
+        header, samples = _zipped(path) if is_archive else _in_json(path)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InvalidArgumentError):
+            raise
+        raise InvalidArgumentError(
+            f"{path} is not a readable Inspect log ({error}). Copy it again."
+        ) from error
     about = header.get("eval") if isinstance(header, dict) else None
     if not isinstance(about, dict):
         raise InvalidArgumentError(
             f"{path} is not an Inspect log, because it has no 'eval'. Pass the log file itself."
         )
-    try:
-        found = [_sample(each) for each in samples]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"{path} is not a readable Inspect log ({error}). Copy it again."
-        ) from error
-    if not found:
+    if not samples:
         raise InvalidArgumentError(
             f"The log {path} has no samples, so it has no scores. Run the eval with log_samples=True."
         )
-    return LogFile(about, found)
+    return LogFile(about, samples)
 
 
-def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
+def _in_json(path: Path) -> tuple[Any, list[Any]]:
+    """Read the header and the samples of a `.json` file."""
+    log = from_json(read_text(path), path, 1)
+    is_log = isinstance(log, dict) and isinstance(log.get("eval"), dict)
+    return log, [_sample(each) for each in log.get("samples") or ()] if is_log else []
+
+
+def _zipped(path: Path) -> tuple[Any, list[Any]]:
     """Read the header and the samples of an `.eval` file."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -77,16 +83,29 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
                 for name in names
                 if name.startswith("samples/") and name.endswith(".json")
             ]
-            head, *rest = (
+            _check_size(archive, path)
+            data = (
                 json.loads(_content(archive, name, path)) for name in (header, *samples)
             )
-            return head, iter(rest)
+            # Of a sample, little is kept, and the conversation with the model is not.
+            return next(data), [_sample(each) for each in data]
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
             f"{path} is not an Inspect log, or is damaged ({error}). Copy it again, or pass the .json log."
         ) from error
+
+
+def _check_size(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse an archive that becomes much larger than itself: a megabyte may hold gigabytes."""
+    n_bytes = sum(each.file_size for each in archive.infolist())
+    most = _MOST_JSON + _MOST_RATIO * path.stat().st_size
+    if n_bytes > most:
+        raise InvalidArgumentError(
+            f"The log {path} is too large when unpacked: it holds {n_bytes >> 20:,} MiB of JSON, and the limit for a "
+            f"file of its size is {most >> 20:,} MiB. {_CONVERT}."
+        )
 
 
 def _content(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
@@ -112,7 +131,9 @@ def _decompressed(data: bytes, size: int, path: Path) -> bytes:
         return bytes(
             import_module("zstandard")
             .ZstdDecompressor()
-            .decompress(data, max_output_size=size)
+            # Not `decompress`, which takes the size from the data
+            .stream_reader(data)
+            .read(size)
         )
     except ModuleNotFoundError:
         pass

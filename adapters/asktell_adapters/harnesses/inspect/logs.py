@@ -1,19 +1,16 @@
 """Scores from past Inspect logs for a new selection, so that these samples need not be evaluated again."""
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from asktell import AsktellError, InvalidArgumentError, Selector
-from asktell.extend import AbstractStudy, import_extra
+from asktell.extend import AbstractStudy, import_extra, log
 from asktell_adapters.harnesses.inspect.samples import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
 """A log file, a folder of log files, an EvalLog, or an iterable of these."""
-
-_log = logging.getLogger("asktell")
 
 
 def observe_logs(
@@ -59,9 +56,9 @@ def observe_logs(
     known = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
-    for log in _logs(logs):
-        of_log = prompt(log) if callable(prompt) else prompt
-        for sample in log.samples or ():
+    for eval_log in _logs(logs):
+        of_log = prompt(eval_log) if callable(prompt) else prompt
+        for sample in eval_log.samples or ():
             ours = sample.metadata.get(KEY, {})
             try:
                 which = _prompt_of(ours, known) if prompt is None else of_log
@@ -70,7 +67,7 @@ def observe_logs(
                         "not written by InspectTask, and no prompt=... given"
                     )
                 example = _example_of(sample, ours, places)
-                scores = scoring.of_epochs([sample], log.eval.model)
+                scores = scoring.of_epochs([sample], eval_log.eval.model)
                 selector.observe(
                     which, {name: scores[name] for name in selector.metrics}, example
                 )
@@ -82,7 +79,7 @@ def observe_logs(
         reasons = "; ".join(
             f"{count} x {why:.200}" for why, count in skipped.most_common(5)
         )
-        _log.warning(
+        log.warning(
             "%d samples of Inspect logs were skipped: %s", skipped.total(), reasons
         )
     return observed

@@ -4,7 +4,6 @@ The selection adds samples to the running eval as scores arrive.
 """
 
 import copy
-import logging
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from asktell.extend import (
     Outcome,
     attempt,
     in_words,
+    log,
     needs_extra,
     open_board,
     whole,
@@ -47,7 +47,6 @@ with needs_extra("inspect"):
     from inspect_ai.scorer import Metric, Scorer, grouped
     from inspect_ai.util import registry_info
 
-_log = logging.getLogger("asktell")
 _WAIT = 1.0  # Seconds between two checks of the trials that other workers hold.
 # Inspect prints the names of metrics with Rich, which reads square brackets as markup.
 # Wide brackets look similar.
@@ -246,7 +245,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         async with self._lock:
             flight = self._flights.get(str(sample.id))
             if flight is None:
-                _log.warning(
+                log.warning(
                     "Inspect ran the sample %r too often. Set epochs in the task, not in eval().",
                     sample.id,
                 )
@@ -336,7 +335,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         for name, flight in list(self._flights.items()):
             await self._settle(name, flight)
         if self._rounds > 1:
-            _log.warning(
+            log.warning(
                 "Inspect ran none of the samples that the source returned, so the source ends the eval."
             )
         return self._rounds < 2

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import math
 import os
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError, Trial
-from asktell.extend import write_atomically
+from asktell.extend import log, write_atomically
 from asktell_adapters._scores import checked_example, if_ready, or_raise, positive
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
@@ -25,7 +24,6 @@ from asktell_adapters.harnesses.promptfoo.node import (
 )
 from asktell_adapters.llms.base import CompletionError
 
-_log = logging.getLogger("asktell")
 Row = dict[str, Any]
 """An EvaluateResult of promptfoo."""
 
@@ -149,7 +147,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             ) from error
         unsupported = self._suite["unsupported"]
         if unsupported:
-            _log.warning(
+            log.warning(
                 "%s. promptfoo's own commands refuse this version. Install another Node, or pass node=PATH.",
                 unsupported,
             )
@@ -237,7 +235,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         if found is not None and not self._warned:
             self._warned = True
             name, value = found
-            _log.warning(
+            log.warning(
                 "The assertion %r returned %g, which is outside [0, 1]. promptfoo's `score` is the mean over all "
                 "assertions, and this value alone could determine it, so `score` is left out. Use the `metric` of an "
                 "assertion in the goal.",
@@ -258,7 +256,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             append_row(path, row)
         except OSError as error:
             # The scores are valid anyway.
-            _log.warning(
+            log.warning(
                 "A result of promptfoo could not be written to %s: %s", path, error
             )
 

@@ -2,11 +2,9 @@
 
 import contextlib
 import json
-import logging
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -17,9 +15,9 @@ from pathlib import Path
 from typing import IO, Any, final
 
 from asktell import EvaluatorError, MissingExtraError
+from asktell_adapters._session import Session
 
 _WORKER = Path(__file__).with_name("worker.mjs")
-_log = logging.getLogger("asktell")
 
 
 class WorkerLostError(EvaluatorError):
@@ -183,8 +181,8 @@ class NodeWorker:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            # A process group of its own, so that close() ends its children too, and
-            # Ctrl-C reaches only this process.
+            # A session of its own, so that close() ends its children too, and Ctrl-C
+            # reaches only this process.
             start_new_session=True,
         )
         assert process.stdout is not None
@@ -218,10 +216,9 @@ class NodeWorker:
         if process is None:
             return
         if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            Session(process.pid).kill()
         else:
-            # Windows has no process groups. taskkill /T ends a process and its
+            # Windows has no sessions. taskkill /T ends a process and its
             # children.
             with contextlib.suppress(OSError):
                 subprocess.run(
