@@ -197,6 +197,8 @@ class Scores:
     def overview(self) -> str:
         """What was read, as a sentence: candidates, examples, metrics, and what was left out."""
         names = list(self.by_name)
+        if self.of_candidates.startswith("column "):
+            names.sort()  # so that the order of the rows changes nothing
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         metrics = [_with_range(name, self.by_name.values()) for name in self.metrics]
         listed = ", ".join(metrics[:_SHOWN])

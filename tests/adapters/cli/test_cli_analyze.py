@@ -96,7 +96,7 @@ def test_json_is_the_result_and_nothing_else() -> None:
     )
     assert found["comparison"]["a"] == "new"
     assert said.err.startswith(
-        "Read 2 candidates (column prompt: old, new) x 6 examples (column example), accuracy from 0 to 1, cost from 0.5"
+        "Read 2 candidates (column prompt: new, old) x 6 examples (column example), accuracy from 0 to 1, cost from 0.5"
     )
 
 

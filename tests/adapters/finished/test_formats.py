@@ -177,17 +177,12 @@ def test_repeats_errors_and_segments() -> None:
     assert len(table.scores) == 13
 
 
-def test_only_examples_that_both_have() -> None:
-    path = write("r.csv", as_csv(long_rows()[1:-1]))
-    table = read_results([path]).table(
-        BestFeasible("accuracy"), ["new", "old"], common=True
-    )
-    assert table.examples == ["q1", "q2", "q3", "q4"]
+def test_the_examples_are_those_of_the_chosen_candidates() -> None:
+    rows = ["old,a,1", "old,b,0", "new,b,1", "new,d,1", "other,e,1"]
+    path = write("r.csv", "\n".join(["prompt,example,accuracy", *rows]))
+    table = read_results([path]).table(BestFeasible("accuracy"), ["new", "old"])
+    assert sorted(table.examples) == ["a", "b", "d"]
     assert list(table.prompts) == ["new", "old"]
-    rows = ["old,a,1", "old,b,0", "new,c,1", "new,d,1"]
-    apart = write("apart.csv", "\n".join(["prompt,example,accuracy", *rows]))
-    with pytest.raises(InvalidArgumentError, match="have no example in common"):
-        read_results([apart]).table(BestFeasible("accuracy"), common=True)
 
 
 # promptfoo
