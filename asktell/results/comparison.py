@@ -451,6 +451,9 @@ class Pairs:
         late: the arms that were added after the first scores, which may have been used
             to write them.
         has_drifted: whether the model seems to have changed during the run.
+        selected: in a finished table, the selected arms. They were chosen by the same
+            scores, so an interval of their lead pays for a choice among all arms.
+            (Intervals that hold at every look are wide enough without this.)
     """
 
     problem: Problem
@@ -462,6 +465,7 @@ class Pairs:
     doubtful: bool
     late: Collection[int] = ()
     has_drifted: Callable[[], bool] = lambda: False
+    selected: Collection[int] = ()
 
     def __call__(
         self, a: Place, b: Place, confidence: float, tolerance: float
@@ -482,6 +486,8 @@ class Pairs:
         # compare.
         compared = goal.columns[: len(goal.columns) - goal.counts_failures]
         error = (1 - confidence) / (len(compared) * n_sequences(self.seen))
+        if arm_a in self.selected or arm_b in self.selected:
+            error /= max(1, len(np.unique(self.history.arms())) - 1)
         differences: dict[str, Difference] = {}
         for j, metric in enumerate(compared):
             minimize = metric in goal.minimized

@@ -174,9 +174,10 @@ def _pairs(state: State, statement: Statement | None) -> Pairs:
         if ORDER in state.remarks
         else np.flatnonzero(joined_at(state)).tolist()
     )
+    selected = state.decisions[-1][1].answer if state.problem.looks_once else ()
     return Pairs(
         state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
-        partial(has_drifted, state),
+        partial(has_drifted, state), selected,
     )  # fmt: skip
 
 

@@ -67,7 +67,9 @@ def analyze(
     established: its 95% interval, which does not depend on the model, includes 0.
 
     Nobody looked at the scores while they were recorded, so the intervals are for one
-    look. They are narrower than those of a selection that is still running.
+    look. They are narrower than those of a selection that is still running. In
+    comparisons with the selected prompt, they allow for its selection among all
+    prompts.
 
     Nothing depends on the order of rows or columns. The prompts of a data frame are
     listed in the order of their names, unless you name them in `prompts`.
