@@ -1,6 +1,7 @@
 """Text for a terminal, without control characters from prompts, ids or errors."""
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from textwrap import wrap
@@ -24,6 +25,23 @@ def safe(text: str) -> str:
         else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in text
     )
+
+
+def printable(text: str) -> str:
+    """The text as far as stdout can print it, so that `print(result)` never fails.
+
+    Only an old terminal or `LC_ALL=C` cannot print every text. There, "±" becomes "+-",
+    and other characters are escaped.
+    """
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.replace("±", "+-")
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    except LookupError:  # a codec of another program
+        pass
+    return text
 
 
 def one_line(text: str, width: int) -> str:

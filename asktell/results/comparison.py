@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from asktell._util.terminal import in_percent, safe, with_doubt
+from asktell._util.terminal import in_percent, printable, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.methods.bounds import n_sequences
 from asktell.methods.ordered import common_scores
@@ -267,10 +267,11 @@ class Comparison:
         return cls(**others, differences=differences)
 
     def __str__(self) -> str:
-        return "\n".join(
+        lines = (
             f"{safe(name)}{' (lower is better)' * (name in self._minimized)}: {self.sentence(name)}"
             for name in self.differences
         )
+        return printable("\n".join(lines))
 
     def _repr_html_(self) -> str:
         a, b = quoted(self.a), quoted(self.b)

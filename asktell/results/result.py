@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
-from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
+from asktell._util.terminal import (
+    filled,
+    in_blocks,
+    one_line,
+    printable,
+    safe,
+    with_error,
+)
 from asktell._util.threads import undisturbed
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
@@ -598,7 +605,7 @@ class Result:
         lines = list(self._heading(WIDTH))
         if not self.selected:
             said = [self.verdict.sentence, *in_words(self.failures, most=1)]
-            return "\n".join([*lines, *map(safe, said)])
+            return printable("\n".join([*lines, *map(safe, said)]))
         lines += self._rows(entries[:_ROWS_SHOWN], WIDTH, status=False)
         if len(entries) > _ROWS_SHOWN:
             lines.append(f"... and {len(entries) - _ROWS_SHOWN} more.")
@@ -607,7 +614,7 @@ class Result:
                 f"Estimates are means over the given {self.n_examples:,} examples."
             )
         cost = "" if self.max_cost is not None else self._cost
-        return "\n".join([*lines, *self._conclusion(WIDTH, cost)])
+        return printable("\n".join([*lines, *self._conclusion(WIDTH, cost)]))
 
     def table(self, width: int = WIDTH) -> str:
         """Every prompt with its estimates as text. Failures and notes follow.
@@ -628,7 +635,7 @@ class Result:
             if entry.status == "retired":
                 why = f": {one_line(entry.reason, 2 * width)}" if entry.reason else "."
                 lines.append(capitalized(f"{quoted(entry.id)} was retired{why}"))
-        return "\n".join([*lines, *self._conclusion(width, self._cost)])
+        return printable("\n".join([*lines, *self._conclusion(width, self._cost)]))
 
     def _heading(self, width: int) -> Iterator[str]:
         for line in heading(self):

@@ -1,6 +1,9 @@
 """What a result says."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -409,3 +412,25 @@ def test_the_mean_of_a_level_that_was_all_seen_is_exact() -> None:
         for level, means in selector.result().factors()["model"].items()
     }
     assert found == {"a": (pytest.approx(0.75), 0.0), "b": (pytest.approx(1.0), 0.0)}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_result_can_be_printed_on_an_old_terminal(encoding: str) -> None:
+    code = (
+        "import asktell\n"
+        "scores = [[1, 1, 0, 1] * 5, [1, 0, 0, 0] * 5]\n"
+        "goal = asktell.BestFeasible('acc')\n"
+        "result = asktell.analyze(scores, goal, prompts=['Оценка', 'b'], baseline='b')\n"
+        "print(result)\n"
+        "print(result.table())\n"
+        "print(result.comparison)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+    )
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.decode(encoding)
+    assert ("+-" if encoding == "ascii" else "±") in printed or "+-" in printed
+    assert r"\u041e" in printed
