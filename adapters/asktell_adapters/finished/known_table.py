@@ -1,0 +1,73 @@
+"""Tables of tools that give their columns fixed names."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from asktell_adapters.finished.evidence import Evidence
+from asktell_adapters.finished.frame import Frame
+from asktell_adapters.finished.scores import Scores
+from asktell_adapters.finished.source import Source
+from asktell_adapters.finished.table import TableReader
+from asktell_adapters.finished.wanted import Wanted
+
+
+def header_of(source: Source) -> Sequence[str]:
+    """The names of a table's columns. Empty for a file that is no table, or a damaged one.
+
+    Those of CSV and TSV are the cells of the first line, and those of JSON the keys of the
+    first row, or the columns of pandas' form `split`.
+    """
+    document = source.json
+    if isinstance(document, dict) and isinstance(document.get("columns"), list):
+        return [str(name) for name in document["columns"]]
+    if source.records:
+        return list(source.records[0])
+    if source.is_binary or source.is_folder or source.is_json:
+        return ()
+    first, _, _ = source.head.decode("utf-8-sig", errors="replace").partition("\n")
+    delimiter = max(",;\t|", key=first.count)
+    return [name.strip().strip('"') for name in first.split(delimiter)]
+
+
+def known_table(
+    source: Source,
+    wanted: Wanted,
+    kind: str,
+    is_metric: Callable[[Evidence, str], bool],
+    examples: Sequence[str],
+    candidate: str | None = None,
+) -> Scores:
+    """Read a table in which the names of columns, and not the cells, determine the roles.
+
+    Flags of the user come first, as in any table.
+
+    Args:
+        source: the table.
+        wanted: what the user wants.
+        kind: the format in words.
+        is_metric: whether a column is a metric, if its cells are numbers.
+        examples: columns that may identify the example. The first that is there does.
+        candidate: a column that names the candidate, if it has several values.
+
+    Raises:
+        InvalidArgumentError: the table is damaged, or has no scores.
+        UnclearResultsError: the ids of examples repeat, and nothing says why.
+    """
+    evidence = Evidence(Frame.read(source, wanted).changed(wanted))
+    # A new name of a column does not change what it is
+    old = {new: name for name, new in wanted.rename.items()}
+    names = {old.get(name, name): name for name in evidence.frame.columns}
+    metrics = [
+        new
+        for name, new in names.items()
+        if is_metric(evidence, name) and evidence.is_number(new)
+    ]
+    present = [names[name] for name in examples if name in names]
+    by = names.get(candidate) if candidate else None
+    if by is not None and evidence.n_values(by) > 1 and not wanted.candidate_columns:
+        wanted = wanted._replace(candidate_columns=(by,))
+    wanted = wanted._replace(
+        metrics=wanted.metrics or tuple(metrics),
+        example_columns=wanted.example_columns or tuple(present[:1]),
+    )
+    return replace(TableReader().read(source, wanted), kind=kind)

@@ -1,0 +1,49 @@
+"""Evaluation tables of MLflow: the artifact `eval_results_table.json`, and the result of `mlflow.genai.evaluate`.
+
+Checked against the source of mlflow/mlflow (`models/evaluation`, `genai/evaluation`), its documentation, and code in
+public repositories that reads these tables.
+"""
+
+import re
+from typing import final
+
+from asktell_adapters.finished.evidence import Evidence
+from asktell_adapters.finished.known_table import header_of, known_table
+from asktell_adapters.finished.scores import Scores
+from asktell_adapters.finished.source import Source
+from asktell_adapters.finished.wanted import Wanted
+
+_SCORE = re.compile(r".+/score|.+/value")
+_VERSIONED = re.compile(r".+/v\d+/(score|justification)")
+# Metrics whose columns have no ending
+_OTHERS = ("latency", "token_count", "execution_duration")
+_EXAMPLES = (
+    "inputs", "input", "question", "questions", "query", "prompt", "text", "request", "article", "client_request_id",
+)  # fmt: skip
+
+
+@final
+class MlflowReader:
+    """A table is one candidate. The table of several runs has a column `run_id`, and each run is a candidate."""
+
+    name = "evaluation tables of MLflow"
+
+    def recognizes(self, source: Source) -> bool:
+        """Whether a column is a metric with its version, or there are values of scorers beside ids of traces."""
+        names = header_of(source)
+        return any(map(_VERSIONED.fullmatch, names)) or (
+            "trace_id" in names and any(name.endswith("/value") for name in names)
+        )
+
+    def read(self, source: Source, wanted: Wanted) -> Scores:
+        """Read the scores of all metrics.
+
+        Raises:
+            InvalidArgumentError: the table is damaged, or has no scores.
+            UnclearResultsError: inputs repeat, and nothing says why.
+        """
+        return known_table(source, wanted, self.name, _is_metric, _EXAMPLES, "run_id")
+
+
+def _is_metric(evidence: Evidence, name: str) -> bool:
+    return name in _OTHERS or _SCORE.fullmatch(name) is not None
