@@ -46,6 +46,7 @@ FORMATS = (
     Format(f"{_HERE}.ml_flow:MlflowReader"),
     Format(f"{_HERE}.ragas:RagasReader"),
     Format(f"{_HERE}.langsmith:LangSmithReader"),
+    Format(f"{_HERE}.langfuse:LangfuseReader"),
     Format(f"{_HERE}.table:TableReader"),
 )
 """All built-in formats. The first that recognizes a file reads it, so the more specific ones come first. Readers of the
