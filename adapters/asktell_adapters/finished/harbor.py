@@ -61,10 +61,16 @@ class HarborReader:
             InvalidArgumentError: a trial is damaged.
             UnclearResultsError: several jobs have the same agent.
         """
+        if wanted.candidate_columns not in ((), (_JOB,)):
+            raise InvalidArgumentError(
+                f"The jobs of Harbor in {source.path} have no column {'/'.join(wanted.candidate_columns)!r}, which "
+                f"--candidate-column names. Pass --candidate-column {_JOB} to make each job a candidate, or leave the "
+                "flag out to make each agent a candidate."
+            )
         files = [file for file in source.files or (source,) if _is_trial(file)]
         trials = [_trial(file) for file in files]
         _check_jobs(source, trials, wanted)
-        by_job = wanted.candidate_columns == (_JOB,)
+        by_job = bool(wanted.candidate_columns)
         sources: dict[str, set[str]] = {}
         settings: dict[str, set[str]] = {}
         for trial in trials:

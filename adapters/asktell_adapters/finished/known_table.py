@@ -46,7 +46,7 @@ def known_table(
         wanted: what the user wants.
         kind: the format in words.
         is_metric: whether a column is a metric, if its cells are numbers.
-        examples: columns that may identify the example. The first that is there does.
+        examples: columns that may identify the example. The first of them with texts does.
         candidate: a column that names the candidate, if it has several values.
 
     Raises:
@@ -62,7 +62,11 @@ def known_table(
         for name, new in names.items()
         if is_metric(evidence, name) and evidence.is_number(new)
     ]
-    present = [names[name] for name in examples if name in names]
+    present = [
+        names[name]
+        for name in examples
+        if name in names and evidence.is_text(names[name])
+    ]
     by = names.get(candidate) if candidate else None
     if by is not None and evidence.n_values(by) > 1 and not wanted.candidate_columns:
         wanted = wanted._replace(candidate_columns=(by,))

@@ -1,7 +1,8 @@
 """Exports of Langfuse: its tables of scores, traces and observations as CSV, JSON or JSON lines, and pages of its API.
 
 Checked against the source of langfuse/langfuse (`getDatabaseReadStream.ts`, which makes the exports, and
-`transformStreamToCsv.ts`) and its documentation of scores. An export of scores has no inputs, so its examples are traces.
+`transformStreamToCsv.ts`), and its documentation of scores. An export of scores has no inputs, so its examples are
+traces.
 """
 
 import json
@@ -10,7 +11,7 @@ from statistics import fmean
 from typing import Any, final
 
 from asktell import InvalidArgumentError
-from asktell.extend import some
+from asktell.extend import nearest, some
 from asktell_adapters.finished.frame import Frame
 from asktell_adapters.finished.graded import Graded
 from asktell_adapters.finished.known_table import header_of
@@ -24,10 +25,19 @@ from asktell_adapters.rows import number_in
 
 _SCORE = {"traceId", "name", "value", "dataType", "source"}
 _RUN = {"id", "input", "output", "latency", "totalCost"}
+# Of a trace, or of an observation
+_OF_LANGFUSE = {"observationCount", "bookmarked", "htmlPath", "traceId"}
 _OF_RUNS = ("latency", "totalCost", "totalTokens")
 _NUMERIC = ("NUMERIC", "BOOLEAN")
 # Columns that may distinguish candidates
-_CANDIDATES = ("version", "release", "model", "promptName", "promptVersion", "environment")
+_CANDIDATES = (
+    "version",
+    "release",
+    "model",
+    "promptName",
+    "promptVersion",
+    "environment",
+)
 
 
 @final
@@ -39,7 +49,8 @@ class LangfuseReader:
     def recognizes(self, source: Source) -> bool:
         """Whether there are scores with a type and a source, or inputs and outputs with Langfuse's costs."""
         names = set(_first(source))
-        return names >= _SCORE or names >= _RUN
+        is_run = names >= _RUN and not names.isdisjoint(_OF_LANGFUSE)
+        return names >= _SCORE or is_run
 
     def read(self, source: Source, wanted: Wanted) -> Scores:
         """Read the numeric scores of all traces or observations.
@@ -49,47 +60,46 @@ class LangfuseReader:
             UnclearResultsError: a column such as "version" may distinguish candidates.
         """
         rows = _rows(source, wanted)
-        columns = wanted.candidate_columns or _one_candidate(source, rows, wanted)
-        is_of_scores = set(_first(source)) >= _SCORE
+        names_of_columns = _first(source)
+        for name in wanted.candidate_columns:
+            if name not in names_of_columns:
+                raise InvalidArgumentError(
+                    f"{source.path} has no column {name!r}{nearest(name, names_of_columns)}, which --candidate-column "
+                    f"names. Its columns are {some(names_of_columns)}."
+                )
+        columns = wanted.candidate_columns
+        is_of_scores = set(names_of_columns) >= _SCORE
         graded: dict[str | None, list[Graded]] = {}
         for at, each in _scores(rows) if is_of_scores else _runs(rows):
             names = [str(rows[at].get(column)) for column in columns]
             graded.setdefault("/".join(names) or None, []).append(each)
+        if not columns:
+            metrics = {name for each in graded.get(None, ()) for name in each.scores}
+            _check_candidates(source, rows, sorted(metrics), wanted)
         return Scores(
             self.name,
             [
                 ScoredCandidate(source.path, ScoreColumns.of(evaluations), name)
                 for name, evaluations in graded.items()
             ],
-            f"{', '.join(columns)}:" if columns else "file" if wanted.is_alone else "files",
+            f"column {', '.join(columns)}:"
+            if columns
+            else "file"
+            if wanted.is_alone
+            else "files",
             "traces" if is_of_scores else "inputs",
             repeats="scores with the same name" if is_of_scores else None,
         )
 
 
-def _page(source: Source) -> Sequence[Any] | None:
-    document = source.json
-    if isinstance(document, dict) and isinstance(document.get("data"), list):
-        return document["data"]
-    return None
-
-
 def _first(source: Source) -> Sequence[str]:
     """The names of the columns."""
-    page = _page(source)
-    if page:
-        return list(page[0]) if isinstance(page[0], dict) else ()
-    return header_of(source)
+    return list(source.items[0]) if source.items else header_of(source)
 
 
 def _rows(source: Source, wanted: Wanted) -> Sequence[Mapping[str, Any]]:
-    rows = _page(source) or source.records
-    if rows:
-        if not all(isinstance(row, dict) for row in rows):
-            raise InvalidArgumentError(
-                f"{source.path} has rows that are no objects. Export the table from Langfuse again."
-            )
-        return rows
+    if source.items:
+        return source.items
     frame = Frame.read(source, wanted)
     return [
         dict(zip(frame.columns, cells, strict=True))
@@ -97,25 +107,30 @@ def _rows(source: Source, wanted: Wanted) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _one_candidate(
-    source: Source, rows: Sequence[Mapping[str, Any]], wanted: Wanted
-) -> tuple[str, ...]:
-    """No columns, if none may distinguish candidates, or if the user wants one candidate per file."""
+def _check_candidates(
+    source: Source,
+    rows: Sequence[Mapping[str, Any]],
+    metrics: Sequence[str],
+    wanted: Wanted,
+) -> None:
+    """Check that no column may distinguish candidates, unless the user wants one candidate per file."""
     several = {
         name: values
         for name in _CANDIDATES
         if len(values := {str(row[name]) for row in rows if row.get(name)}) > 1
     }
     if not several or wanted.metrics or not wanted.is_alone:
-        return ()
+        return
+    readings = [
+        Reading(
+            f"The candidates are {some(sorted(values))}.", ("--candidate-column", name)
+        )
+        for name, values in several.items()
+    ]
+    alone = Reading("One candidate, the file.", ("--metrics", ",".join(metrics)))
     raise UnclearResultsError(
         f"{source.path} has several values in {some(list(several))}, which may distinguish candidates.",
-        [
-            Reading(
-                f"The candidates are {some(sorted(values))}.", ("--candidate-column", name)
-            )
-            for name, values in several.items()
-        ],
+        [*readings, alone],
     )
 
 
@@ -155,12 +170,14 @@ def _runs(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Graded]]:
             elif isinstance(value, list) and value and all(map(_is_number, value)):
                 # All scores with this name
                 values[name] = fmean(value)
-        example = json.dumps(_parsed(row.get("input")), sort_keys=True, ensure_ascii=False)
+        example = _parsed(row.get("input"))
+        if not isinstance(example, str):
+            example = json.dumps(example, sort_keys=True, ensure_ascii=False)
         is_scored = any(name not in _OF_RUNS for name in values)
         error = None
         if not is_scored and row.get("level") == "ERROR":
             error = str(row.get("statusMessage") or "level ERROR")
-        yield number, Graded.of(example.strip('"'), {} if error else values, error)
+        yield number, Graded.of(example, {} if error else values, error)
 
 
 def _is_number(value: object) -> bool:

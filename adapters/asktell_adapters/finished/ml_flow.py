@@ -17,9 +17,11 @@ _SCORE = re.compile(r".+/score|.+/value")
 _VERSIONED = re.compile(r".+/v\d+/(score|justification)")
 # Metrics whose columns have no ending
 _OTHERS = ("latency", "token_count", "execution_duration")
-_EXAMPLES = (
-    "inputs", "input", "question", "questions", "query", "prompt", "text", "request", "article", "client_request_id",
-)  # fmt: skip
+# The usual columns of inputs
+_EXAMPLES = ("inputs", "input", "question", "query", "request", "prompt", "text")
+_NO_EXAMPLES = re.compile(
+    r"outputs?|predictions?|targets?|ground_truth|labels?|responses?|context|run_id|trace.*|state|.*/.*"
+)
 
 
 @final
@@ -31,7 +33,11 @@ class MlflowReader:
     def recognizes(self, source: Source) -> bool:
         """Whether a column is a metric with its version, or there are values of scorers beside ids of traces."""
         names = header_of(source)
-        return any(map(_VERSIONED.fullmatch, names)) or (
+        if any(map(_VERSIONED.fullmatch, names)):
+            return True
+        # A metric of one's own has no version
+        is_artifact = isinstance(source.json, dict) and "data" in source.json
+        return (is_artifact and any(name.endswith("/score") for name in names)) or (
             "trace_id" in names and any(name.endswith("/value") for name in names)
         )
 
@@ -42,7 +48,12 @@ class MlflowReader:
             InvalidArgumentError: the table is damaged, or has no scores.
             UnclearResultsError: inputs repeat, and nothing says why.
         """
-        return known_table(source, wanted, self.name, _is_metric, _EXAMPLES, "run_id")
+        others = [
+            name for name in header_of(source) if not _NO_EXAMPLES.fullmatch(name)
+        ]
+        return known_table(
+            source, wanted, self.name, _is_metric, (*_EXAMPLES, *others), "run_id"
+        )
 
 
 def _is_metric(evidence: Evidence, name: str) -> bool:

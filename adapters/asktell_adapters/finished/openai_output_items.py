@@ -3,7 +3,7 @@
 Checked against OpenAI's API reference and the types of openai/openai-node. Azure AI Foundry has items of the same form.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 from asktell import InvalidArgumentError
@@ -26,12 +26,8 @@ class OpenAIOutputItemsReader:
 
     def recognizes(self, source: Source) -> bool:
         """Whether the first object calls itself an output item."""
-        items = _items(source)
-        return (
-            bool(items)
-            and isinstance(items[0], dict)
-            and items[0].get("object") == _ITEM
-        )
+        items = source.items
+        return bool(items) and items[0].get("object") == _ITEM
 
     def read(self, source: Source, wanted: Wanted) -> Scores:
         """Read the results of all graders.
@@ -41,7 +37,7 @@ class OpenAIOutputItemsReader:
         """
         runs: dict[str, list[Graded]] = {}
         models: dict[str, str] = {}
-        for number, item in enumerate(_items(source), start=1):
+        for number, item in enumerate(source.items, start=1):
             try:
                 run, sample = str(item["run_id"]), item.get("sample") or {}
                 runs.setdefault(run, []).append(_graded(item, sample))
@@ -69,13 +65,6 @@ class OpenAIOutputItemsReader:
             "items of the data source",
             notes=notes,
         )
-
-
-def _items(source: Source) -> Sequence[Any]:
-    document = source.json
-    if isinstance(document, dict) and isinstance(document.get("data"), list):
-        return document["data"]
-    return source.records
 
 
 def _graded(item: Mapping[str, Any], sample: Mapping[str, Any]) -> Graded:

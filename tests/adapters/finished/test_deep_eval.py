@@ -120,5 +120,5 @@ def test_equal_inputs_are_distinguished_by_what_is_expected(write: Write) -> Non
 
 def test_a_damaged_test_case_is_named(write: Write) -> None:
     path = write("r.json", run(case(0, metric("A", 1.0)), {"metricsData": ["?"]}))
-    with pytest.raises(InvalidArgumentError, match="test case 2: .*DeepEval"):
+    with pytest.raises(InvalidArgumentError, match=r"test case 2: .*DeepEval"):
         read_results([path])

@@ -109,6 +109,8 @@ def test_jobs_of_the_same_agent_are_asked_about(write: Write) -> None:
     by_job = read_results(["jobs"], Wanted(candidate_columns=("job",)))
     assert list(by_job.by_name) == ["new", "old"]
     assert list(read_results(["jobs/old", "jobs/new"]).by_name) == ["old", "new"]
+    with pytest.raises(InvalidArgumentError, match="--candidate-column job"):
+        read_results(["jobs"], Wanted(candidate_columns=("agent",)))
     repeated = read_results(["jobs"], Wanted(repeats=True))
     assert list(repeated.by_name) == ["terminus-2/m"]
 

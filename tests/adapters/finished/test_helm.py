@@ -101,5 +101,5 @@ def test_ways_to_ask_a_model_are_candidates(write: Write) -> None:
 
 def test_a_damaged_entry_is_named(write: Write) -> None:
     path = write("r.json", [*run(1), {"instance_id": "id9", "stats": [3]}])
-    with pytest.raises(InvalidArgumentError, match="entry 3: .*not an instance"):
+    with pytest.raises(InvalidArgumentError, match=r"entry 3: .*not an instance"):
         read_results([path])

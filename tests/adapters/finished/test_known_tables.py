@@ -62,6 +62,16 @@ def test_runs_in_a_table_of_mlflow_are_candidates(write: Write) -> None:
     assert scores.metrics == ["exact_match/v1/score", "latency"]
 
 
+def test_a_metric_without_a_version_and_inputs_with_an_unusual_name(
+    write: Write,
+) -> None:
+    columns = ("outputs", "brand voice", "target", "tone/score")
+    table = mlflow(("y", "a", "z", 1), ("w", "b", "z", 0), columns=columns)
+    scores = read_results([write("r.json", table)])
+    assert scores.metrics == ["tone/score"]
+    assert "(column brand voice)" in scores.overview()
+
+
 def test_scorers_of_mlflow_genai(write: Write) -> None:
     rows = [
         {

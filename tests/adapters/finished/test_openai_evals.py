@@ -84,7 +84,7 @@ def test_a_sample_with_an_error_failed_and_one_without_a_score_is_missing(
 
 def test_a_damaged_event_is_named(write: Write) -> None:
     path = write("r.jsonl", log("gpt", match("m.0", True), ("m.1", "match", "yes")))
-    with pytest.raises(InvalidArgumentError, match="The event 1 of the sample 'm.1'"):
+    with pytest.raises(InvalidArgumentError, match=r"The event 1 of the sample 'm\.1'"):
         read_results([path])
 
 
@@ -146,5 +146,5 @@ def test_runs_in_a_file_are_candidates(write: Write) -> None:
 
 def test_a_damaged_item_is_named(write: Write) -> None:
     path = write("r.jsonl", [item(0, 1.0), {"object": "eval.run.output_item"}])
-    with pytest.raises(InvalidArgumentError, match="item 2: .*not an output item"):
+    with pytest.raises(InvalidArgumentError, match=r"item 2: .*not an output item"):
         read_results([path])
