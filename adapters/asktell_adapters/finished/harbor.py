@@ -6,6 +6,7 @@ Checked against the source of the package harbor, version 0.26 (`models/trial/re
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, NamedTuple, final
 
 from asktell import InvalidArgumentError
@@ -18,7 +19,8 @@ from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
 
-_KEYS = {"task_name", "trial_name", "task_checksum", "agent_info"}
+_KEYS = {"task_name", "trial_name", "task_checksum", "verifier_result"}
+_OPTIONS = ("import_path", "base_url", "kwargs", "env", "skills", "mcp_servers")
 _JOB = "job"  # --candidate-column job
 
 
@@ -28,7 +30,7 @@ class _Trial(NamedTuple):
     Attributes:
         job: the name of the job's folder.
         agent: the agent, with its model.
-        settings: version and options of the agent, in one text.
+        settings: the agent's version, and a checksum of its options.
         source: the dataset of the task. Empty for a task of a folder.
         graded: the rewards, or the reason of a failure.
     """
@@ -51,7 +53,7 @@ class HarborReader:
     name = "jobs of Harbor"
 
     def recognizes(self, source: Source) -> bool:
-        """Whether a document, or one in the folder, has a task, its checksum, a trial and an agent."""
+        """Whether a document, or one in the folder, has a task with its checksum, a trial and its reward."""
         return any(map(_is_trial, source.files or (source,)))
 
     def read(self, source: Source, wanted: Wanted) -> Scores:
@@ -110,16 +112,16 @@ def _is_trial(source: Source) -> bool:
 def _trial(source: Source) -> _Trial:
     row: Mapping[str, Any] = source.json
     try:
-        agent = row["agent_info"]
-        model = (agent.get("model_info") or {}).get("name")
-        options = (row.get("config") or {}).get("agent") or {}
-        settings = {
-            name: value for name in ("kwargs", "env") if (value := options.get(name))
-        }
-        words = [
-            str(agent.get("version") or ""),
-            *[json.dumps(settings, sort_keys=True)] * bool(settings),
-        ]
+        config = (row.get("config") or {}).get("agent") or {}
+        agent = row.get("agent_info") or config
+        # The configuration has the provider, too
+        model = config.get("model_name") or (agent.get("model_info") or {}).get("name")
+        options = {name: config[name] for name in _OPTIONS if config.get(name)}
+        words = [str(agent.get("version") or "")]
+        if options:
+            # Not the options themselves, which may have keys of APIs
+            text = json.dumps(options, sort_keys=True)
+            words.append(f"options {sha256(text.encode()).hexdigest()[:6]}")
         return _Trial(
             source.path.absolute().parent.parent.name,
             f"{agent['name']}/{model}" if model else str(agent["name"]),

@@ -124,13 +124,25 @@ def test_trials_may_be_given_file_by_file(write: Write) -> None:
     } == {"new/terminus-2/m 2.0.0": [1, 1], "old/terminus-2/m 2.0.0": [0, 0]}
 
 
-def test_other_options_make_another_candidate(write: Write) -> None:
-    other = {"agent": {"name": "terminus-2", "kwargs": {"temperature": 1}}}
+def test_other_options_make_another_candidate_and_are_not_shown(write: Write) -> None:
+    other = {
+        "agent": {"kwargs": {"temperature": 1}, "env": {"API_KEY": "secret"}},
+    }
     write_job(write, "job", trial("a", 0.0), trial("a", 1.0, config=other))
-    assert list(read_results(["job"]).by_name) == [
-        "terminus-2/m 2.0.0",
-        'terminus-2/m 2.0.0 {"kwargs": {"temperature": 1}}',
-    ]
+    first, second = read_results(["job"]).by_name
+    assert first == "terminus-2/m 2.0.0"
+    assert second.startswith("terminus-2/m 2.0.0 options ")
+    assert "secret" not in second
+
+
+def test_the_provider_of_a_model_is_part_of_the_name(write: Write) -> None:
+    for model in ("openai/gpt", "azure/gpt"):
+        config = {"agent": {"name": "codex", "model_name": model}}
+        write_job(write, f"jobs/{model[:5]}", trial("a", 1.0, "codex", config=config))
+    assert set(read_results(["jobs"]).by_name) == {
+        "codex/openai/gpt",
+        "codex/azure/gpt",
+    }
 
 
 def test_steps_are_added_up_and_datasets_distinguish_tasks(write: Write) -> None:
@@ -148,6 +160,6 @@ def test_steps_are_added_up_and_datasets_distinguish_tasks(write: Write) -> None
 
 
 def test_a_damaged_trial_is_named(write: Write) -> None:
-    write_job(write, "job", trial("a", 1.0), trial("b", 1.0, agent_info="?"))
+    write_job(write, "job", trial("a", 1.0), trial("b", 1.0, config="?"))
     with pytest.raises(InvalidArgumentError, match=r"b__1.*not a trial of Harbor"):
         read_results(["job"])
