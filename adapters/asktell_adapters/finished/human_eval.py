@@ -64,6 +64,7 @@ def _has_lines(source: Source) -> bool:
     return not any(
         column_names.rank(name, column_names.CANDIDATES) is not None
         and column_names.plain(name) != "prompt"
+        and len({str(row.get(name)) for row in rows}) > 1
         for name in rows[0]
     )
 

@@ -35,7 +35,7 @@ def known_table(
     kind: str,
     is_metric: Callable[[Evidence, str], bool],
     examples: Sequence[str],
-    candidate: str | None = None,
+    candidate: str = "",
 ) -> Scores:
     """Read a table in which the names of columns, and not the cells, determine the roles.
 
@@ -47,31 +47,33 @@ def known_table(
         kind: the format in words.
         is_metric: whether a column is a metric, if its cells are numbers.
         examples: columns that may identify the example. The first of them with texts does.
-        candidate: a column that names the candidate, if it has several values.
+        candidate: a column that names the candidate, if it has several values. Empty if
+            the tool has no such column.
 
     Raises:
         InvalidArgumentError: the table is damaged, or has no scores.
         UnclearResultsError: the ids of examples repeat, and nothing says why.
     """
-    evidence = Evidence(Frame.read(source, wanted).changed(wanted))
+
+    def new_name(name: str) -> str:
+        return wanted.rename.get(name, name)
+
     # A new name of a column does not change what it is
-    old = {new: name for name, new in wanted.rename.items()}
-    names = {old.get(name, name): name for name in evidence.frame.columns}
+    as_written = wanted._replace(rename={})
+    evidence = Evidence(Frame.read(source, wanted).changed(as_written))
+    names = list(evidence.frame.columns)
     metrics = [
-        new
-        for name, new in names.items()
-        if is_metric(evidence, name) and evidence.is_number(new)
+        name
+        for name in names
+        if new_name(name) in wanted.goal
+        or (is_metric(evidence, name) and evidence.is_number(name))
     ]
-    present = [
-        names[name]
-        for name in examples
-        if name in names and evidence.is_text(names[name])
-    ]
-    by = names.get(candidate) if candidate else None
-    if by is not None and evidence.n_values(by) > 1 and not wanted.candidate_columns:
-        wanted = wanted._replace(candidate_columns=(by,))
+    present = [name for name in examples if name in names and evidence.is_text(name)]
+    has_several = candidate in names and evidence.n_values(candidate) > 1
     wanted = wanted._replace(
-        metrics=wanted.metrics or tuple(metrics),
-        example_columns=wanted.example_columns or tuple(present[:1]),
+        metrics=wanted.metrics or tuple(map(new_name, metrics)),
+        example_columns=wanted.example_columns or tuple(map(new_name, present[:1])),
+        candidate_columns=wanted.candidate_columns
+        or (new_name(candidate),) * has_several,
     )
     return replace(TableReader().read(source, wanted), kind=kind)

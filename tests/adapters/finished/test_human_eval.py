@@ -55,6 +55,16 @@ def test_a_table_of_several_models_is_no_result_of_one(write: Write) -> None:
     assert list(scores.by_name) == ["a", "b"]
 
 
+def test_the_name_of_one_model_in_each_line_does_not_matter(write: Write) -> None:
+    rows = [
+        line(0, True, model="a"),
+        line(0, False, model="a"),
+        line(1, True, model="a"),
+    ]
+    scores = read_results([write("a.jsonl", rows)])
+    assert scores.repeats == "samples of a task"
+
+
 def test_a_damaged_sample_is_named(write: Write) -> None:
     path = write("a.jsonl", [line(0, True), {**line(1, True), "passed": "maybe"}])
     with pytest.raises(InvalidArgumentError, match=r"a\.jsonl, sample 2: .*'passed'"):

@@ -144,6 +144,18 @@ def test_a_table_of_ragas_with_a_row_index_a_model_and_a_time(write: Write) -> N
     assert scores.metrics[-1] == "latency"
 
 
+def test_a_metric_of_ragas_may_be_renamed_and_a_wanted_one_must_be_numbers(
+    write: Write,
+) -> None:
+    path = write("r.csv", as_csv(ragas([0.5, 1.0])))
+    renamed = read_results([path], Wanted(rename={"faithfulness": "faithful"}))
+    assert renamed.metrics == ["faithful", "factual_correctness(mode=f1)"]
+    path = write("r.csv", as_csv(ragas([0.5, "broken"])))
+    assert read_results([path]).metrics == ["factual_correctness(mode=f1)"]
+    with pytest.raises(InvalidArgumentError, match="'broken'"):
+        read_results([path], Wanted(goal=("faithfulness",)))
+
+
 def test_old_names_of_ragas_in_json(write: Write) -> None:
     rows = [
         {"question": q, "answer": "x", "contexts": ["c"], "ground_truth": "x", "context_recall": s}
