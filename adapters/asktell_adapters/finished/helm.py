@@ -164,8 +164,11 @@ def _scores(
     """The mean of each statistic. One that counted nothing is unknown."""
     if isinstance(stats, Mapping):
         return dict(stats)
-    return {
-        str(stat["name"]["name"]): stat.get("mean")
-        for stat in stats
-        if stat.get("count", 1)
-    }
+    return {str(stat["name"]["name"]): _mean(stat) for stat in stats}
+
+
+def _mean(stat: Mapping[str, Any]) -> object:
+    count = stat.get("count", 1)
+    if not count:
+        return None
+    return stat["mean"] if "mean" in stat else stat["sum"] / count

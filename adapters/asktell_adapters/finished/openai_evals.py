@@ -15,6 +15,8 @@ from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.wanted import Wanted
 
 _SCORED = ("match", "metrics")
+# Logs of the first versions have the names of models instead of those of functions
+_SPEC = {"completion_fns", "model_name", "model_names", "eval_name", "base_eval"}
 
 
 @final
@@ -24,13 +26,13 @@ class OpenAIEvalsReader:
     name = "logs of OpenAI Evals"
 
     def recognizes(self, source: Source) -> bool:
-        """Whether the first line has the spec of a run, and later ones have events of samples."""
+        """Whether the first line has the spec of a run, and others have events of samples, or the report."""
         rows = source.records
+        spec = rows[0].get("spec") if len(rows) > 1 else None
         return (
-            len(rows) > 1
-            and isinstance(rows[0].get("spec"), dict)
-            and "completion_fns" in rows[0]["spec"]
-            and any(_is_event(row) for row in rows)
+            isinstance(spec, dict)
+            and not _SPEC.isdisjoint(spec)
+            and any(_is_event(row) or "final_report" in row for row in rows)
         )
 
     def read(self, source: Source, wanted: Wanted) -> Scores:
@@ -64,10 +66,20 @@ class OpenAIEvalsReader:
             for sample, attempts in samples.items()
             for values in attempts or [{}]
         ]
-        model = "+".join(map(str, spec["completion_fns"] or ()))
+        models = (
+            spec.get("completion_fns")
+            or (spec.get("model_names") or {}).get("completions")
+            or [spec.get("model_name") or source.path.stem]
+        )
         return Scores(
             self.name,
-            [ScoredCandidate(source.path, ScoreColumns.of(graded), names=(model,))],
+            [
+                ScoredCandidate(
+                    source.path,
+                    ScoreColumns.of(graded),
+                    names=("+".join(map(str, models)),),
+                )
+            ],
             "log" if wanted.is_alone else "logs",
             "samples",
             repeats="several events of a sample",

@@ -52,11 +52,13 @@ def test_trials_are_repeats_and_perturbed_instances_are_examples(write: Write) -
         entry(0, [stat("f1", 0.4)], trial=1),
         entry(0, [stat("f1", 0.1)], perturbation={"name": "typos", "robustness": True}),
         entry(1, [stat("f1", 0.0, count=0)]),
+        entry(2, [{"name": {"name": "f1"}, "count": 2, "sum": 1.0}]),
     ]
     scores = read_results([write("r.json", rows)])
-    assert scores.examples == ["id0", "id0 (typos)", "id1"]
+    assert scores.examples == ["id0", "id0 (typos)", "id1", "id2"]
     assert "(trials), up to 2" in scores.remarks()[0]
-    assert scores.by_name["r"].complete(["f1"]) == {"id0", "id0 (typos)"}
+    assert scores.by_name["r"].complete(["f1"]) == {"id0", "id0 (typos)", "id2"}
+    assert scores.by_name["r"].scores["f1"][-1] == 0.5
 
 
 def test_a_folder_of_runs_has_a_candidate_for_each_model(write: Write) -> None:

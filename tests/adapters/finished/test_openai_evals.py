@@ -82,6 +82,22 @@ def test_a_sample_with_an_error_failed_and_one_without_a_score_is_missing(
     assert scores.examples == ["m.0", "m.1", "m.2", "m.3"]
 
 
+def test_logs_of_the_first_versions_name_models(write: Write) -> None:
+    for model in ("gpt-3.5-turbo", "gpt-4"):
+        _, *rows = log(model, match("m.0", True))
+        spec = {"model_names": {"completions": [model]}, "eval_name": "match.s1.v0"}
+        write(f"{model[-1]}.jsonl", [{"spec": spec}, *rows])
+    assert list(read_results(["o.jsonl", "4.jsonl"]).by_name) == [
+        "gpt-3.5-turbo",
+        "gpt-4",
+    ]
+
+
+def test_a_report_without_samples_is_refused(write: Write) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"No evaluation in 'r\.jsonl'"):
+        read_results([write("r.jsonl", log("gpt"))])
+
+
 def test_a_damaged_event_is_named(write: Write) -> None:
     path = write("r.jsonl", log("gpt", match("m.0", True), ("m.1", "match", "yes")))
     with pytest.raises(InvalidArgumentError, match=r"The event 1 of the sample 'm\.1'"):
