@@ -1,7 +1,7 @@
 """Test runs of DeepEval: a file of its results folder, `.latest_test_run.json`, or an `EvaluationResult` as JSON.
 
-Checked against the source of the package deepeval, version 4.3.1 (`test_run/api.py`, `test_run/test_run.py`), and test
-data of public repositories that read older versions.
+Checked against the source of the package deepeval, version 4.3.1 (`test_run/api.py`, `test_run/test_run.py`), and the
+file of Naniyarram/rag-cold-email-generator.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
 """Results of HumanEval, EvalPlus and BigCodeBench: whether the samples of each task pass its tests.
 
 Checked against the source of openai/human-eval (`evaluate_functional_correctness`), of evalplus/evalplus (`evaluate`,
-version 0.3.1, and a version of 2023) and of bigcode-project/bigcodebench (`evaluate`).
+version 0.3.1, and a version of 2023) and of bigcode-project/bigcodebench (`evaluate`), and files of
+jcanode/human-eval-test, tyfann/Evaluate_LLM_Evalplus and mrthinger/llama3-exp.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Evaluation tables of MLflow: the artifact `eval_results_table.json`, and the result of `mlflow.genai.evaluate`.
 
-Checked against the source of mlflow/mlflow (`models/evaluation`, `genai/evaluation`), its documentation, and code in
-public repositories that reads these tables.
+Checked against the source of mlflow/mlflow (`models/evaluation`), its documentation, code in public repositories that
+reads these tables, and the table of Wongyenchik/finetune-mlx-math-model.
 """
 
 import re

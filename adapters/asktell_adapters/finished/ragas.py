@@ -1,7 +1,7 @@
 """Tables of Ragas: `result.to_pandas()`, saved as CSV, JSON, Parquet or a spreadsheet.
 
-Checked against the source of the package ragas, version 0.4.3 (`dataset_schema.py`), its documentation of version 0.1
-for the old names of columns, and a table in a public report.
+Checked against the source of the package ragas, version 0.4.3 (`dataset_schema.py`), code in public repositories for
+the old names of columns, and the table of tiagorcfortunato/rag-pdf-chatbot.
 """
 
 from typing import final
