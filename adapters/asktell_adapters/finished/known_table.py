@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
+from asktell import InvalidArgumentError, MissingExtraError
 from asktell_adapters.finished.evidence import Evidence
 from asktell_adapters.finished.frame import Frame
 from asktell_adapters.finished.scores import Scores
@@ -11,18 +13,26 @@ from asktell_adapters.finished.table import TableReader
 from asktell_adapters.finished.wanted import Wanted
 
 
+@lru_cache(maxsize=1)  # all readers of such tables ask in turn
 def header_of(source: Source) -> Sequence[str]:
     """The names of a table's columns. Empty for a file that is no table, or a damaged one.
 
     Those of CSV and TSV are the cells of the first line, and those of JSON the keys of the
     first row, or the columns of pandas' form `split`.
     """
+    if source.is_folder:
+        return ()
+    if source.is_binary:
+        try:
+            return list(Frame.read(source, Wanted()).columns)
+        except (InvalidArgumentError, MissingExtraError):
+            return ()
     document = source.json
     if isinstance(document, dict) and isinstance(document.get("columns"), list):
         return [str(name) for name in document["columns"]]
     if source.records:
         return list(source.records[0])
-    if source.is_binary or source.is_folder or source.is_json:
+    if source.is_json:
         return ()
     first, _, _ = source.head.decode("utf-8-sig", errors="replace").partition("\n")
     delimiter = max(",;\t|", key=first.count)

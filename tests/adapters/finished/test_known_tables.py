@@ -134,6 +134,23 @@ def test_the_metrics_of_ragas_are_no_candidates(write: Write) -> None:
     assert "(column user_input)" in both.overview()
 
 
+def test_a_spreadsheet_of_ragas(write: Write) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    path = write("r.xlsx", "")
+    book = openpyxl.Workbook()
+    rows = ragas([0.5, 1.0])
+    for cells in ([*rows[0]], *(list(row.values()) for row in rows)):
+        book.active.append(cells)
+    book.save(path)
+    scores = read_results([path])
+    assert scores.kind == "tables of Ragas"
+    assert scores.by_name["r"].scores["faithfulness"].tolist() == [0.5, 1]
+    # A file that only begins as a spreadsheet does is refused as any other
+    path.write_bytes(path.read_bytes()[:400])
+    with pytest.raises(InvalidArgumentError, match=r"r\.xlsx"):
+        read_results([path])
+
+
 def test_a_table_of_ragas_with_a_row_index_a_model_and_a_time(write: Write) -> None:
     rows = ragas([0.5, 1.0], model=["a", "a"], latency=[1.2, 3.4])
     rows += ragas([1.0, 1.0], model=["b", "b"], latency=[1.3, 1.4])
