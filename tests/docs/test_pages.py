@@ -50,6 +50,7 @@ from asktell_adapters.prompts import chat_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.batch_server import BatchServer
 from tests.adapters.finished import test_formats as finished
+from tests.adapters.finished import test_harbor as harbor
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
 from tests.times import wait_for
@@ -165,6 +166,11 @@ def test_is_the_difference_real(page: Page, monkeypatch: pytest.MonkeyPatch) -> 
         (folder / "samples_gsm8k_2026-11-20T10-00-00.123456.jsonl").write_text(
             finished.samples(scores)
         )
+        for i, score in enumerate(scores):
+            trial = Path("jobs", name, f"q{i}__0")
+            trial.mkdir(parents=True)
+            result = harbor.trial(f"q{i}", score, agent=name)
+            (trial / "result.json").write_text(json.dumps(result))
     for words in others:
         assert "(final, " in cli(*words[1:]).out, words
 

@@ -376,6 +376,8 @@ _DECIDE = (
         "- results of promptfoo (.json, .jsonl, .csv)\n"
         "- Inspect logs (.eval, .json), or their folder\n"
         "- samples_*.jsonl of lm-eval, or their folder\n"
+        "- jobs of Harbor, runs of HELM, or their folder\n"
+        "- results of HumanEval, EvalPlus, OpenAI Evals, DeepEval, MLflow, Ragas, LangSmith or Langfuse\n"
         "- results in a format that another package reads\n"
         "The first line says what was read. If a file can be read in several ways, the command asks in a terminal.\n"
         "Otherwise it ends with exit code 2 and the command for each way.",

@@ -7,11 +7,12 @@ To add a format, for example that of a tool named Foo:
 2. `recognizes` looks at the content, through `source.json` (one document), `source.records` (JSON lines, or a list of
    objects), `source.text`, `source.members` (a zip archive), `source.head` (first bytes), or `source.files` (a
    folder). It needs several keys that only this format has together, and raises nothing.
-3. `read` returns `Scores`: a `ScoredCandidate` for each candidate, with `ScoreColumns.of([Graded(example, scores,
+3. `read` returns `Scores`: a `ScoredCandidate` for each candidate, with `ScoreColumns.of([Graded.of(example, values,
    error), ...])`. An evaluation without scores that failed has its reason in `error`. An unknown score is left out,
    never 0. `name=None` with `names=(model, task)` lets the names be chosen when all files are known. Attempts or
    epochs of one example are several `Graded` with the same example, and `repeats` then says what they are. Give
-   `of_candidates` and `of_examples` in words: they are in the first line of every reading.
+   `of_candidates` and `of_examples` in words: they are in the first line of every reading. `known_table` reads a table
+   whose columns have fixed names, as in `ragas.py`.
 4. Add a line to `FORMATS` in `readers.py`, before `table`, since the first reader that recognizes a file reads it. If
    two formats have the same keys, the one with more of its own comes first. If it needs a package, name the extra.
 5. Add a test in `tests/adapters/finished/test_foo.py`, with a small file as the tool writes it, and one for a damaged

@@ -39,6 +39,16 @@ FORMATS = (
     Format(f"{_HERE}.promptfoo:PromptfooReader"),
     Format(f"{_HERE}.promptfoo_csv:PromptfooCsvReader"),
     Format(f"{_HERE}.lm_eval:LmEvalReader"),
+    Format(f"{_HERE}.human_eval:HumanEvalReader"),
+    Format(f"{_HERE}.helm:HelmReader"),
+    Format(f"{_HERE}.openai_evals:OpenAIEvalsReader"),
+    Format(f"{_HERE}.openai_output_items:OpenAIOutputItemsReader"),
+    Format(f"{_HERE}.harbor:HarborReader"),
+    Format(f"{_HERE}.deep_eval:DeepEvalReader"),
+    Format(f"{_HERE}.ml_flow:MlflowReader"),
+    Format(f"{_HERE}.ragas:RagasReader"),
+    Format(f"{_HERE}.langsmith:LangSmithReader"),
+    Format(f"{_HERE}.langfuse:LangfuseReader"),
     Format(f"{_HERE}.table:TableReader"),
 )
 """All built-in formats. The first that recognizes a file reads it, so the more specific ones come first. Readers of the

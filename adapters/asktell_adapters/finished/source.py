@@ -141,6 +141,15 @@ class Source:
         return ()
 
     @property
+    def items(self) -> Sequence[Mapping[str, Any]]:
+        """The items of a page that a web API sent, which has them in `data`. Of any other file, its records."""
+        document = self.json
+        page = document.get("data") if isinstance(document, dict) else None
+        if isinstance(page, list) and all(isinstance(item, dict) for item in page):
+            return page
+        return self.records
+
+    @property
     def is_json(self) -> bool:
         """Whether this is meant to be JSON, even if it is damaged."""
         if self.json is not None or self.lines:
