@@ -4,6 +4,7 @@ import json
 import math
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +14,14 @@ from asktell import InvalidArgumentError
 from asktell.extend import real
 from asktell_adapters.llms.base import Completion, Example
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# Not "Vitamin A" and "A, C", where "A" is no article
+_ARTICLES = re.compile(r"\b(?:a|an|the)\s+(?=\S)")
+# "1.5" is not "15", "-5" is not "5", and "C++" is not "C". But "1,000" is "1000".
+_MEANINGFUL = re.compile(
+    r"(?<=\d)(?:[^\w\s,'’]|,(?!(?:\d\d,)*\d{3}(?!\d)))(?=\d)"  # between digits
+    r"|(?<![\w-])-(?=[$€£¥]?\.?\d)|(?<![\w.])\.(?=\d)"  # the beginning of a number
+    r"|(?<=\w)(?:\++|#)(?!\w)"  # the end of a name
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])")
 
 
@@ -65,9 +72,32 @@ class Brevity:
 def normalize(text: str) -> str:
     """The text in lower case, without punctuation, English articles and extra white space.
 
-    Source: the evaluation script of Rajpurkar et al. 2016, "SQuAD".
+    Punctuation stays if it is part of a number or at the end of a name, as in "-1.5",
+    "2/3" and "C++". It also stays if the text has nothing else. Commas between
+    thousands are removed. Accents may be written in either form of Unicode.
+
+    Source: the evaluation script of Rajpurkar et al. 2016, "SQuAD". It removes all ASCII
+    punctuation, so that "1.5" equals "15", and all articles, so that "A" equals "the".
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    # U+2212 is the minus of word processors and of some LLMs
+    text = unicodedata.normalize("NFC", text).lower().replace("\u2212", "-")
+    text = _ARTICLES.sub("", text)
+    kept = {
+        place for found in _MEANINGFUL.finditer(text) for place in range(*found.span())
+    }
+    words = "".join(
+        character
+        for place, character in enumerate(text)
+        if place in kept or not _is_punctuation(character)
+    ).split()
+    return " ".join(words or text.split())
+
+
+def _is_punctuation(character: str) -> bool:
+    """Whether a character is punctuation in any language, or a symbol of ASCII."""
+    return character in string.punctuation or (
+        not character.isascii() and unicodedata.category(character).startswith("P")
+    )
 
 
 @final
@@ -77,7 +107,7 @@ class ExactMatch:
 
     Attributes:
         normalized: True to compare the texts after `normalize`, which ignores case,
-            punctuation and English articles. False to ignore only white space around
+            English articles, and punctuation outside of numbers. False to ignore only white space around
             the texts.
         name: the metric's name in a sequence of metrics.
     """
