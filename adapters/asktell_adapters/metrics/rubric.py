@@ -45,7 +45,9 @@ Reply with one JSON object and nothing else, the reason first, in one or two sen
 _ASKED = "Reply now with the JSON object alone."
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _NAME = re.compile(r"\w[\w -]{0,63}")
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL | re.IGNORECASE)
+# Some servers leave the reasoning of an LLM in its reply
+_REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _CODE = 12  # characters of the code in the names of tags
 _MOST_STEPS = 100  # between the worst and the best grade
 
@@ -222,13 +224,17 @@ class Rubric:
             ValueError: the reply is malformed, or its grades are not those of the
                 criteria.
         """
-        text = text.strip()
-        # LLMs like to put JSON into a code block. Anything else around it is refused,
-        # because a response under judgement could have put it there.
+        # LLMs like to reason before the JSON, and to put it into a code block. Anything
+        # else around it is refused, because a response under judgement could have put it
+        # there.
+        reasoning = _REASONING.match(text)
+        text = text[reasoning.end() if reasoning else 0 :].strip()
         fenced = _FENCED.fullmatch(text)
         try:
             reply = json.loads(
-                fenced.group(1) if fenced else text, object_pairs_hook=_distinct
+                fenced.group(1) if fenced else text,
+                object_pairs_hook=_distinct,
+                strict=False,  # a reason may have line breaks
             )
         except RecursionError:
             raise ValueError("its brackets are nested too deeply") from None
