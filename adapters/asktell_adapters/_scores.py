@@ -153,7 +153,8 @@ def check_dataset(
     Args:
         selection: a Selector or a Study.
         examples: the examples of the evaluator, in their order.
-        names_of: returns the ids that an example may have in the selection.
+        names_of: returns the ids that an example may have in the selection. The first is
+            its own id, or None if it has none.
 
     Raises:
         InvalidArgumentError: there are too few examples, or an example of the selection
@@ -166,14 +167,13 @@ def check_dataset(
             "evaluated. Give the evaluator the same examples, or make the selection with "
             f"examples={len(examples)}."
         )
-    names = [
-        [str(name) for name in names_of(example) if name is not None]
-        for example in examples
-    ]
-    # Numbers of lines say nothing about ids of another kind
+    offered = [tuple(names_of(example)) for example in examples]
+    names = [[str(name) for name in few if name is not None] for few in offered]
+    # Examples without ids may be named by the numbers of their lines, which say nothing
+    # about ids of another kind. Nor does a column "id" that the ids may not be made of.
+    has_no_ids = all(few[0] is None or str(few[0]).isdecimal() for few in offered)
     if ids is None or (
-        all(name.isdecimal() for few in names for name in few)
-        and set(ids).isdisjoint(name for few in names for name in few)
+        has_no_ids and set(ids).isdisjoint(name for few in names for name in few)
     ):
         return
     for position, (id_, few) in enumerate(zip(ids, names, strict=False)):

@@ -177,10 +177,12 @@ def load_prompts(
     kind = path.suffix.lower()
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
-        text = read_text(path, encoding).strip()
+        # Git may give the same file other line ends on Windows, but the prompts are the
+        # same.
+        text = re.sub(r"\r\n?", "\n", read_text(path, encoding)).strip()
         # Blank lines separate prompts of several lines. Without any, each line is a
         # prompt.
-        parts = re.split(r"\n[ \t\r]*\n", text)  # at blank lines
+        parts = re.split(r"\n[ \t]*\n", text)  # at blank lines
         if len(parts) == 1:
             parts = text.split("\n")
         prompts = [part.strip() for part in parts if part.strip()]

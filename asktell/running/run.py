@@ -143,7 +143,8 @@ def run(
     - `begin(result)` is called when a run begins. Its argument is a function that
       returns the present result whenever it is called.
     - `remarks()` returns notes for the result, as a mapping from metric to `(text,
-      doubtful)`. See `Selector.remark`.
+      doubtful)`. The key of a note about all metrics is "responses". See
+      `Selector.remark`.
     - `cancel(trial)` stops the evaluation of a trial.
 
     **Stopped evaluations.** When a prompt is eliminated or retired, its running
@@ -416,10 +417,11 @@ async def _drive_async(crew: Crew, board: Board) -> None:
 
 
 def _remark(evaluator: Evaluator, board: Board) -> None:
-    """Add the evaluator's remarks about metrics of the goal to the selection."""
+    """Add the evaluator's remarks about responses, and about metrics of the goal, to the selection."""
     if callable(remarks := getattr(evaluator, "remarks", None)):
+        topics = ("responses", *board.selector.goal.metrics)
         for topic, (text, doubtful) in remarks().items():
-            if topic in board.selector.goal.metrics:
+            if topic in topics:
                 board.selector.remark(text, topic=topic, doubtful=doubtful)
 
 

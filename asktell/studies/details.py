@@ -31,6 +31,8 @@ _MOST_LEVELS = 100
 # Values that are named, so that a long list of them is no second response
 _MOST_NAMED = 20
 _LONGEST_PLACE = 100  # characters
+# About 640 digits. Python may refuse to write or read more digits of a whole number.
+_MOST_BITS = 2126
 # Their text is exact, and the usual form in JSON
 _WITH_TEXT = (PurePath, UUID, Fraction, np.datetime64)
 
@@ -92,6 +94,8 @@ class _Conversion:
             except Exception as error:
                 # Of the value's own class. The rest of the response was paid for.
                 return self._leave_out(place, f"{type(value).__name__}: {error!r:.60}")
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            return self._leave_out(place, "a whole number with more than 640 digits")
         if value is None or isinstance(value, str | bool | int):
             return value
         if isinstance(value, float) and math.isfinite(value):
@@ -139,7 +143,7 @@ class _Conversion:
 
 def _path(place: str, key: object) -> str:
     """The place of a value in a mapping, such as "usage.cost"."""
-    name = str(key) if isinstance(key, str | int) else short(key)
+    name = str(key) if isinstance(key, str) else short(key)
     return f"{place}.{name}" if place else name
 
 
@@ -148,6 +152,8 @@ def _name_of(key: object) -> str | None:
     key = plain(key)
     if isinstance(key, str):
         return str(key)
+    if isinstance(key, int) and key.bit_length() > _MOST_BITS:
+        return None
     if key is None or isinstance(key, bool | int):
         return json.dumps(key)
     return repr(key) if isinstance(key, float) and math.isfinite(key) else None

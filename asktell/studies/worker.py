@@ -48,14 +48,17 @@ def patiently(operation: Callable[[], _T]) -> _T:
     Raises:
         StorageError: the storage was unreachable for a minute.
     """
-    deadline, delay = time.monotonic() + _PATIENCE, 0.1
+    deadline, delay, logged = time.monotonic() + _PATIENCE, 0.1, ""
     while True:
         try:
             return operation()
         except StorageError as error:
             if time.monotonic() + delay > deadline:
                 raise
-            log.warning("The storage failed, and is tried again. %s", error)
+            # Not the same at every attempt
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("The storage failed, and is tried again. %s", logged)
         time.sleep(delay)
         delay = min(5.0, 2 * delay)
 

@@ -116,6 +116,8 @@ def test_bad_data_is_named_with_its_line(
     [
         ("p.txt", "one\r\n two \nthree", ["one", "two", "three"]),
         ("p.txt", "one\nmore\n\n\ntwo\n", ["one\nmore", "two"]),
+        ("p.txt", "one\r\nmore\r\n \r\n\r\ntwo\r\n", ["one\nmore", "two"]),
+        ("p.txt", "one\rtwo\r", ["one", "two"]),
         ("p.json", '["one", "two"]', ["one", "two"]),
         ("p.json", '{"a": "one", "b": "two"}', {"a": "one", "b": "two"}),
         ("p.csv", 'prompt\none\n"two\nlines"\n', ["one", "two\nlines"]),

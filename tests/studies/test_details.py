@@ -187,3 +187,24 @@ def test_a_scores_class_with_fields_keeps_its_details() -> None:
             "output": "yes",
             "scores": {"acc": 0.5, "tokens": 7.0},
         }
+
+
+def test_a_number_with_too_many_digits_loses_nothing_else() -> None:
+    """Python refuses to write it, and another process would refuse to read it."""
+    huge = 10**700
+    text = encode(
+        {"output": "yes", "n": huge, huge: 1, "list": [-huge, 10**600], "ok": {"n": 1}}
+    )
+    assert text is not None
+    stored = json.loads(text)
+    left_out = stored.pop("not stored")
+    assert stored == {"output": "yes", "list": [None, 10**600], "ok": {"n": 1}}
+    assert left_out["n"] == left_out["list[0]"]
+    assert "640 digits" in left_out["n"]
+    assert len(left_out) == 3
+
+    study = a_study()
+    trial = study.ask()
+    assert trial is not None
+    assert study.tell(trial, 0.5, details={"output": "yes", "n": 10**5000})
+    assert next(iter(study.evaluations())).details["output"] == "yes"  # type: ignore[index]

@@ -209,6 +209,22 @@ def test_a_storage_that_stays_out_of_reach_ends_the_run(
     assert all(entry.failures == 0 for entry in study.result().prompts)
 
 
+def test_an_outage_is_logged_once_not_at_every_attempt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_module.time, "sleep", lambda _: None)
+    answers = ["gone", "gone", "gone", "locked", "gone", "gone", None]
+
+    def operation() -> str:
+        if (answer := answers.pop(0)) is not None:
+            raise StorageError(answer)
+        return "back"
+
+    assert worker_module.patiently(operation) == "back"
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.split()[-1] for line in said] == ["gone", "locked", "gone"]
+
+
 def test_only_a_selector_or_a_study_is_run(table: Table) -> None:
     with pytest.raises(
         asktell.InvalidArgumentError, match="Selector or a Study, got str"

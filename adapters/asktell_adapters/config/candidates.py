@@ -95,8 +95,9 @@ class CandidatesTable(Table, table="candidates"):
             if name in texts:
                 raise self.error(factor, "must have each value only once", value)
             try:
+                # "-sig" leaves out the byte order mark of editors on Windows
                 texts[name] = (
-                    self.beside(value).read_text(encoding="utf-8") if value else ""
+                    self.beside(value).read_text(encoding="utf-8-sig") if value else ""
                 )
             except UnicodeDecodeError as error:
                 raise self.error(

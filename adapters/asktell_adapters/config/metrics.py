@@ -252,8 +252,8 @@ METRICS: dict[str, MetricType] = {
     ),
     "exact_match": MetricType(
         ExactMatchTable,
-        "1 if the response equals the reference, else 0. `normalized` (default: true) ignores case, punctuation and "
-        "English articles. Needs references.",
+        "1 if the response equals the reference, else 0. `normalized` (default: true) ignores case, English "
+        "articles, and punctuation outside of numbers. Needs references.",
         metrics.ExactMatch, needs_references=True,
     ),
     "token_f1": MetricType(

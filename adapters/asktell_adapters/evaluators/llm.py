@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import attempt, in_words, log, nearest, real, short, some
+from asktell_adapters._loop import Lock
 from asktell_adapters._scores import (
     Scores,
     check_dataset,
@@ -57,6 +58,8 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
 """Factors that have a meaning to every evaluator, with their types and the words for them in messages."""
 # Rounding can put a score slightly outside its range, by this part of its width
 _ROUNDING = 1e-9
+# A note is due if more than this share of the responses was cut
+_MOST_CUT = 0.05
 
 
 def asked_of(trial: Trial) -> Asked:
@@ -143,6 +146,9 @@ class _Scoring(Generic[_LLM]):
         # this.
         self._is_sampled = temperature > 0
         self._repeats_alike = True
+        # Number of responses that were scored, and of those that were cut
+        self._n_scored = self._n_cut = 0
+        self._lock = Lock()
         self.baseline: Asked | None = None
         # Fails now, rather than in every trial, if the template has an unknown column.
         self.request(" ", 0)
@@ -440,20 +446,27 @@ class _Scoring(Generic[_LLM]):
             metric.begin(self, prompts)
 
     def remarks(self) -> dict[str, tuple[str, bool]]:
-        """Texts about the scores, from the metrics that have a method `remarks`, such as `Preference`.
-
-        `asktell.run` adds these texts to the notes of the result.
+        """Texts about the scores. `asktell.run` adds them to the notes of the result.
 
         Returns:
-            For each of these metrics, metric name -> (text, flag). The flag is True if
-            the scores of the metric are not reliable. Then nothing in the result is
-            established, as with `doubtful=True` in `Selector.remark`.
+            For each metric with a method `remarks`, such as `Preference`, metric name ->
+            (text, flag). The flag is True if the scores of the metric are not reliable.
+            Then nothing in the result is established, as with `doubtful=True` in
+            `Selector.remark`. If more than 5% of the responses were cut at
+            `max_new_tokens`, there is also a text with the key "responses".
         """
         found = {
             name: getattr(metric, "remarks", None)
             for name, metric in self.metrics.items()
         }
-        return {name: remarks() for name, remarks in found.items() if callable(remarks)}
+        said = {name: remarks() for name, remarks in found.items() if callable(remarks)}
+        if self._n_cut > _MOST_CUT * self._n_scored:
+            text = (
+                f"{self._n_cut:,} of {self._n_scored:,} responses were cut at the largest number of tokens, and were "
+                "scored as they are. Raise max_new_tokens if whole responses would have other scores."
+            )
+            said["responses"] = text, False
+        return said
 
     def scores(
         self,
@@ -484,6 +497,9 @@ class _Scoring(Generic[_LLM]):
             InvalidArgumentError: the index is None or out of range.
         """
         row = self.example(example)
+        with self._lock:
+            self._n_scored += 1
+            self._n_cut += completion.finish_reason == "length"
         if judged is None:
             (judged,) = self.judged([(completion, row, repeat, _plain(prompt))])
         details = self._details(completion, judged)

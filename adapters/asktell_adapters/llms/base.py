@@ -242,10 +242,10 @@ class Example:
 
 
 def names_of(example: Example | Mapping[str, Any]) -> tuple[Any, ...]:
-    """The names that may identify an example in a selection: its id, and its columns "id" and "name"."""
+    """The names that may identify an example in a selection: its id, or None, and its columns "id" and "name"."""
     if isinstance(example, Example):
         return example.id, example.fields.get("id"), example.fields.get("name")
-    return example.get("id"), example.get("name")
+    return None, example.get("id"), example.get("name")
 
 
 class Metric(Protocol):

@@ -257,7 +257,12 @@ def _usage(usage: object) -> tuple[int, int, int]:
         raise ValueError(
             f"'cached_tokens' is {cached}, more than the {read} 'prompt_tokens'"
         )
-    return read, _tokens(usage, "completion_tokens"), cached
+    # Some servers count the tokens of the reasoning in the total alone, and charge for
+    # them.
+    written = max(
+        _tokens(usage, "completion_tokens"), _tokens(usage, "total_tokens") - read
+    )
+    return read, written, cached
 
 
 def _tokens(usage: object, key: str, *, needed: bool = False) -> int:

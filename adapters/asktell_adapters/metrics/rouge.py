@@ -1,13 +1,15 @@
-"""ROUGE F1 of a response, computed offline, with the same values as Hugging Face's `rouge`."""
+"""ROUGE F1 of a response, computed offline. In Latin script, the values are those of Hugging Face's `rouge`."""
 
 import re
+import unicodedata
 from functools import cached_property
+from itertools import groupby
 from typing import Any, ClassVar, final
 
 from asktell import InvalidArgumentError
 from asktell.extend import import_extra
 from asktell_adapters.llms.base import Completion, Example
-from asktell_adapters.metrics.text import split_sentences
+from asktell_adapters.metrics.text import spaced, split_sentences
 
 
 @final
@@ -18,8 +20,10 @@ class Rouge:
     match counts.
 
     It calls the package `rouge_score` directly, because a call through Hugging Face's
-    `evaluate` takes 20 times as long. The scores are the same as those of the hub's
-    metric `rouge` with `use_aggregator=False`.
+    `evaluate` takes 20 times as long. For texts in Latin script, the scores are the
+    same as those of the hub's metric `rouge` with `use_aggregator=False`. The hub's
+    metric ignores the words of all other scripts. Here they count, and in scripts
+    without spaces between words, such as Chinese and Thai, each character is a word.
 
     Args:
         rouge_type: the variant: rouge1 to rouge9, rougeL, or rougeLsum (the longest
@@ -73,4 +77,31 @@ class Rouge:
     @cached_property
     def _scorer(self) -> Any:
         scorer = import_extra("rouge_score.rouge_scorer", "metrics")
-        return scorer.RougeScorer([self.rouge_type], use_stemmer=self.use_stemmer)
+        return scorer.RougeScorer(
+            [self.rouge_type], tokenizer=_Tokenizer(self.use_stemmer)
+        )
+
+
+class _Tokenizer:
+    """Splits a text into words of any script. Latin words are those of `rouge_score`."""
+
+    def __init__(self, use_stemmer: bool) -> None:
+        tokenizers = import_extra("rouge_score.tokenizers", "metrics")
+        self._latin = tokenizers.DefaultTokenizer(use_stemmer)
+
+    def tokenize(self, text: str) -> list[str]:
+        """The words of a text, in order."""
+        words: list[str] = []
+        for is_latin, run in groupby(spaced(text), _is_latin):
+            part = "".join(run)
+            words += self._latin.tokenize(part) if is_latin else [part.lower()]
+        return words
+
+
+def _is_latin(character: str) -> bool:
+    """False for letters, marks and digits of other scripts than Latin."""
+    return (
+        character < "\u0370"  # the first letter after Latin and its accents
+        or unicodedata.category(character)[0] not in "LMN"
+        or "LATIN" in unicodedata.name(character, "")
+    )

@@ -45,6 +45,8 @@ Reply with one JSON object and nothing else, the reason first, in one or two sen
 _ASKED = "Reply now with the JSON object alone."
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _NAME = re.compile(r"\w[\w -]{0,63}")
+# Some servers leave the reasoning of an LLM in its reply, between these
+_THINK, _THOUGHT = "<think>", "</think>"
 _CODE = 12  # characters of the code in the names of tags
 _MOST_STEPS = 100  # between the worst and the best grade
 
@@ -221,10 +223,18 @@ class Rubric:
             ValueError: the reply is malformed, or its grades are not those of the
                 criteria.
         """
-        # LLMs like to put JSON into a code block. Anything else around it is refused,
-        # because a response under judgement could have put it there.
+        # LLMs like to reason before the JSON, and to put it into a code block. Anything
+        # else around it is refused, because a response under judgement could have put it
+        # there.
+        text = text.strip()
+        if text.startswith(_THINK) and _THOUGHT in text:
+            text = text.partition(_THOUGHT)[2].strip()
         try:
-            reply = json.loads(_without_fence(text), object_pairs_hook=_distinct)
+            reply = json.loads(
+                _without_fence(text),
+                object_pairs_hook=_distinct,
+                strict=False,  # a reason may have line breaks
+            )
         except RecursionError:
             raise ValueError("its brackets are nested too deeply") from None
         except json.JSONDecodeError:

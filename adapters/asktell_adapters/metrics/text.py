@@ -4,6 +4,7 @@ import json
 import math
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +14,19 @@ from asktell import InvalidArgumentError
 from asktell.extend import real
 from asktell_adapters.llms.base import Completion, Example
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# Not "Vitamin A" and "A, C", where "A" is no article
+_ARTICLES = re.compile(r"\b(?:a|an|the)\s+(?=\S)")
+# "1.5" is not "15", "-5" is not "5", and "C++" is not "C". But "1,000" is "1000".
+_MEANINGFUL = re.compile(
+    r"(?<=\d)(?:[^\w\s,'’]|,(?!(?:\d\d,)*\d{3}(?!\d)))(?=\d)"  # between digits
+    r"|(?<![\w-])-(?=[$€£¥]?\.?\d)|(?<![\w.])\.(?=\d)"  # the beginning of a number
+    r"|(?<=\w)(?:\++|#)(?!\w)"  # the end of a name
+)
+# Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese
+_UNSPACED = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])")
 
 
@@ -65,9 +77,32 @@ class Brevity:
 def normalize(text: str) -> str:
     """The text in lower case, without punctuation, English articles and extra white space.
 
-    Source: the evaluation script of Rajpurkar et al. 2016, "SQuAD".
+    Punctuation stays if it is part of a number or at the end of a name, as in "-1.5",
+    "2/3" and "C++". It also stays if the text has nothing else. Commas between
+    thousands are removed. Accents may be written in either form of Unicode.
+
+    Source: the evaluation script of Rajpurkar et al. 2016, "SQuAD". It removes all ASCII
+    punctuation, so that "1.5" equals "15", and all articles, so that "A" equals "the".
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    # U+2212 is the minus of word processors and of some LLMs
+    text = unicodedata.normalize("NFC", text).lower().replace("\u2212", "-")
+    text = _ARTICLES.sub("", text)
+    kept = {
+        place for found in _MEANINGFUL.finditer(text) for place in range(*found.span())
+    }
+    words = "".join(
+        character
+        for place, character in enumerate(text)
+        if place in kept or not _is_punctuation(character)
+    ).split()
+    return " ".join(words or text.split())
+
+
+def _is_punctuation(character: str) -> bool:
+    """Whether a character is punctuation in any language, or a symbol of ASCII."""
+    return character in string.punctuation or (
+        not character.isascii() and unicodedata.category(character).startswith("P")
+    )
 
 
 @final
@@ -77,7 +112,7 @@ class ExactMatch:
 
     Attributes:
         normalized: True to compare the texts after `normalize`, which ignores case,
-            punctuation and English articles. False to ignore only white space around
+            English articles, and punctuation outside of numbers. False to ignore only white space around
             the texts.
         name: the metric's name in a sequence of metrics.
     """
@@ -96,6 +131,11 @@ class ExactMatch:
         )
 
 
+def spaced(text: str) -> str:
+    """The text with spaces around each character of a script that has no spaces between words, such as Chinese."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
 def token_f1(completion: Completion, example: Example, /) -> float:
     """Token F1, from 0 to 1: how well the words of the response match the words of a reference. Larger is better.
 
@@ -104,8 +144,9 @@ def token_f1(completion: Completion, example: Example, /) -> float:
     - the share of the response's words that are in the reference (precision)
     - the share of the reference's words that are in the response (recall)
 
-    The words are those after `normalize`, and their order does not count. With several
-    references, the best match counts. Two empty texts have F1 1.
+    The words are those after `normalize`, and their order does not count. In scripts
+    without spaces between words, such as Chinese and Thai, each character counts as a
+    word. With several references, the best match counts. Two empty texts have F1 1.
 
     Source: Rajpurkar et al. 2016, "SQuAD".
     """
@@ -147,7 +188,7 @@ def split_sentences(text: str) -> str:
 
 def _bag_f1(text: str, reference: str) -> float:
     """F1 of two bags of words."""
-    ours, theirs = Counter(text.split()), Counter(reference.split())
+    ours, theirs = Counter(spaced(text).split()), Counter(spaced(reference).split())
     if not ours or not theirs:
         return float(ours == theirs)
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
@@ -204,12 +245,25 @@ def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) 
         for i, made in enumerate(rest):
             # A reference without arguments allows any.
             given = made.get("arguments")
-            if made["name"] == call["name"] and call.get("arguments", given) == given:
+            if made["name"] == call["name"] and _is_same(
+                call.get("arguments", given), given
+            ):
                 del rest[i]
                 break
         else:
             return False
     return True
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two values are the same JSON data. For Python, true would equal 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            _is_same(one[key], other[key]) for key in one
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
 def range_of(metric: object) -> tuple[float, float] | None:

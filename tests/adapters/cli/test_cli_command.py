@@ -250,6 +250,24 @@ def test_prompts_of_a_file_go_with_a_program(home: Path) -> None:
     assert all(each["candidate"] == {"prompt": each["prompt"]} for each in asked(home))
 
 
+@pytest.mark.parametrize("header", ["id,task,wanted,name", "nr,task,wanted,id"])
+def test_a_column_named_id_need_not_be_the_ids(home: Path, header: str) -> None:
+    rows = (home / "tasks.csv").read_text().partition("\n")[2]
+    (home / "tasks.csv").write_text(f"{header}\n{rows}")
+    if header.startswith("id"):
+        write(home, id="")  # so no column is declared as the ids
+    cli("run a.toml")
+    assert len(asked(home)) == 12
+
+
+def test_the_text_of_a_file_is_the_same_from_an_editor_on_windows(home: Path) -> None:
+    text = (home / "LONG.md").read_bytes()
+    (home / "LONG.md").write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"))
+    cli("run a.toml")
+    skills = {each["candidate"]["skill"] for each in asked(home)}
+    assert skills == {"", text.decode(), "brief: nothing\n"}
+
+
 def test_a_gate_compares_two_versions(home: Path) -> None:
     write(home, budget="budget = 8")
     said = cli("gate a.toml --baseline none --candidate LONG.md")

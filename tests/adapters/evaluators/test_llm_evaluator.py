@@ -242,3 +242,34 @@ def test_a_run_tells_the_evaluator_which_repeat_it_is(batches: bool) -> None:
     asktell.run(selector, evaluator if batches else evaluator.__call__, progress=False)
     asked = [(user(request), request.seed) for request in llm.requests]
     assert len(set(asked)) == len(asked) == 12
+
+
+@pytest.mark.parametrize("cut", [1, 8])
+@pytest.mark.parametrize("kind", [LLMEvaluator, AsyncLLMEvaluator])
+def test_a_result_says_how_many_responses_were_cut(
+    kind: type[LLMEvaluator] | type[AsyncLLMEvaluator], cut: int
+) -> None:
+    """A model that reasons until its limit gets low scores, and nothing fails."""
+    left = [cut]
+
+    def reasoning(request: Request) -> Completion:
+        left[0] -= 1
+        return Completion("Well,", finish_reason="stop" if left[0] < 0 else "length")
+
+    selector = asktell.Selector(
+        ["a", "b"], asktell.BestFeasible("exact_match"), budget=30, examples=40
+    )
+    examples = [Example(f"text {n}", "Well") for n in range(40)]
+    llm = ScriptedLLM(reasoning)
+    if kind is AsyncLLMEvaluator:
+        llm.acomplete = lambda request: asyncio.to_thread(  # type: ignore[attr-defined]
+            reasoning, request
+        )
+    evaluator = kind(llm, examples, [ExactMatch()])  # type: ignore[arg-type]
+    result = asktell.run(selector, evaluator, progress=False, repeatable=True)
+    said = [note for note in result.notes if "responses were cut" in note]
+    if cut == 1:
+        assert not said
+    else:
+        assert said[0].startswith("8 of 30 responses were cut")
+        assert "max_new_tokens" in said[0]

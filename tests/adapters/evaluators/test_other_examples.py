@@ -75,6 +75,11 @@ def test_other_examples_are_refused_before_anything_is_paid(
         ([f"x{i}" for i in range(20)], [Example("text") for _ in range(20)]),
         # Numbers of lines are no names
         ([f"x{i}" for i in range(20)], [Example("t", id=str(i)) for i in range(20)]),
+        # A column "id" that the selection's ids are not made of
+        (
+            [f"x{i}" for i in range(20)],
+            [Example("t", id=str(i + 2), fields={"id": f"k{i}"}) for i in range(20)],
+        ),
         # The column of ids is not the one that the examples are named by
         (
             [str(i) for i in range(20)],

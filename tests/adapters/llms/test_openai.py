@@ -303,6 +303,24 @@ def test_tokens_and_cost_follow_the_price_table() -> None:
     assert empty.cost == pytest.approx((1000 * 2.0 + 100 * 8.0) / 1e6)
 
 
+def test_reasoning_that_only_the_total_counts_is_paid_for() -> None:
+    """Some servers leave it out of `completion_tokens`, and charge for it."""
+    counts = [
+        {"prompt_tokens": 17, "completion_tokens": 10, "total_tokens": 475},
+        {"prompt_tokens": 17, "completion_tokens": 458, "total_tokens": 475},
+        {"prompt_tokens": 17, "completion_tokens": 458, "total_tokens": 0},
+    ]
+    script = [Reply(body=answer(usage=count)) for count in counts]
+    with (
+        FaultyLLMServer(script) as server,
+        client(server.base_url, price=Price(1.0, 2.0)) as llm,
+    ):
+        for found in (llm.complete([HELLO])[0] for _ in counts):
+            assert isinstance(found, Completion)
+            assert found.completion_tokens == 458
+            assert found.cost == pytest.approx((17 + 2 * 458) / 1e6)
+
+
 def test_concurrency_is_limited_over_all_callers() -> None:
     script = [Reply(delay=0.05)] * 12
     with (

@@ -79,7 +79,18 @@ def test_the_score_is_the_mean_of_the_grades_by_weight() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [GOOD, f"\n{GOOD}\n", f"```json\n{GOOD}\n```", GOOD.replace("5", "5.0")]
+    "text",
+    [
+        GOOD,
+        f"\n{GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"```JSON\n{GOOD}\n```",
+        f"```{GOOD}```",
+        f"<think>\n{verdict(1, 1)}?\n</think>\n\n{GOOD}",
+        f"<think></think>```json\n{GOOD}\n```",
+        GOOD.replace("5", "5.0"),
+        GOOD.replace("Fine.", "Fine.\nReally."),
+    ],
 )
 def test_what_is_a_judgement(text: str) -> None:
     assert Judge(says(text), CRITERIA)(Completion("x"), EXAMPLE) == 3.5
@@ -91,6 +102,9 @@ def test_what_is_a_judgement(text: str) -> None:
         ("I cannot grade this.", "not a single JSON object"),
         (f"Here you are: {GOOD}", "not a single JSON object"),
         (GOOD + GOOD, "not a single JSON object"),
+        (f"<think>Well {GOOD}", "not a single JSON object"),
+        (f"{GOOD}<think>Well</think>", "not a single JSON object"),
+        (f"The answer is <think></think>{GOOD}", "not a single JSON object"),
         (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "not a single JSON object"),
         ("[" * 100_000, "brackets"),
         ("5", 'no object "grades"'),

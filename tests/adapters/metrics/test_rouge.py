@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from asktell.errors import EvaluatorError
 from asktell_adapters.evaluators import Completion, Example
-from asktell_adapters.metrics import HuggingFaceMetric, Rouge
+from asktell_adapters.metrics import HuggingFaceMetric, Rouge, token_f1
 
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 TEXTS = [
@@ -108,3 +108,38 @@ def test_a_module_that_cannot_be_loaded_names_the_offline_way(tmp_path: Any) -> 
     pytest.importorskip("evaluate")
     with pytest.raises(EvaluatorError, match="pass the folder"):
         HuggingFaceMetric(tmp_path / "nothing", "x")(Completion("a"), Example("", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "score"),
+    [
+        (
+            "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440!",
+            "\u043f\u0440\u0438\u0432\u0435\u0442 \u043c\u0438\u0440",
+            1.0,
+        ),
+        ("\u0645\u0631\u062d\u0628\u0627", "\u0645\u0631\u062d\u0628\u0627", 1.0),
+        (
+            "\u092a\u0942\u0930\u094d\u0935 \u091b",
+            "\u092a\u0942\u0930\u094d\u0935",
+            2 / 3,
+        ),
+        (
+            "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+            "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+            1.0,
+        ),
+        ("\u6211\u559c\u6b22GPT\u3002", "\u6211\u7231GPT", 2 * 2 / (4 + 3)),
+        ("na\xefve \u2018caf\xe9\u2019", "na ve caf", 1.0),  # as rouge_score does
+    ],
+)
+def test_words_of_every_script_count(text: str, reference: str, score: float) -> None:
+    pytest.importorskip("rouge_score")
+    assert Rouge("rouge1").score(text, reference) == pytest.approx(score)
+
+
+def test_a_character_of_a_script_without_spaces_is_a_word_for_token_f1() -> None:
+    completion = Completion("\u6211\u559c\u6b22\u5317\u4eac\u3002")
+    assert token_f1(
+        completion, Example("", "\u6211\u7231\u5317\u4eac")
+    ) == pytest.approx(2 * 3 / 9)

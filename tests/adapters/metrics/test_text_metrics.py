@@ -86,6 +86,61 @@ def test_matches(
     assert token_f1(completion, example) == pytest.approx(f1)
 
 
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("15", "1.5"),
+        ("05", "0.5"),
+        ("5", "-5"),
+        ("5", ".5"),
+        ("$5", "-$5"),
+        ("15", "1,5"),
+        ("124750", "$1,247.50"),
+        ("23", "2/3"),
+        ("23", "2^3"),
+        ("330", "3:30"),
+        ("510", "5-10"),
+        ("C", "C++"),
+        ("C#", "C++"),
+        ("+", "-"),
+        ("...", "A"),
+        ("the", "A"),
+        ("Vitamin", "Vitamin A"),
+        ("C", "A, C"),
+    ],
+)
+def test_different_answers_do_not_match(text: str, reference: str) -> None:
+    for one, other in ((text, reference), (reference, text)):
+        assert ExactMatch()(Completion(one), Example("", other)) == 0
+        assert token_f1(Completion(one), Example("", other)) < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("1,000,000", "1000000"),
+        ("1,00,000", "100000"),
+        ("1'000", "1000"),
+        ("$1,247.50.", "1247.50"),
+        ("\u22125", "-5"),
+        ("(-5)", "-5"),
+        ("A.", "A"),
+        ("(A)", "a"),
+        ('The "Beatles"', "beatles"),
+        ("U.S.A.", "USA"),
+        ("cafe\u0301", "caf\xe9"),
+        ("it\u2019s", "it's"),
+        ("\u5df4\u9ece\u3002", "\u5df4\u9ece"),
+    ],
+)
+def test_the_same_answer_matches_however_it_is_written(
+    text: str, reference: str
+) -> None:
+    for one, other in ((text, reference), (reference, text)):
+        assert ExactMatch()(Completion(one), Example("", other)) == 1
+        assert token_f1(Completion(one), Example("", other)) == 1
+
+
 def test_a_metric_that_needs_a_reference_says_so() -> None:
     with pytest.raises(EvaluatorError, match="example 'e7' has no reference"):
         token_f1(Completion("x"), Example("", id="e7"))

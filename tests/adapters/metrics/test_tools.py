@@ -36,6 +36,26 @@ PAU: dict[str, Any] = {"name": "find", "arguments": {"town": "Pau"}}
         ([{"name": "find", "arguments": "{broken"}], "find", 1),
         ([ULM], ["search", "find"], 1),
         ([{"name": "7", "arguments": {}}], "7", 1),
+        (
+            [PAU | {"arguments": {"n": 1.0}}],
+            '{"name": "find", "arguments": {"n": 1}}',
+            1,
+        ),
+        (
+            [PAU | {"arguments": {"n": True}}],
+            '{"name": "find", "arguments": {"n": 1}}',
+            0,
+        ),
+        (
+            [PAU | {"arguments": {"n": [{"m": False}]}}],
+            '{"name": "find", "arguments": {"n": [{"m": 0}]}}',
+            0,
+        ),
+        (
+            [PAU | {"arguments": {"n": [{"m": False}]}}],
+            '{"name": "find", "arguments": {"n": [{"m": false}]}}',
+            1,
+        ),
     ],
 )
 def test_a_call_is_what_the_reference_says(
