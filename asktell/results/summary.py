@@ -28,7 +28,7 @@ from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
-from asktell.results.verdict import Chances, chances, judge
+from asktell.results.verdict import Chances, Verdict, about_change, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 
 
@@ -80,6 +80,9 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     # the hypervolume.
     tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
     verdict = judge(state, statement, of_arms, answer, named.ids, tolerance)
+    pairs = _pairs(state, statement)
+    if problem.baseline is not None and answer and isinstance(goal, BestFeasible):
+        verdict = _about_change(verdict, state, answer[0], named, pairs, of_arms)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -107,11 +110,35 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
             (named.ids[arm], reason) for _, arm, _, reason in state.failures
         ),
         _factors=_factors(problem, statement),
-        _comparer=_pairs(state, statement),
+        _comparer=pairs,
         _analyzed=partial(example_results, state),
     )
     # Which selected prompts are dominated follows from the result itself.
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
+
+
+def _about_change(
+    verdict: Verdict,
+    state: State,
+    answer: int,
+    named: Prompts,
+    pairs: Pairs,
+    of_arms: Chances | None,
+) -> Verdict:
+    """The verdict with a headline about the change from the baseline to the selected arm."""
+    goal, baseline = state.problem.goal, state.problem.baseline
+    assert baseline is not None
+    lead = None
+    if answer != baseline:
+        places = ((answer, named.ids[answer]), (baseline, named.ids[baseline]))
+        lead = pairs(*places, 0.95, 0.0).differences[goal.objectives[0].metric]
+    violates = (
+        of_arms is not None
+        and of_arms.p_feasible is not None
+        and of_arms.p_feasible[baseline] < 0.1
+    )
+    which = "a constraint" if len(goal.constraints) > 1 else "the constraint"
+    return about_change(verdict, named.ids[baseline], lead, which if violates else "")
 
 
 def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]:

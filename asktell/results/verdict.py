@@ -13,7 +13,7 @@ The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5):
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -23,11 +23,16 @@ from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.numerics.cached import cached_property
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import Goal, ParetoSet
+from asktell.results.difference import BETTER, Difference
 from asktell.results.entries import capitalized, quoted
 from asktell.state import State
 
-TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
+TAKE, EITHER, GO_ON, BEST, NONE = "take", "either", "go on", "best so far", "none"
+
+# Probability of being good (see `Verdict.p_good`) from which a prompt is recommended. By
+# the audit of the verdicts (docs/explanation/how-sure.md).
+_GOOD = 0.9
 
 # Probability that the best prompt is among the contenders, and that the loss is at most
 # `loss_95`
@@ -42,11 +47,13 @@ _FEWEST_EXAMPLES = 4  # before the verdict can be "none"
 # contender
 _IN_SET = 0.05
 _TOLERATED = 0.01  # of the metric's range: a smaller loss does not matter
-# Of the loss: more evaluations are advised if they save at least this share
+# More evaluations are advised if they raise a probability by at least this number, or
+# save a tolerance
 _WORTHWHILE = 0.1
-# Evaluations in the outlook, relative to the number spent. At most twice as many are
-# advised
+# Evaluations in the outlook, relative to the number spent. At most as many are advised:
+# forecasts for more are rarely realized
 _MORE = (0.5, 1.0, 2.0)
+_ADVISED = 1.0
 # Numbers of new examples to try, relative to the number of examples
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Share of an evaluation's information that is about the prompt. The rest is about the
@@ -60,6 +67,7 @@ _SET_DRAWS, _SET_ARMS = 64, 300
 _MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
+_MOST_NEEDED = 1e6  # more evaluations than anybody makes for one comparison
 # Of the tolerance: the smallest expected loss of equal prompts in a sentence
 _LEAST_SHOWN = 0.1
 
@@ -85,12 +93,40 @@ class Outlook:
             evaluations. None for a Pareto set.
         loss: the expected `loss` of the verdict after these evaluations, in the same
             units.
+        p_good: the expected `p_good` of the verdict after these evaluations.
     """
 
     evaluations: int
     cost: float | None
     p_best: float | None
     loss: float
+    p_good: float = 0.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """Whether to replace the baseline by the selected prompt.
+
+    Attributes:
+        decision: "ship" (the selected prompt is established to be better, or the
+            baseline violates a constraint that the selected prompt satisfies), "keep"
+            (no prompt is shown to be better) or "not decided".
+        baseline: the id of the baseline.
+        difference: the selected prompt's mean less the baseline's, in the units of the
+            first objective. None if the baseline is selected, or was not evaluated.
+        low: the lower end of the interval of the difference. See `Result.compare`.
+        high: the upper end.
+        evaluations: about how many more evaluations of each of the two would establish
+            the difference, if it stays as it is. None if it is established, or nothing
+            is known about it.
+    """
+
+    decision: str
+    baseline: str | int
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    evaluations: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,11 +146,27 @@ class Verdict:
     Attributes:
         answer: the id of the selected prompt. None for a Pareto set, before the first
             scores, or if no prompt is likely to satisfy every constraint.
-        action: "take" (use the selected prompts), "either" (use any of the contenders,
-            because they are about equally good), "go on" (keep evaluating) or "none"
-            (there are no scores yet, or no prompt is likely to satisfy every
-            constraint).
-        sentence: the recommendation in words.
+        action: "take" (use the selected prompts, since `p_good` is at least 90%),
+            "either" (use any of several prompts: each is good with at least 90%
+            probability, or the scores do not separate the prompts), "go on" (keep
+            evaluating: at most as many evaluations as were spent should reduce the
+            expected gap by at least the tolerance, or raise `p_good` or `p_best` by at
+            least 10 percentage points), "best so far" (none of these) or "none" (there
+            are no scores yet, or no prompt is likely to satisfy every constraint).
+        sentence: the recommendation in words. It begins with the headline, and the
+            reasons follow.
+        headline: what to do, in one short sentence. With a baseline, it is about the
+            change from the baseline to the selected prompt.
+        p_good: the probability that the selected prompt satisfies every constraint and
+            is within the tolerance of the best feasible prompt. For a Pareto set, that
+            the selected prompts miss at most 1% of the true set's hypervolume.
+        worth: how much choosing among the prompts is worth: the best feasible prompt's
+            mean less the median prompt's, in the units of the first objective, as
+            estimate and ends of a 95% interval. None for a Pareto set.
+        change: with a baseline, whether to replace it. The headline is then about this
+            change. None without a baseline, and for a Pareto set.
+        tolerance: the difference that does not matter, in the units of `loss`. It is
+            the goal's tolerance. Without one, it is 1% of the metric's range.
         p_best: the probability that the selected prompt is the best prompt that
             satisfies every constraint. None for a Pareto set.
         p_feasible: the probability that the selected prompt satisfies every constraint,
@@ -145,6 +197,11 @@ class Verdict:
     loss_95: float | None = None
     contenders: tuple[tuple[str | int, float], ...] = ()
     outlook: tuple[Outlook, ...] = ()
+    headline: str = ""
+    p_good: float | None = None
+    worth: tuple[float, float, float] | None = None
+    tolerance: float | None = None
+    change: Change | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as a mapping that JSON can represent. Its keys are the names of the attributes."""
@@ -153,6 +210,7 @@ class Verdict:
             **asdict(self),
             "contenders": [list(each) for each in self.contenders],
             "outlook": outlook,
+            "worth": None if self.worth is None else list(self.worth),
         }
 
     @classmethod
@@ -164,6 +222,8 @@ class Verdict:
                 **data,
                 "contenders": contenders,
                 "outlook": tuple(Outlook(**each) for each in data["outlook"]),
+                "worth": None if data.get("worth") is None else tuple(data["worth"]),
+                "change": Change(**data["change"]) if data.get("change") else None,
             }
         )
 
@@ -230,6 +290,73 @@ def judge(
     return which(state, statement, of_arms, np.array(answer), ids, tolerance).verdict()
 
 
+def about_change(
+    verdict: Verdict, baseline: str | int, lead: Difference | None, constraints: str
+) -> Verdict:
+    """The verdict with a headline about the change from the baseline to the selected prompt.
+
+    Args:
+        verdict: the verdict on the selected prompt.
+        baseline: the id of the baseline.
+        lead: the selected prompt compared with the baseline, in the first objective.
+            None if the baseline is selected.
+        constraints: which constraint the baseline violates, as the object of a verb.
+            Empty if it may satisfy all.
+    """
+    if verdict.p_good is None or verdict.action == NONE or verdict.answer is None:
+        return verdict
+    reasons = verdict.sentence.removeprefix(verdict.headline)
+    old, new = quoted(baseline), quoted(verdict.answer)
+    keep = f"Keep {old}: no prompt is shown to be better."
+    if lead is None:
+        is_open = verdict.action == GO_ON
+        headline = verdict.headline if is_open else keep
+        change = Change("not decided" if is_open else "keep", baseline)
+        return replace(
+            verdict, headline=headline, sentence=headline + reasons, change=change
+        )
+    is_sure = verdict.p_feasible is None or verdict.p_feasible >= _GOOD
+    if is_sure and lead.verdict == BETTER and lead.estimate is not None:
+        interval = f" ({in_digits(lead.low, 2)} to {in_digits(lead.high, 2)})"
+        if lead.low is None or lead.low == lead.high:
+            interval = ""
+        decision = "ship"
+        headline = (
+            f"Ship {new}: better than {old} by {in_digits(lead.estimate, 2)}{interval}."
+        )
+    elif is_sure and constraints and verdict.action in (TAKE, EITHER):
+        decision, headline = "ship", f"Ship {new}: {old} violates {constraints}."
+    elif verdict.action == GO_ON:
+        decision = "not decided"
+        headline = f"Not decided: {new} is not shown to be better than {old}."
+    elif verdict.action == TAKE and lead.p_better >= _GOOD:
+        decision = "not decided"
+        probability = in_percent(lead.p_better)
+        headline = f"Not decided: {new} is probably better than {old} ({probability})."
+    else:
+        decision, headline = "keep", keep
+    more = None if decision == "ship" else _needed(lead)
+    if more is not None:
+        reasons += (
+            f" About {more:,} more evaluations of each should establish the difference between {new} and {old}, if it "
+            "stays as it is."
+        )
+    change = Change(decision, baseline, lead.estimate, lead.low, lead.high, more)
+    return replace(
+        verdict, headline=headline, sentence=headline + reasons, change=change
+    )
+
+
+def _needed(lead: Difference) -> int | None:
+    """About how many more pairs establish a difference. An interval shrinks with the root of the number of pairs."""
+    if not lead.estimate or lead.low is None or lead.high is None or not lead.pairs:
+        return None
+    half = lead.estimate - lead.low if lead.estimate > 0 else lead.high - lead.estimate
+    more = lead.pairs * ((half / abs(lead.estimate)) ** 2 - 1.0)
+    # Two digits, as it is no more than an order of magnitude
+    return int(float(f"{more:.2g}")) if 1.0 <= more < _MOST_NEEDED else None
+
+
 def _undecided(
     state: State,
     statement: Statement | None,
@@ -241,23 +368,22 @@ def _undecided(
     others = [arm for arm in range(state.problem.n_arms) if arm not in out]
     arms = [*answer, *others]
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
-    action, best = NONE, None
-    sentence = "No prompt has been evaluated successfully yet."
+    action, best, reasons = NONE, None, ""
+    headline = "No prompt has been evaluated successfully yet."
     if state.finished and state.missing:
         n = len(state.missing)
         which = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
-        sentence = f"Nothing was measured, because {which} failed."
+        headline = f"Nothing was measured, because {which} failed."
     if statement is not None and answer:
         action = GO_ON
         if not isinstance(state.problem.goal, ParetoSet):
             best = ids[answer[0]]
         few = "evaluation" if statement.is_guess else "example"
-        sentence = (
-            f"Keep evaluating: one {few} is not enough to estimate a probability."
-        )
+        headline = f"Not decided: one {few} is not enough to estimate a probability."
     if state.doubts and answer:
-        sentence = f"Do not rely on these scores. {' '.join(state.doubts)}"
-    return Verdict(best, action, sentence, contenders=contenders)
+        headline, reasons = "Do not rely on these scores.", " ".join(state.doubts)
+    sentence = f"{headline} {reasons}".strip()
+    return Verdict(best, action, sentence, contenders=contenders, headline=headline)
 
 
 class _Judge(ABC):
@@ -290,6 +416,7 @@ class _Judge(ABC):
         self.loss_95 = float(np.quantile(losses, _COVERED))
         self.p_hit = self.hits(self.held)
         self.tolerance = tolerance or self.least_loss()
+        self.p_good = self.p_within(self.held)
         self.outlook = self._outlook()
 
     @abstractmethod
@@ -303,6 +430,10 @@ class _Judge(ABC):
     def hits(self, held: Masks) -> float | None:
         """How often a `held` prompt is the best, None for a Pareto set."""
         return None
+
+    @abstractmethod
+    def p_within(self, held: Masks) -> float:
+        """The probability that the `held` prompts are good: feasible, and with a loss within the tolerance."""
 
     @abstractmethod
     def chosen(self, predicted: Draws) -> Masks:
@@ -328,14 +459,18 @@ class _Judge(ABC):
     def _verdict(
         self,
         action: str,
-        sentence: str,
+        headline: str,
+        reasons: str,
         contenders: list[int],
         likely: Vector,
         **own: Any,
     ) -> Verdict:
         return Verdict(
             action=action,
-            sentence=sentence,
+            sentence=f"{headline} {reasons}".strip(),
+            headline=headline,
+            p_good=self.p_good,
+            tolerance=self.tolerance,
             p_feasible=self.p_feasible,
             loss=self.loss,
             loss_95=self.loss_95,
@@ -390,7 +525,7 @@ class _Judge(ABC):
             if problem.n_examples is None
             else float(problem.n_examples - self.statement.n_seen)
         )
-        p_last, last, found = self.p_hit, self.loss, []
+        p_last, good, last, found = self.p_hit, self.p_good, self.loss, []
         for n in wanted:
             first = _allotted(n / _STAGES, self.interest, n_left)
             predicted = self._predicted(
@@ -400,13 +535,13 @@ class _Judge(ABC):
             p_best, loss = self.hits(held), float(self.losses(held).mean())
             # More scores never do harm, so a forecast that is worse is Monte Carlo error.
             p_last = None if p_best is None or p_last is None else max(p_best, p_last)
-            last = min(loss, last)
+            last, good = min(loss, last), max(self.p_within(held), good)
             costs = self.state.costs
             price = None
             if costs.pool.total:
                 per_arm = _allotted(n, self.interest, n_left)
                 price = float(per_arm @ costs.expected_all(len(per_arm)))
-            found.append(Outlook(int(n), price, p_last, last))
+            found.append(Outlook(int(n), price, p_last, last, good))
         return tuple(found)
 
     def _predicted(self, first: Vector, rest: float, new_examples: float) -> Draws:
@@ -467,25 +602,18 @@ class _Judge(ABC):
 
     @property
     def near(self) -> tuple[Outlook, ...]:
-        """The outlook for at most twice as many evaluations as were spent."""
-        most = _MORE[-1] * max(1, len(self.state.history))
+        """The outlook for at most as many evaluations as were spent."""
+        most = _ADVISED * max(1, len(self.state.history))
         return tuple(each for each in self.outlook if each.evaluations <= most)
 
     @cached_property
     def worthwhile(self) -> Outlook | None:
-        """The first near forecast whose gain is worth the evaluations and visible after rounding."""
+        """The first near forecast that saves a tolerance, or raises the chances by `_WORTHWHILE`."""
         for then in self.near:
-            saves = (
-                then.loss < (1.0 - _WORTHWHILE) * self.loss
-                and self.loss > self.tolerance
-            )
-            if saves and self.number(then.loss) != self.number(self.loss):
-                return then
-            if (
-                then.p_best is not None
-                and self.p_hit is not None
-                and then.p_best - self.p_hit > _WORTHWHILE
-            ):
+            raises = then.p_good - self.p_good
+            if then.p_best is not None and self.p_hit is not None:
+                raises = max(raises, then.p_best - self.p_hit)
+            if self.loss - then.loss >= self.tolerance or raises >= _WORTHWHILE:
                 return then
         return None
 
@@ -538,17 +666,17 @@ class _Judge(ABC):
         every = f"every {self.remaining}prompt was evaluated on every example"
         return f"More evaluations are not possible, because {every}."
 
-    def none(self) -> str:
-        """The sentence if no prompt is likely to satisfy every constraint."""
+    def none(self) -> tuple[str, str]:
+        """The headline and the reasons if no prompt is likely to satisfy every constraint."""
         it = "them" if len(self.goal.constraints) > 1 else "it"
-        return (
-            f"No prompt is likely to satisfy {self.constraints} (the probability that at least one prompt does is "
-            f"{in_percent(self.p_some)}). {capitalized(self.name(self.first))} is expected to violate {it} least. "
-            f"Relax {self.a_constraint} or add prompts."
+        return f"No prompt is likely to satisfy {self.constraints}.", (
+            f"The probability that at least one prompt does is {in_percent(self.p_some)}. "
+            f"{capitalized(self.name(self.first))} is expected to violate {it} least. Relax "
+            f"{self.a_constraint} or add prompts."
         )
 
-    def unlikely(self) -> str:
-        """The sentence if the selected prompts probably violate a constraint, but more scores may help."""
+    def unlikely(self) -> tuple[str, str]:
+        """The headline and the reasons if the selected prompts probably violate a constraint."""
         p_feasible = (
             np.zeros(len(self.alive))
             if self.chances.p_feasible is None
@@ -573,9 +701,13 @@ class _Judge(ABC):
                 f"violates {self.a_constraint}. {capitalized(name)} is the most likely to satisfy {self.constraints} "
                 f"(probability {in_percent(p)})"
             )
+        so_far = f"No prompt is likely to satisfy {self.constraints} so far."
+        if p >= _LIKELY:
+            so_far = f"Not decided: {self.name(self.first)} probably violates {self.a_constraint}."
+        reasons = f"{capitalized(what)}."
         if self.is_used_up:
-            return f"{capitalized(what)}. {self.used_up} Add examples, or relax {self.a_constraint}."
-        return f"Keep evaluating: so far, {what}."
+            reasons += f" {self.used_up} Add examples, or relax {self.a_constraint}."
+        return so_far, reasons
 
     def gain(self, then: Outlook) -> str:
         """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain."""
@@ -600,13 +732,11 @@ class _Judge(ABC):
     def no_use(self, arms: Sequence[int]) -> str:
         """The sentence if more evaluations of the given examples do not help: whether new examples would."""
         given = self.state.problem.n_examples
-        if given is None:
-            return "More evaluations would change little."
-        said = f"More evaluations of these {given:,} examples would change little."
-        if self.is_used_up:
-            said = self.used_up
-        elif given == 1:
-            said = "More evaluations of the only example would change little."
+        n_more = f"{max(1, len(self.state.history)):,} more evaluations"
+        if given is None or not self.is_used_up:
+            # Only as far as it was forecast
+            return f"{n_more} should change little." if self.near else ""
+        said = self.used_up
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown
@@ -641,7 +771,32 @@ class _Judge(ABC):
 @final
 class _OfBest(_Judge):
     def truths(self, values: Draws) -> Draws:
-        return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
+        values = values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
+        if twins := self._twins():
+            # Equal scores on every common example are evidence of equality, which the
+            # model of separate prompts does not have.
+            values = values.copy()
+            values[:, twins] = values[:, [self.first]]
+        return values
+
+    def _twins(self) -> list[int]:
+        """The arms with the same scores on the same examples as the selected arm, at least on two examples."""
+        history = self.state.history
+        arms, examples = history.arms(), history.examples()
+        order = np.lexsort((*history.scores().T, examples, arms))
+        arms, examples, scores = arms[order], examples[order], history.scores()[order]
+        starts = np.searchsorted(arms, np.arange(self.state.problem.n_arms + 1))
+        of_first = slice(starts[self.first], starts[self.first + 1])
+        n = of_first.stop - of_first.start
+        if n < 2 or (examples[of_first] < 0).any():
+            return []
+        return [
+            arm
+            for arm in np.flatnonzero((np.diff(starts) == n) & self.alive).tolist()
+            if arm != self.first
+            and (examples[starts[arm] : starts[arm + 1]] == examples[of_first]).all()
+            and (scores[starts[arm] : starts[arm + 1]] == scores[of_first]).all()
+        ]
 
     def losses(self, held: Masks) -> Vector:
         objective, best = self.values[:, :, 0], self.best
@@ -661,6 +816,28 @@ class _OfBest(_Judge):
 
     def hits(self, held: Masks) -> float | None:
         return float((self.shares * held).sum(axis=1).mean())
+
+    def p_within(self, held: Masks) -> float:
+        return float((self.good * held).any(axis=1).mean())
+
+    @cached_property
+    def good(self) -> Masks:
+        """(S, K) True for the prompts that are feasible, and within the tolerance of the best feasible one."""
+        n = len(self.goal.objectives)
+        satisfied = (self.values[:, :, n:] >= 0) | self.statement.kept
+        near = self.values[:, :, 0] >= self.best[:, None] - self.tolerance
+        return np.asarray(satisfied.all(axis=2) & near & self.alive)
+
+    @cached_property
+    def worth(self) -> tuple[float, float, float] | None:
+        """What choosing is worth: the best feasible prompt's mean less the median, and the ends of its interval."""
+        some = np.isfinite(self.best)
+        if not some.any() or self.alive.sum() < 2:
+            return None
+        objective = self.values[some][:, self.alive, 0]
+        gains = np.maximum(self.best[some] - np.median(objective, axis=1), 0.0)
+        low, high = np.quantile(gains, (0.025, 0.975))
+        return float(gains.mean()), float(low), float(high)
 
     def chosen(self, predicted: Draws) -> Masks:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
@@ -727,11 +904,12 @@ class _OfBest(_Judge):
         action, likely = self._action(), self._likely[1]
         return self._verdict(
             action,
-            self._sentence(action),
+            *self._words(action),
             self._contenders(),
             likely,
             answer=None if action == NONE else self.ids[self.first],
             p_best=float(self.chances.p_best[self.first]),
+            worth=self.worth,
         )
 
     def _contenders(self) -> list[int]:
@@ -756,43 +934,42 @@ class _OfBest(_Judge):
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
     @cached_property
-    def _equals(self) -> tuple[list[int], float]:
-        """The contenders and the largest expected loss among them, if they are equally good. Otherwise none.
+    def _equals(self) -> list[int]:
+        """The prompts that may be taken alike: each is good with a probability of `_GOOD`. The selected one first."""
+        p_good = self.good.mean(axis=0)
+        arms = np.argsort(-p_good, kind="stable")
+        others = [
+            int(arm) for arm in arms if p_good[arm] >= _GOOD and arm != self.first
+        ]
+        return [self.first, *others] if self.p_good >= _GOOD else others
 
-        All must be likely feasible. They are equally good if the expected loss of each
-        is within the tolerance. They are also equally good if their means are equal
-        within the tolerance and more evaluations are not worthwhile.
+    @cached_property
+    def is_unseparated(self) -> bool:
+        """True if the scores do not separate the prompts.
+
+        That is the case if all scores are equal, or if choosing is worth less than the
+        tolerance.
         """
-        contenders, objective = self._contenders(), self.values[:, :, 0]
-        best = self.best
-        some = np.isfinite(best)
-        feasible = (
-            membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
-        )
-        if len(contenders) < 2 or not some.any() or not feasible.all():
-            return [], 0.0
-        most = float(
-            np.maximum(0.0, best[some, None] - objective[some][:, contenders])
-            .mean(axis=0)
-            .max()
-        )
-        spread = float(np.ptp(objective[:, contenders].mean(axis=0)))
-        are_equal = most <= self.tolerance or (
-            spread <= self.tolerance and self.worthwhile is None
-        )
-        return (contenders, most) if are_equal else ([], 0.0)
+        if self.alive.sum() < 2 or self.is_unlikely:
+            return False
+        arms, scores = self.state.history.arms(), self.state.history.scores()
+        column = self.goal.columns.index(self.goal.objectives[0].metric)
+        all_equal = bool(np.ptp(scores[:, column]) == 0.0) and len(np.unique(arms)) > 1
+        is_sure = self.p_feasible is None or self.p_feasible >= _GOOD
+        is_small = self.worth is not None and self.worth[2] < self.tolerance
+        return is_sure and (all_equal or is_small)
 
     def _action(self) -> str:
         # Constraints come before the objective.
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
-            return GO_ON
-        if self._equals[0]:
+            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
+        if self.is_unseparated or len(self._equals) > 1:
             return EITHER
-        if self._is_settled():
+        if self.p_good >= _GOOD:
             return TAKE
-        return TAKE if self.worthwhile is None else GO_ON
+        return BEST if self.worthwhile is None else GO_ON
 
     def _all_satisfy(self, arms: Sequence[int]) -> str:
         """The least probability that one of the prompts satisfies the constraints, as a sentence after a space."""
@@ -802,47 +979,58 @@ class _OfBest(_Judge):
         least = probability if "over" in probability else f"at least {probability}"
         return f" Each satisfies {self.constraints} with {least} probability."
 
-    def _is_settled(self) -> bool:
-        needed = (
-            _COVERED
-            if not isinstance(self.goal, BestFeasible) or self.goal.sure is None
-            else self.goal.sure
-        )
-        return (
-            self.p_feasible is None or self.p_feasible >= needed
-        ) and self.loss_95 <= self.tolerance
-
-    def _sentence(self, action: str) -> str:
+    def _words(self, action: str) -> tuple[str, str]:
+        """The headline, and the reasons."""
         name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
-        is_baseline = self.first == self.state.problem.baseline
-        take = "Keep the baseline," if is_baseline else "Take"
-        best = f"the best with {in_percent(p_best)} probability"
+        # With a baseline, the headline may be about the baseline.
+        baseline = self.state.problem.baseline
+        it = "it" if baseline in (None, self.first) else name
+        best = f"{capitalized(it)} is the best with {in_percent(p_best)} probability."
         if action == NONE:
             return self.none()
         if self.is_unlikely:
             return self.unlikely()
+        if action == EITHER and self.is_unseparated and len(self._equals) < 2:
+            return self._unseparated()
         if action == EITHER:
-            equals, most = self._equals
-            names = _joined([self.name(arm) for arm in equals])
-            gap = self.number(max(most, self.least_shown))
-            return (
-                f"Take {names}: they are about equally good so far. Whichever you take, the expected gap to the "
-                f"{self.best_prompt} is at most {gap} in {self.metric}.{self._all_satisfy(equals)}"
-            )
-        if action == TAKE and self._is_settled():
-            if self.alive.sum() == 1:
-                return f"{take} {name}: it is the only {self.remaining}prompt.{self.satisfies()}"
+            names = _joined([self.name(arm) for arm in self._equals])
             within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
-            near = f"with 95% probability, it is {within} in {self.metric}"
-            why = f"it is {best}" if p_best >= _COVERED else near
-            return f"{take} {name}: {why}.{self.satisfies()}"
-        then = self.worthwhile
-        if action == GO_ON and then is not None:
-            return (
-                f"Keep evaluating: {name} is selected so far. The probability that it is the best is "
-                f"{in_percent(p_best)}.{self.satisfies()}{self.gain(then)}"
+            return f"Take {names}: they do not differ in what matters.", (
+                f"Each is {within} in {self.metric} with at least {in_percent(_GOOD)} probability."
+                f"{self._all_satisfy(self._equals)}"
             )
-        return f"{take} {name}: it is {best}.{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
+        if action == TAKE:
+            is_baseline = self.first == baseline
+            headline = f"{'Keep the baseline,' if is_baseline else 'Take'} {name}."
+            if self.alive.sum() == 1:
+                return (
+                    headline,
+                    f"It is the only {self.remaining}prompt.{self.satisfies()}",
+                )
+            within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
+            near = f"With {in_percent(self.p_good)} probability, {it} is {within} in {self.metric}"
+            near += (
+                f" and satisfies {self.constraints}."
+                if self.p_feasible is not None
+                else "."
+            )
+            why = f"{best}{self.satisfies()}" if p_best >= _COVERED else near
+            return headline, why
+        if action == GO_ON and self.worthwhile is not None:
+            headline = f"Not decided: {name} leads ({in_percent(p_best)})."
+            return headline, f"{best}{self.satisfies()}{self.gain(self.worthwhile)}"
+        reasons = f"{best}{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
+        return f"Best so far: {name} ({in_percent(p_best)}).", reasons.strip()
+
+    def _unseparated(self) -> tuple[str, str]:
+        """The headline and the reasons if the scores do not separate the prompts."""
+        names = _joined([self.name(arm) for arm in self._contenders()])
+        headline = f"Take {names}: the scores do not separate them."
+        most = self.number(max(self.worth[2] if self.worth else 0.0, self.least_shown))
+        return headline, (
+            f"With 95% probability, choosing among all prompts is worth at most {most} in {self.metric}."
+            f"{self.satisfies()} Write prompts that differ more, or use a metric that separates them."
+        )
 
 
 @final
@@ -871,6 +1059,9 @@ class _OfSet(_Judge):
         own = (covers & held[:, arms, None]).any(axis=1).sum(axis=1)
         some = membership.feasible(self.values[:, arms], p).any(axis=1) & (whole > 0)
         return np.asarray(np.where(some, 1.0 - own / np.maximum(whole, 1), 0.0))
+
+    def p_within(self, held: Masks) -> float:
+        return float((self.losses(held) <= self.tolerance).mean())
 
     def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
         return _shares(predicted, self.goal, self.alive, closest) > 0.0
@@ -919,7 +1110,7 @@ class _OfSet(_Judge):
             *(arm for arm in others if arm not in self.answer),
         ]
         return self._verdict(
-            action, self._sentence(action, contenders), contenders, p_in, answer=None
+            action, *self._words(action, contenders), contenders, p_in, answer=None
         )
 
     @property
@@ -931,32 +1122,28 @@ class _OfSet(_Judge):
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
-            return GO_ON
-        return (
-            TAKE if self.loss_95 <= self.tolerance or self.worthwhile is None else GO_ON
-        )
+            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
+        if self.p_good >= _GOOD:
+            return TAKE
+        return BEST if self.worthwhile is None else GO_ON
 
-    def _sentence(self, action: str, contenders: Sequence[int]) -> str:
+    def _words(self, action: str, contenders: Sequence[int]) -> tuple[str, str]:
+        """The headline, and the reasons."""
         if action == NONE:
             return self.none()
         if self.is_unlikely:
             return self.unlikely()
-        n = len(self.answer)
-        then = self.worthwhile
+        n, then = len(self.answer), self.worthwhile
+        these = f"these {n} trade-offs" if n > 1 else self.name(self.first)
         if action == GO_ON and then is not None:
-            these = (
-                f"these {n} prompts are selected so far"
-                if n > 1
-                else f"{self.name(self.first)} is selected so far"
-            )
-            return f"Keep evaluating: {these}.{self.satisfies()}{self.gain(then)}"
-        these = (
-            f"Choose among these {n} trade-offs"
-            if n > 1
-            else f"Take {self.name(self.first)}"
-        )
-        rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
-        return f"{these}.{self.satisfies()} {self.standing}{rest}"
+            reasons = f"{self.satisfies()}{self.gain(then)}"
+            lead = "lead" if n > 1 else "leads"
+            return f"Not decided: {these} {lead}.", reasons.strip()
+        if action == TAKE:
+            headline = f"Choose among {these}." if n > 1 else f"Take {these}."
+            return headline, f"{self.standing}{self.satisfies()}"
+        reasons = f"{self.standing}{self.satisfies()} {self.no_use(contenders)}"
+        return f"Best so far: {these}.", reasons.strip()
 
 
 def _alive(state: State) -> Mask:
