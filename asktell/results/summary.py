@@ -28,7 +28,7 @@ from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
-from asktell.results.verdict import Chances, Verdict, about_change, chances, judge
+from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 
 
@@ -53,6 +53,8 @@ _PAIRS_SHOWN = 2
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
+# Of the interval of the selected prompt's lead over the baseline, as in `Result.compare`
+_CONFIDENCE = 0.95
 _FEW = 4  # scores from which their span bounds the errors
 
 
@@ -79,10 +81,14 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
     # the hypervolume.
     tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
-    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance)
-    pairs = _pairs(state, statement)
-    if problem.baseline is not None and answer and isinstance(goal, BestFeasible):
-        verdict = _about_change(verdict, state, answer[0], named, pairs, of_arms)
+    pairs, lead = _pairs(state, statement), None
+    baseline = problem.baseline
+    is_one = isinstance(goal, BestFeasible)
+    if is_one and baseline is not None and answer and answer[0] != baseline:
+        places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
+        compared = pairs(*places, _CONFIDENCE, 0.0).differences
+        lead = compared[goal.objectives[0].metric]
+    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance, lead)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -115,30 +121,6 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     )
     # Which selected prompts are dominated follows from the result itself.
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
-
-
-def _about_change(
-    verdict: Verdict,
-    state: State,
-    answer: int,
-    named: Prompts,
-    pairs: Pairs,
-    of_arms: Chances | None,
-) -> Verdict:
-    """The verdict with a headline about the change from the baseline to the selected arm."""
-    goal, baseline = state.problem.goal, state.problem.baseline
-    assert baseline is not None
-    lead = None
-    if answer != baseline:
-        places = ((answer, named.ids[answer]), (baseline, named.ids[baseline]))
-        lead = pairs(*places, 0.95, 0.0).differences[goal.objectives[0].metric]
-    violates = (
-        of_arms is not None
-        and of_arms.p_feasible is not None
-        and of_arms.p_feasible[baseline] < 0.1
-    )
-    which = "a constraint" if len(goal.constraints) > 1 else "the constraint"
-    return about_change(verdict, named.ids[baseline], lead, which if violates else "")
 
 
 def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]:

@@ -13,7 +13,7 @@ The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5):
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -29,6 +29,7 @@ from asktell.results.entries import capitalized, quoted
 from asktell.state import State
 
 TAKE, EITHER, GO_ON, BEST, NONE = "take", "either", "go on", "best so far", "none"
+SHIP, KEEP, NOT_DECIDED = "ship", "keep", "not decided"
 
 # Probability of being good (see `Verdict.p_good`) from which a prompt is recommended. By
 # the audit of the verdicts (docs/explanation/how-sure.md).
@@ -42,7 +43,9 @@ _LIKELY = 0.5
 # Probability that some prompt satisfies every constraint: below it, the verdict is
 # "none"
 _NO_PROMPT = 0.05
-_FEWEST_EXAMPLES = 4  # before the verdict can be "none"
+# Examples before scores can show that no prompt is feasible, or that they do not separate
+# prompts. Also evaluations per prompt before more of them can be said to change little
+_FEWEST = 4
 # Probability of being in the Pareto set from which a prompt that is not selected is a
 # contender
 _IN_SET = 0.05
@@ -67,6 +70,7 @@ _SET_DRAWS, _SET_ARMS = 64, 300
 _MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
+_MOST_REASONS = 4  # after a headline
 _MOST_NEEDED = 1e6  # more evaluations than anybody makes for one comparison
 # Of the tolerance: the smallest expected loss of equal prompts in a sentence
 _LEAST_SHOWN = 0.1
@@ -100,7 +104,7 @@ class Outlook:
     cost: float | None
     p_best: float | None
     loss: float
-    p_good: float = 0.0
+    p_good: float
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,9 @@ class Change:
 
     Attributes:
         decision: "ship" (the selected prompt is established to be better, or the
-            baseline violates a constraint that the selected prompt satisfies), "keep"
-            (no prompt is shown to be better) or "not decided".
+            baseline very probably violates a constraint that the selected prompt
+            satisfies), "keep" (no prompt is shown to be better) or "not decided" (the
+            selected prompt is probably better, or more evaluations are worthwhile).
         baseline: the id of the baseline.
         difference: the selected prompt's mean less the baseline's, in the units of the
             first objective. None if the baseline is selected, or was not evaluated.
@@ -141,7 +146,7 @@ class Verdict:
         >>> verdict.action, verdict.answer
         ('take', 'a')
         >>> print(verdict.sentence)
-        Take "a": it is the best with over 99% probability.
+        Take "a". It is the best with over 99% probability.
 
     Attributes:
         answer: the id of the selected prompt. None for a Pareto set, before the first
@@ -153,20 +158,14 @@ class Verdict:
             expected gap by at least the tolerance, or raise `p_good` or `p_best` by at
             least 10 percentage points), "best so far" (none of these) or "none" (there
             are no scores yet, or no prompt is likely to satisfy every constraint).
-        sentence: the recommendation in words. It begins with the headline, and the
-            reasons follow.
         headline: what to do, in one short sentence. With a baseline, it is about the
             change from the baseline to the selected prompt.
+        sentence: the recommendation in words. It begins with the headline, and at most
+            four reasons follow.
         p_good: the probability that the selected prompt satisfies every constraint and
             is within the tolerance of the best feasible prompt. For a Pareto set, that
-            the selected prompts miss at most 1% of the true set's hypervolume.
-        worth: how much choosing among the prompts is worth: the best feasible prompt's
-            mean less the median prompt's, in the units of the first objective, as
-            estimate and ends of a 95% interval. None for a Pareto set.
-        change: with a baseline, whether to replace it. The headline is then about this
-            change. None without a baseline, and for a Pareto set.
-        tolerance: the difference that does not matter, in the units of `loss`. It is
-            the goal's tolerance. Without one, it is 1% of the metric's range.
+            all selected prompts satisfy every constraint, and together miss at most 1%
+            of the true set's hypervolume.
         p_best: the probability that the selected prompt is the best prompt that
             satisfies every constraint. None for a Pareto set.
         p_feasible: the probability that the selected prompt satisfies every constraint,
@@ -186,22 +185,36 @@ class Verdict:
             were spent, as many, twice as many, and all evaluations that are still
             possible on the examples. The last number is the largest: forecasts for more
             evaluations than are still possible are left out.
+        worth: how much choosing among the prompts is worth: the best feasible prompt's
+            mean less the median prompt's, in the units of the first objective, as
+            estimate and ends of a 95% interval. None for a Pareto set, and for a single
+            prompt.
+        tolerance: the difference that does not matter, in the units of `loss`. It is
+            the tolerance of the method, such as `Race(tolerance=0.02)`. Without one, it
+            is 1% of the metric's range.
+        change: with a baseline, whether to replace it. None without a baseline, for a
+            Pareto set, and if the action is "none".
     """
 
     answer: str | int | None
     action: str
+    headline: str
     sentence: str
+    p_good: float | None = None
     p_best: float | None = None
     p_feasible: float | None = None
     loss: float | None = None
     loss_95: float | None = None
     contenders: tuple[tuple[str | int, float], ...] = ()
     outlook: tuple[Outlook, ...] = ()
-    headline: str = ""
-    p_good: float | None = None
     worth: tuple[float, float, float] | None = None
     tolerance: float | None = None
     change: Change | None = None
+
+    @property
+    def reasons(self) -> str:
+        """The reasons for the headline, which is the rest of `sentence`."""
+        return self.sentence.removeprefix(self.headline).strip()
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as a mapping that JSON can represent. Its keys are the names of the attributes."""
@@ -216,14 +229,14 @@ class Verdict:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read a verdict from a mapping that `to_dict` returned."""
-        contenders = tuple((id_, float(p)) for id_, p in data["contenders"])
+        worth, change = data["worth"], data["change"]
         return cls(
             **{
                 **data,
-                "contenders": contenders,
+                "contenders": tuple((id_, float(p)) for id_, p in data["contenders"]),
                 "outlook": tuple(Outlook(**each) for each in data["outlook"]),
-                "worth": None if data.get("worth") is None else tuple(data["worth"]),
-                "change": Change(**data["change"]) if data.get("change") else None,
+                "worth": None if worth is None else tuple(worth),
+                "change": None if change is None else Change(**change),
             }
         )
 
@@ -272,6 +285,7 @@ def judge(
     answer: Sequence[int],
     ids: Sequence[str | int],
     tolerance: float = 0.0,
+    lead: Difference | None = None,
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
@@ -279,76 +293,25 @@ def judge(
     data for probabilities. `tolerance`: a loss of a single best prompt that does not
     matter, in the objective's units. 0 stands for 1% of the objective's range. Without
     a range, it is 1% of the larger of the spread of the means and the standard
-    deviation of the scores.
+    deviation of the scores. `lead`: the selected arm compared with the baseline in the
+    first objective. None without a baseline, or if it is selected.
     """
     one_example = (
         statement is not None and statement.n_seen < 2 and state.problem.n_examples != 1
     )
     if statement is None or of_arms is None or not answer or one_example:
         return _undecided(state, statement, answer, ids)
-    which = _OfSet if isinstance(state.problem.goal, ParetoSet) else _OfBest
-    return which(state, statement, of_arms, np.array(answer), ids, tolerance).verdict()
-
-
-def about_change(
-    verdict: Verdict, baseline: str | int, lead: Difference | None, constraints: str
-) -> Verdict:
-    """The verdict with a headline about the change from the baseline to the selected prompt.
-
-    Args:
-        verdict: the verdict on the selected prompt.
-        baseline: the id of the baseline.
-        lead: the selected prompt compared with the baseline, in the first objective.
-            None if the baseline is selected.
-        constraints: which constraint the baseline violates, as the object of a verb.
-            Empty if it may satisfy all.
-    """
-    if verdict.p_good is None or verdict.action == NONE or verdict.answer is None:
-        return verdict
-    reasons = verdict.sentence.removeprefix(verdict.headline)
-    old, new = quoted(baseline), quoted(verdict.answer)
-    keep = f"Keep {old}: no prompt is shown to be better."
-    if lead is None:
-        is_open = verdict.action == GO_ON
-        headline = verdict.headline if is_open else keep
-        change = Change("not decided" if is_open else "keep", baseline)
-        return replace(
-            verdict, headline=headline, sentence=headline + reasons, change=change
-        )
-    is_sure = verdict.p_feasible is None or verdict.p_feasible >= _GOOD
-    if is_sure and lead.verdict == BETTER and lead.estimate is not None:
-        interval = f" ({in_digits(lead.low, 2)} to {in_digits(lead.high, 2)})"
-        if lead.low is None or lead.low == lead.high:
-            interval = ""
-        decision = "ship"
-        headline = (
-            f"Ship {new}: better than {old} by {in_digits(lead.estimate, 2)}{interval}."
-        )
-    elif is_sure and constraints and verdict.action in (TAKE, EITHER):
-        decision, headline = "ship", f"Ship {new}: {old} violates {constraints}."
-    elif verdict.action == GO_ON:
-        decision = "not decided"
-        headline = f"Not decided: {new} is not shown to be better than {old}."
-    elif verdict.action == TAKE and lead.p_better >= _GOOD:
-        decision = "not decided"
-        probability = in_percent(lead.p_better)
-        headline = f"Not decided: {new} is probably better than {old} ({probability})."
-    else:
-        decision, headline = "keep", keep
-    more = None if decision == "ship" else _needed(lead)
-    if more is not None:
-        reasons += (
-            f" About {more:,} more evaluations of each should establish the difference between {new} and {old}, if it "
-            "stays as it is."
-        )
-    change = Change(decision, baseline, lead.estimate, lead.low, lead.high, more)
-    return replace(
-        verdict, headline=headline, sentence=headline + reasons, change=change
-    )
+    arms = np.array(answer)
+    if isinstance(state.problem.goal, ParetoSet):
+        return _OfSet(state, statement, of_arms, arms, ids, tolerance).verdict()
+    return _OfBest(state, statement, of_arms, arms, ids, tolerance, lead).verdict()
 
 
 def _needed(lead: Difference) -> int | None:
-    """About how many more pairs establish a difference. An interval shrinks with the root of the number of pairs."""
+    """About how many more pairs establish a difference that stays as it is. None if it is established or unknown.
+
+    An interval shrinks with the root of the number of pairs.
+    """
     if not lead.estimate or lead.low is None or lead.high is None or not lead.pairs:
         return None
     half = lead.estimate - lead.low if lead.estimate > 0 else lead.high - lead.estimate
@@ -383,7 +346,7 @@ def _undecided(
     if state.doubts and answer:
         headline, reasons = "Do not rely on these scores.", " ".join(state.doubts)
     sentence = f"{headline} {reasons}".strip()
-    return Verdict(best, action, sentence, contenders=contenders, headline=headline)
+    return Verdict(best, action, headline, sentence, contenders=contenders)
 
 
 class _Judge(ABC):
@@ -414,7 +377,6 @@ class _Judge(ABC):
         losses = self.losses(self.held)
         self.loss = float(losses.mean())
         self.loss_95 = float(np.quantile(losses, _COVERED))
-        self.p_hit = self.hits(self.held)
         self.tolerance = tolerance or self.least_loss()
         self.p_good = self.p_within(self.held)
         self.outlook = self._outlook()
@@ -427,13 +389,18 @@ class _Judge(ABC):
     def losses(self, held: Masks) -> Vector:
         """(S,) the loss in each draw if the `held` prompts are selected. 0 if no prompt is feasible."""
 
+    @property
+    def p_now(self) -> float | None:
+        """The probability that the selected prompt is the best. None for a Pareto set."""
+        return None
+
     def hits(self, held: Masks) -> float | None:
-        """How often a `held` prompt is the best, None for a Pareto set."""
+        """How often a `held` prompt is the best. None for a Pareto set."""
         return None
 
     @abstractmethod
     def p_within(self, held: Masks) -> float:
-        """The probability that the `held` prompts are good: feasible, and with a loss within the tolerance."""
+        """The probability that the `held` prompts are all feasible, and their loss is within the tolerance."""
 
     @abstractmethod
     def chosen(self, predicted: Draws) -> Masks:
@@ -460,15 +427,15 @@ class _Judge(ABC):
         self,
         action: str,
         headline: str,
-        reasons: str,
+        reasons: Sequence[str],
         contenders: list[int],
         likely: Vector,
         **own: Any,
     ) -> Verdict:
         return Verdict(
             action=action,
-            sentence=f"{headline} {reasons}".strip(),
             headline=headline,
+            sentence=" ".join([headline, *reasons[:_MOST_REASONS]]),
             p_good=self.p_good,
             tolerance=self.tolerance,
             p_feasible=self.p_feasible,
@@ -486,9 +453,7 @@ class _Judge(ABC):
             self.chances.taken[self.alive].any()
         )
         return (
-            self.p_some < _NO_PROMPT
-            and not kept
-            and self.statement.n_seen >= _FEWEST_EXAMPLES
+            self.p_some < _NO_PROMPT and not kept and self.statement.n_seen >= _FEWEST
         )
 
     @property
@@ -525,7 +490,7 @@ class _Judge(ABC):
             if problem.n_examples is None
             else float(problem.n_examples - self.statement.n_seen)
         )
-        p_last, good, last, found = self.p_hit, self.p_good, self.loss, []
+        p_last, good, last, found = self.p_now, self.p_good, self.loss, []
         for n in wanted:
             first = _allotted(n / _STAGES, self.interest, n_left)
             predicted = self._predicted(
@@ -606,16 +571,17 @@ class _Judge(ABC):
         most = _ADVISED * max(1, len(self.state.history))
         return tuple(each for each in self.outlook if each.evaluations <= most)
 
+    def is_worthwhile(self, then: Outlook) -> bool:
+        """True if a forecast saves a tolerance, or raises a probability by `_WORTHWHILE`."""
+        raises = then.p_good - self.p_good
+        if then.p_best is not None and self.p_now is not None:
+            raises = max(raises, then.p_best - self.p_now)
+        return self.loss - then.loss >= self.tolerance or raises >= _WORTHWHILE
+
     @cached_property
     def worthwhile(self) -> Outlook | None:
-        """The first near forecast that saves a tolerance, or raises the chances by `_WORTHWHILE`."""
-        for then in self.near:
-            raises = then.p_good - self.p_good
-            if then.p_best is not None and self.p_hit is not None:
-                raises = max(raises, then.p_best - self.p_hit)
-            if self.loss - then.loss >= self.tolerance or raises >= _WORTHWHILE:
-                return then
-        return None
+        """The first near forecast that is worthwhile."""
+        return next((then for then in self.near if self.is_worthwhile(then)), None)
 
     # Words
 
@@ -640,14 +606,16 @@ class _Judge(ABC):
         """The prompt that losses are relative to, without an article."""
         return "best feasible prompt" if self.goal.is_constrained else "best prompt"
 
-    def satisfies(self) -> str:
-        """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
+    def satisfies(self) -> list[str]:
+        """The probability that the selected prompts satisfy the constraints, as a sentence."""
         if self.p_feasible is None:
-            return ""
+            return []
         probability = in_percent(self.p_feasible)
         if len(self.answer) > 1:
-            return f" The probability that all of them satisfy {self.constraints} is {probability}."
-        return f" It satisfies {self.constraints} with {probability} probability."
+            return [
+                f"The probability that all of them satisfy {self.constraints} is {probability}."
+            ]
+        return [f"It satisfies {self.constraints} with {probability} probability."]
 
     @property
     def remaining(self) -> str:
@@ -666,88 +634,116 @@ class _Judge(ABC):
         every = f"every {self.remaining}prompt was evaluated on every example"
         return f"More evaluations are not possible, because {every}."
 
-    def none(self) -> tuple[str, str]:
+    def none(self) -> tuple[str, list[str]]:
         """The headline and the reasons if no prompt is likely to satisfy every constraint."""
-        it = "them" if len(self.goal.constraints) > 1 else "it"
-        return f"No prompt is likely to satisfy {self.constraints}.", (
-            f"The probability that at least one prompt does is {in_percent(self.p_some)}. "
-            f"{capitalized(self.name(self.first))} is expected to violate {it} least. Relax "
-            f"{self.a_constraint} or add prompts."
-        )
+        them = "them" if len(self.goal.constraints) > 1 else "it"
+        return f"No prompt is likely to satisfy {self.constraints}.", [
+            f"The probability that at least one prompt does is {in_percent(self.p_some)}.",
+            f"{capitalized(self.name(self.first))} is expected to violate {them} least.",
+            f"Relax {self.a_constraint} or add prompts.",
+        ]
 
-    def unlikely(self) -> tuple[str, str]:
+    def unlikely(self, action: str) -> tuple[str, list[str]]:
         """The headline and the reasons if the selected prompts probably violate a constraint."""
-        p_feasible = (
-            np.zeros(len(self.alive))
-            if self.chances.p_feasible is None
-            else self.chances.p_feasible
-        )
+        p_feasible = self.chances.p_feasible
+        assert p_feasible is not None
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
-        name, p = self.name(likeliest), float(p_feasible[likeliest])
+        probability = in_percent(float(p_feasible[likeliest]))
+        likely = f"{capitalized(self.name(likeliest))} is the most likely to satisfy {self.constraints}"
+        subject = self.name(self.first)
         if self.alive.sum() == 1:
-            what = (
-                f"{name} (the only {self.remaining}prompt) probably violates {self.a_constraint} (the probability that "
-                f"it satisfies {self.constraints} is {in_percent(p)})"
-            )
-        elif p < _LIKELY:
-            what = (
-                f"every prompt probably violates {self.a_constraint}. {capitalized(name)} is the most likely to "
-                f"satisfy {self.constraints} (probability {in_percent(p)})"
-            )
+            reasons = [
+                f"It is the only {self.remaining}prompt.",
+                f"It satisfies {self.constraints} with {probability} probability.",
+            ]
+        elif p_feasible[likeliest] < _LIKELY:
+            subject = "every prompt"
+            reasons = [f"{likely} (probability {probability})."]
         else:
             metrics = " and ".join(quoted(each.metric) for each in self.goal.objectives)
-            what = (
-                f"{self.name(self.first)} is selected because of its good estimate of {metrics}, although it probably "
-                f"violates {self.a_constraint}. {capitalized(name)} is the most likely to satisfy {self.constraints} "
-                f"(probability {in_percent(p)})"
-            )
-        so_far = f"No prompt is likely to satisfy {self.constraints} so far."
-        if p >= _LIKELY:
-            so_far = f"Not decided: {self.name(self.first)} probably violates {self.a_constraint}."
-        reasons = f"{capitalized(what)}."
+            reasons = [
+                f"It is selected because of its good estimate of {metrics}.",
+                f"{likely} (probability {probability}).",
+            ]
         if self.is_used_up:
-            reasons += f" {self.used_up} Add examples, or relax {self.a_constraint}."
-        return so_far, reasons
+            reasons += [self.used_up, f"Add examples, or relax {self.a_constraint}."]
+        elif self.worthwhile is not None:
+            rises = self.rises(self.worthwhile)
+            reasons += [self.forecast(self.worthwhile, rises)] if rises else []
+        claim = f"{subject} probably violates {self.a_constraint}."
+        is_open = action == GO_ON
+        return f"Not decided: {claim}" if is_open else capitalized(claim), reasons
 
-    def gain(self, then: Outlook) -> str:
-        """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain."""
+    def rises(self, then: Outlook) -> list[str]:
+        """The clauses on the probabilities that more evaluations should raise."""
+        p_best, now = then.p_best, self.p_now
+        if p_best is not None and now is not None and p_best - now >= _NOTABLE:
+            what = f"selecting the {self.best_prompt}"
+            return [
+                f"the probability of {what} should rise from {in_percent(now)} to {in_percent(p_best)}"
+            ]
+        if then.p_good - self.p_good >= _WORTHWHILE:
+            low, high = in_percent(self.p_good), in_percent(then.p_good)
+            return [
+                f"the probability of {self.being_good} should rise from {low} to {high}"
+            ]
+        return []
+
+    def forecast(self, then: Outlook, gains: Sequence[str]) -> str:
+        """The sentence that more evaluations should have these gains."""
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
-        now, gains = "", []
-        if self.number(then.loss) != self.number(self.loss):
-            now = f" {self.standing}"
-            gains.append(self.improvement("should", then.loss))
-        if (
-            then.p_best is not None
-            and self.p_hit is not None
-            and then.p_best - self.p_hit >= _NOTABLE
-        ):
-            gains.append(
-                f"the probability of selecting the {self.best_prompt} should rise from "
-                f"{in_percent(self.p_hit)} to {in_percent(then.p_best)}"
-            )
         plural = "" if then.evaluations == 1 else "s"
         more = f"With {then.evaluations:,} more evaluation{plural}{price}"
-        return f"{now} {more}, {', and '.join(gains)}." if gains else ""
+        return f"{more}, {', and '.join(gains)}."
 
-    def no_use(self, arms: Sequence[int]) -> str:
-        """The sentence if more evaluations of the given examples do not help: whether new examples would."""
-        given = self.state.problem.n_examples
-        n_more = f"{max(1, len(self.state.history)):,} more evaluations"
-        if given is None or not self.is_used_up:
+    def gain(self, then: Outlook) -> list[str]:
+        """The quality of now and the expected gain of more evaluations, as sentences. Empty without a gain."""
+        falls = self.number(then.loss) != self.number(self.loss)
+        gains = [self.improvement("should", then.loss)] if falls else []
+        gains += self.rises(then)
+        now = [self.standing] if falls else []
+        return [*now, self.forecast(then, gains)] if gains else []
+
+    def outcome(self, arms: Sequence[int]) -> list[str]:
+        """The quality of now, and whether any evaluations would improve it, as sentences.
+
+        Called where as many evaluations as were spent would not. So they are all
+        evaluations that remain, new examples, or none.
+        """
+        last = self.outlook[-1] if self.outlook and not self.is_used_up else None
+        if last is not None and self.is_worthwhile(last) and (gain := self.gain(last)):
+            return gain
+        return [self.standing, *self.no_use(arms)]
+
+    def no_use(self, arms: Sequence[int]) -> list[str]:
+        """The sentence that more evaluations of the examples do not help, and whether new examples would."""
+        examples, spent = (
+            self.state.problem.n_examples,
+            len(self.state.history),
+        )
+        if examples is None or not self.is_used_up:
+            # A few scores cannot show this.
+            if spent < _FEWEST * self.alive.sum() or not self.near:
+                return []
             # Only as far as it was forecast
-            return f"{n_more} should change little." if self.near else ""
-        said = self.used_up
+            return [f"{spent:,} more evaluations should change little."]
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown
-        for n in (max(1, round(part * given)) for part in _LARGER if has_loss):
+        for n in (max(1, round(part * examples)) for part in _LARGER if has_loss):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
             loss = float(self.losses(held).mean())
             if loss <= 0.5 * self.loss:
-                change = self.improvement("could", loss)
-                examples = "1 new example" if n == 1 else f"about {n:,} new examples"
-                return f"{said} With {examples}, {change}."
-        return said
+                improvement = self.improvement("could", loss)
+                new = "1 new example" if n == 1 else f"about {n:,} new examples"
+                every = f"Every {self.remaining}prompt was evaluated on every example"
+                return [f"{every}, but with {new}, {improvement}."]
+        return [self.used_up]
+
+    @property
+    @abstractmethod
+    def being_good(self) -> str:
+        """What the selected prompts are with the probability `p_good`, after "the probability of"."""
 
     @property
     @abstractmethod
@@ -770,14 +766,31 @@ class _Judge(ABC):
 
 @final
 class _OfBest(_Judge):
+    def __init__(
+        self,
+        state: State,
+        statement: Statement,
+        of_arms: Chances,
+        answer: Indices,
+        ids: Sequence[str | int],
+        tolerance: float,
+        lead: Difference | None,
+    ) -> None:
+        super().__init__(state, statement, of_arms, answer, ids, tolerance)
+        self.lead, self.baseline = lead, state.problem.baseline
+
     def truths(self, values: Draws) -> Draws:
-        values = values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
+        values = self._some(values)
         if twins := self._twins():
             # Equal scores on every common example are evidence of equality, which the
             # model of separate prompts does not have.
             values = values.copy()
             values[:, twins] = values[:, [self.first]]
         return values
+
+    def _some(self, values: Draws) -> Draws:
+        """As many of the draws as losses are computed for."""
+        return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
 
     def _twins(self) -> list[int]:
         """The arms with the same scores on the same examples as the selected arm, at least on two examples."""
@@ -811,8 +824,12 @@ class _OfBest(_Judge):
 
     @cached_property
     def shares(self) -> Draws:
-        """(S, K) 1 for the best feasible prompt of each draw, divided among equals."""
-        return _shares(self.values, self.goal, self.alive)
+        """(S, K) 1 for the best feasible prompt of each draw, divided among equals. It averages to `Chances.p_best`."""
+        return _shares(self._some(self.statement.values), self.goal, self.alive)
+
+    @property
+    def p_now(self) -> float | None:
+        return float(self.chances.p_best[self.first])
 
     def hits(self, held: Masks) -> float | None:
         return float((self.shares * held).sum(axis=1).mean())
@@ -823,10 +840,8 @@ class _OfBest(_Judge):
     @cached_property
     def good(self) -> Masks:
         """(S, K) True for the prompts that are feasible, and within the tolerance of the best feasible one."""
-        n = len(self.goal.objectives)
-        satisfied = (self.values[:, :, n:] >= 0) | self.statement.kept
         near = self.values[:, :, 0] >= self.best[:, None] - self.tolerance
-        return np.asarray(satisfied.all(axis=2) & near & self.alive)
+        return np.asarray(membership.feasible(self.values) & near & self.alive)
 
     @cached_property
     def worth(self) -> tuple[float, float, float] | None:
@@ -900,16 +915,31 @@ class _OfBest(_Judge):
     def number(self, loss: float) -> str:
         return in_digits(loss, 2)
 
+    @property
+    def being_good(self) -> str:
+        return f"being within {self.number(self.tolerance)} of the {self.best_prompt}"
+
     def verdict(self) -> Verdict:
-        action, likely = self._action(), self._likely[1]
+        action = self._action()
+        change = self._change(action)
+        headline = None if change is None else self._of_change(change)
+        own, reasons = self._words(action, is_replaced=headline is not None)
+        if headline is not None and change is not None and change.evaluations:
+            n = f"{change.evaluations:,} more evaluation{'s' * (change.evaluations > 1)}"
+            reasons = [
+                f"About {n} of each should establish the difference, if it stays as it is.",
+                *reasons,
+            ]
         return self._verdict(
             action,
-            *self._words(action),
+            headline or own,
+            reasons,
             self._contenders(),
-            likely,
+            self._likely[1],
             answer=None if action == NONE else self.ids[self.first],
             p_best=float(self.chances.p_best[self.first]),
             worth=self.worth,
+            change=change,
         )
 
     def _contenders(self) -> list[int]:
@@ -935,13 +965,18 @@ class _OfBest(_Judge):
 
     @cached_property
     def _equals(self) -> list[int]:
-        """The prompts that may be taken alike: each is good with a probability of `_GOOD`. The selected one first."""
+        """The prompts that are good with a probability of `_GOOD`, if the selected one is. The selected one first."""
         p_good = self.good.mean(axis=0)
-        arms = np.argsort(-p_good, kind="stable")
+        arms = np.argsort(-p_good, kind="stable") if self.p_good >= _GOOD else []
         others = [
             int(arm) for arm in arms if p_good[arm] >= _GOOD and arm != self.first
         ]
-        return [self.first, *others] if self.p_good >= _GOOD else others
+        return [self.first, *others]
+
+    @property
+    def is_sure(self) -> bool:
+        """True if the selected prompt satisfies every constraint with a probability of `_GOOD`."""
+        return self.p_feasible is None or self.p_feasible >= _GOOD
 
     @cached_property
     def is_unseparated(self) -> bool:
@@ -950,14 +985,15 @@ class _OfBest(_Judge):
         That is the case if all scores are equal, or if choosing is worth less than the
         tolerance.
         """
-        if self.alive.sum() < 2 or self.is_unlikely:
-            return False
         arms, scores = self.state.history.arms(), self.state.history.scores()
         column = self.goal.columns.index(self.goal.objectives[0].metric)
-        all_equal = bool(np.ptp(scores[:, column]) == 0.0) and len(np.unique(arms)) > 1
-        is_sure = self.p_feasible is None or self.p_feasible >= _GOOD
+        is_equal = (
+            len(np.unique(arms)) > 1
+            and float(np.ptp(scores[:, column])) == 0.0
+            and self.statement.n_seen >= _FEWEST
+        )
         is_small = self.worth is not None and self.worth[2] < self.tolerance
-        return is_sure and (all_equal or is_small)
+        return (is_equal or is_small) and self.is_sure and len(self._contenders()) > 1
 
     def _action(self) -> str:
         # Constraints come before the objective.
@@ -965,72 +1001,126 @@ class _OfBest(_Judge):
             return NONE
         if self.is_unlikely:
             return BEST if self.worthwhile is None and self.is_used_up else GO_ON
-        if self.is_unseparated or len(self._equals) > 1:
+        if len(self._equals) > 1 or self.is_unseparated:
             return EITHER
         if self.p_good >= _GOOD:
             return TAKE
         return BEST if self.worthwhile is None else GO_ON
 
-    def _all_satisfy(self, arms: Sequence[int]) -> str:
-        """The least probability that one of the prompts satisfies the constraints, as a sentence after a space."""
-        if self.chances.p_feasible is None:
-            return ""
-        probability = in_percent(float(self.chances.p_feasible[list(arms)].min()))
-        least = probability if "over" in probability else f"at least {probability}"
-        return f" Each satisfies {self.constraints} with {least} probability."
+    # The change from the baseline
 
-    def _words(self, action: str) -> tuple[str, str]:
-        """The headline, and the reasons."""
-        name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
-        # With a baseline, the headline may be about the baseline.
-        baseline = self.state.problem.baseline
-        it = "it" if baseline in (None, self.first) else name
-        best = f"{capitalized(it)} is the best with {in_percent(p_best)} probability."
+    def _change(self, action: str) -> Change | None:
+        """Whether to replace the baseline. None without a baseline, or if no prompt may be used."""
+        if self.baseline is None or action == NONE:
+            return None
+        id_, lead = self.ids[self.baseline], self.lead
+        if lead is None or self.is_unlikely:
+            is_open = action == GO_ON or self.is_unlikely
+            return Change(NOT_DECIDED if is_open else KEEP, id_)
+        decision = self._decision(action, lead)
+        more = None if decision == SHIP else _needed(lead)
+        return Change(decision, id_, lead.estimate, lead.low, lead.high, more)
+
+    def _decision(self, action: str, lead: Difference) -> str:
+        if self.is_sure and lead.verdict == BETTER:
+            return SHIP
+        if self.baseline_violates:
+            return SHIP if action in (TAKE, EITHER) else NOT_DECIDED
+        is_likely = lead.p_better >= _GOOD and self.baseline not in self._equals
+        return NOT_DECIDED if action == GO_ON or is_likely else KEEP
+
+    @property
+    def baseline_violates(self) -> bool:
+        """True if the baseline very probably violates a constraint."""
+        p_feasible = self.chances.p_feasible
+        return p_feasible is not None and p_feasible[self.baseline] <= 1.0 - _GOOD
+
+    def _of_change(self, change: Change) -> str | None:
+        """The headline about the change from the baseline. None if the verdict has its own headline."""
+        old, new, lead = quoted(change.baseline), self.name(self.first), self.lead
+        if change.decision == KEEP:
+            return f"Keep {old}: no prompt is shown to be better."
+        if lead is None or self.is_unlikely:
+            return None
+        if change.decision == SHIP and lead.verdict == BETTER:
+            return f"Ship {new}: better than {old} by {_with_interval(lead)}."
+        if self.baseline_violates:
+            violates = f"{old} very probably violates {self.a_constraint}"
+            return f"Ship {new}: {violates}." if change.decision == SHIP else None
+        if lead.p_better >= _GOOD:
+            probability = in_percent(lead.p_better)
+            return f"Not decided: {new} is probably better than {old} ({probability})."
+        return f"Not decided: {new} is not shown to be better than {old}."
+
+    # Words
+
+    def _words(self, action: str, is_replaced: bool) -> tuple[str, list[str]]:
+        """The headline and the reasons. `is_replaced`: another headline is shown, about the baseline."""
+        name, p_best = (
+            self.name(self.first),
+            in_percent(self.chances.p_best[self.first]),
+        )
+        it = name if is_replaced else "it"
         if action == NONE:
             return self.none()
         if self.is_unlikely:
-            return self.unlikely()
-        if action == EITHER and self.is_unseparated and len(self._equals) < 2:
-            return self._unseparated()
+            return self.unlikely(action)
+        if action == EITHER and len(self._equals) > 1:
+            return self._alike()
         if action == EITHER:
-            names = _joined([self.name(arm) for arm in self._equals])
-            within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
-            return f"Take {names}: they do not differ in what matters.", (
-                f"Each is {within} in {self.metric} with at least {in_percent(_GOOD)} probability."
-                f"{self._all_satisfy(self._equals)}"
-            )
+            return self._unseparated()
         if action == TAKE:
-            is_baseline = self.first == baseline
-            headline = f"{'Keep the baseline,' if is_baseline else 'Take'} {name}."
-            if self.alive.sum() == 1:
-                return (
-                    headline,
-                    f"It is the only {self.remaining}prompt.{self.satisfies()}",
-                )
-            within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
-            near = f"With {in_percent(self.p_good)} probability, {it} is {within} in {self.metric}"
-            near += (
-                f" and satisfies {self.constraints}."
-                if self.p_feasible is not None
-                else "."
-            )
-            why = f"{best}{self.satisfies()}" if p_best >= _COVERED else near
-            return headline, why
+            return f"Take {name}.", self._good(capitalized(it))
+        # The headline has a percentage without its noun.
+        certainty = ["The percentage is the probability that it is the best."]
+        if is_replaced:
+            certainty = [f"{capitalized(name)} is the best with {p_best} probability."]
         if action == GO_ON and self.worthwhile is not None:
-            headline = f"Not decided: {name} leads ({in_percent(p_best)})."
-            return headline, f"{best}{self.satisfies()}{self.gain(self.worthwhile)}"
-        reasons = f"{best}{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
-        return f"Best so far: {name} ({in_percent(p_best)}).", reasons.strip()
+            gain = self.gain(self.worthwhile)
+            # Where the forecast is about this probability, it also explains it.
+            if self.rises(self.worthwhile) and not is_replaced:
+                certainty = []
+            headline = f"Not decided: {name} leads ({p_best})."
+        else:
+            gain = self.outcome(self._contenders())
+            headline = f"Best so far: {name} ({p_best})."
+        return headline, [*certainty, *self.satisfies(), *gain]
 
-    def _unseparated(self) -> tuple[str, str]:
+    def _good(self, it: str) -> list[str]:
+        """Why the selected prompt is good enough. `it` begins a sentence."""
+        p_best = float(self.chances.p_best[self.first])
+        if self.alive.sum() == 1:
+            return [f"{it} is the only {self.remaining}prompt.", *self.satisfies()]
+        if p_best >= _COVERED:
+            best = f"{it} is the best with {in_percent(p_best)} probability."
+            return [best, *self.satisfies()]
+        within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
+        satisfies = f" and satisfies {self.constraints}" * self.goal.is_constrained
+        probability = in_percent(self.p_good)
+        return [
+            f"{it} is {within} in {self.metric}{satisfies} with {probability} probability."
+        ]
+
+    def _alike(self) -> tuple[str, list[str]]:
+        """The headline and the reasons if several prompts are good."""
+        names, least = _joined([self.name(arm) for arm in self._equals]), _GOOD
+        within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
+        satisfies = f" and satisfies {self.constraints}" * self.goal.is_constrained
+        return f"Take {names}: they do not differ in what matters.", [
+            f"Each of these {len(self._equals)} prompts is {within} in {self.metric}{satisfies} with at least "
+            f"{in_percent(least)} probability."
+        ]
+
+    def _unseparated(self) -> tuple[str, list[str]]:
         """The headline and the reasons if the scores do not separate the prompts."""
         names = _joined([self.name(arm) for arm in self._contenders()])
-        headline = f"Take {names}: the scores do not separate them."
-        most = self.number(max(self.worth[2] if self.worth else 0.0, self.least_shown))
-        return headline, (
-            f"With 95% probability, choosing among all prompts is worth at most {most} in {self.metric}."
-            f"{self.satisfies()} Write prompts that differ more, or use a metric that separates them."
-        )
+        most = max(self.worth[2] if self.worth else 0.0, self.least_shown)
+        return f"Take {names}: the scores do not separate them.", [
+            f"With 95% probability, the best of all prompts is at most {self.number(most)} above the median prompt in "
+            f"{self.metric}.",
+            *self.satisfies(),
+            "Write prompts that differ more, or use a metric that separates them.",
+        ]
 
 
 @final
@@ -1061,7 +1151,9 @@ class _OfSet(_Judge):
         return np.asarray(np.where(some, 1.0 - own / np.maximum(whole, 1), 0.0))
 
     def p_within(self, held: Masks) -> float:
-        return float((self.losses(held) <= self.tolerance).mean())
+        n = len(self.goal.objectives)
+        satisfied = (membership.feasible(self.values, n) | ~held).all(axis=1)
+        return float((satisfied & (self.losses(held) <= self.tolerance)).mean())
 
     def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
         return _shares(predicted, self.goal, self.alive, closest) > 0.0
@@ -1086,6 +1178,10 @@ class _OfSet(_Judge):
             f"{who} expected to be {self.number(self.loss)} as good as the whole true Pareto set (by hypervolume, a "
             "measure of how good a set is)."
         )
+
+    @property
+    def being_good(self) -> str:
+        return f"missing at most {in_percent(self.tolerance)} of it"
 
     def improvement(self, verb: str, loss: float) -> str:
         return f"this percentage {verb} rise to {self.number(loss)}"
@@ -1127,23 +1223,23 @@ class _OfSet(_Judge):
             return TAKE
         return BEST if self.worthwhile is None else GO_ON
 
-    def _words(self, action: str, contenders: Sequence[int]) -> tuple[str, str]:
-        """The headline, and the reasons."""
+    def _words(self, action: str, contenders: Sequence[int]) -> tuple[str, list[str]]:
+        """The headline and the reasons."""
         if action == NONE:
             return self.none()
         if self.is_unlikely:
-            return self.unlikely()
-        n, then = len(self.answer), self.worthwhile
+            return self.unlikely(action)
+        n = len(self.answer)
         these = f"these {n} trade-offs" if n > 1 else self.name(self.first)
-        if action == GO_ON and then is not None:
-            reasons = f"{self.satisfies()}{self.gain(then)}"
-            lead = "lead" if n > 1 else "leads"
-            return f"Not decided: {these} {lead}.", reasons.strip()
         if action == TAKE:
             headline = f"Choose among {these}." if n > 1 else f"Take {these}."
-            return headline, f"{self.standing}{self.satisfies()}"
-        reasons = f"{self.standing}{self.satisfies()} {self.no_use(contenders)}"
-        return f"Best so far: {these}.", reasons.strip()
+            return headline, [self.standing, *self.satisfies()]
+        if action == GO_ON and self.worthwhile is not None:
+            lead = "lead" if n > 1 else "leads"
+            gain = self.gain(self.worthwhile)
+            return f"Not decided: {these} {lead}.", [*self.satisfies(), *gain]
+        outcome = self.outcome(contenders)
+        return f"Best so far: {these}.", [*self.satisfies(), *outcome]
 
 
 def _alive(state: State) -> Mask:
@@ -1221,6 +1317,20 @@ def _moved(off: Draws, n: float, variance: Vector, normal: Draws) -> Draws:
     known, spread = np.zeros_like(off), off.var(axis=0)
     found, _ = _observed(known, spread, off, np.array([n]), variance, normal)
     return found
+
+
+def _with_interval(lead: Difference) -> str:
+    """A difference with its sign, and its interval unless it is exact."""
+    low, high = lead.low, lead.high
+    assert lead.estimate is not None
+    if low is None or high is None or low == high:
+        return _signed(lead.estimate)
+    return f"{_signed(lead.estimate)} ({_signed(low)} to {_signed(high)})"
+
+
+def _signed(number: float) -> str:
+    """A number with its sign, in two digits."""
+    return f"{'+' if number > 0 else ''}{in_digits(number, 2)}"
 
 
 def _joined(names: Sequence[str]) -> str:
