@@ -71,6 +71,7 @@ _MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
 _MOST_REASONS = 4  # after a headline
+_COINCIDENCE = 0.01  # probability of equal scores from which they may be chance
 _MOST_NEEDED = 1e6  # more evaluations than anybody makes for one comparison
 # Of the tolerance: the smallest expected loss of equal prompts in a sentence
 _LEAST_SHOWN = 0.1
@@ -717,16 +718,15 @@ class _Judge(ABC):
 
     def no_use(self, arms: Sequence[int]) -> list[str]:
         """The sentence that more evaluations of the examples do not help, and whether new examples would."""
-        examples, spent = (
-            self.state.problem.n_examples,
-            len(self.state.history),
-        )
+        examples, spent = self.state.problem.n_examples, len(self.state.history)
         if examples is None or not self.is_used_up:
             # A few scores cannot show this.
             if spent < _FEWEST * self.alive.sum() or not self.near:
                 return []
             # Only as far as it was forecast
-            return [f"{spent:,} more evaluations should change little."]
+            n = self.near[-1].evaluations
+            more = f"{n:,} more evaluation{'' if n == 1 else 's'}"
+            return [f"{more} should change little."]
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown
@@ -793,7 +793,7 @@ class _OfBest(_Judge):
         return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
 
     def _twins(self) -> list[int]:
-        """The arms with the same scores on the same examples as the selected arm, at least on two examples."""
+        """The arms with the same scores on the same examples as the selected arm, unless that may be chance."""
         history = self.state.history
         arms, examples = history.arms(), history.examples()
         order = np.lexsort((*history.scores().T, examples, arms))
@@ -801,7 +801,11 @@ class _OfBest(_Judge):
         starts = np.searchsorted(arms, np.arange(self.state.problem.n_arms + 1))
         of_first = slice(starts[self.first], starts[self.first + 1])
         n = of_first.stop - of_first.start
-        if n < 2 or (examples[of_first] < 0).any():
+        if (
+            not n
+            or (examples[of_first] < 0).any()
+            or _agree_by_chance(scores[of_first])
+        ):
             return []
         return [
             arm
@@ -966,10 +970,13 @@ class _OfBest(_Judge):
     @cached_property
     def _equals(self) -> list[int]:
         """The prompts that are good with a probability of `_GOOD`, if the selected one is. The selected one first."""
+        if self.p_good < _GOOD:
+            return [self.first]
         p_good = self.good.mean(axis=0)
-        arms = np.argsort(-p_good, kind="stable") if self.p_good >= _GOOD else []
         others = [
-            int(arm) for arm in arms if p_good[arm] >= _GOOD and arm != self.first
+            int(arm)
+            for arm in np.argsort(-p_good, kind="stable")
+            if p_good[arm] >= _GOOD and arm != self.first
         ]
         return [self.first, *others]
 
@@ -1033,7 +1040,7 @@ class _OfBest(_Judge):
     def baseline_violates(self) -> bool:
         """True if the baseline very probably violates a constraint."""
         p_feasible = self.chances.p_feasible
-        return p_feasible is not None and p_feasible[self.baseline] <= 1.0 - _GOOD
+        return p_feasible is not None and bool(p_feasible[self.baseline] <= 1.0 - _GOOD)
 
     def _of_change(self, change: Change) -> str | None:
         """The headline about the change from the baseline. None if the verdict has its own headline."""
@@ -1317,6 +1324,17 @@ def _moved(off: Draws, n: float, variance: Vector, normal: Draws) -> Draws:
     known, spread = np.zeros_like(off), off.var(axis=0)
     found, _ = _observed(known, spread, off, np.array([n]), variance, normal)
     return found
+
+
+def _agree_by_chance(scores: Matrix) -> bool:
+    """True if another prompt may have the same (n, m) scores by chance.
+
+    A score has the values of these scores with their shares. It is taken to depend on
+    the example alone with a probability of 1/2, as otherwise it is drawn anew.
+    """
+    counts = np.unique(scores, axis=0, return_counts=True)[1]
+    same = float(((counts / len(scores)) ** 2).sum())
+    return ((1.0 + same) / 2.0) ** len(scores) > _COINCIDENCE
 
 
 def _with_interval(lead: Difference) -> str:
