@@ -182,9 +182,7 @@ def _constraints(result: Result) -> str:
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     """The state of the run, the reasons of the verdict, and the comparison with the baseline."""
-    if not result.selected:
-        return [result.verdict.reasons]
-    first, named, said = result.selected[0], _named(result), []
+    named, said = _named(result), []
     if data["paused"]:
         said.append(
             "The selection is paused. No trials are assigned until it is resumed."
@@ -193,8 +191,8 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         said.append("The selection is still running.")
     if result.verdict.reasons:
         said.append(_isolated(result.verdict.reasons, named))
-    if isinstance(result.goal, BestFeasible):
-        said += _better_but_gone(result, first)
+    if result.selected and isinstance(result.goal, BestFeasible):
+        said += _better_but_gone(result, result.selected[0])
     if result.sentence:
         # A line may start with the name of its metric, as "accuracy: ..."
         is_named = (

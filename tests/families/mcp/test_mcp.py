@@ -143,7 +143,7 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(
     assert all(
         said.startswith("Too early to name a winner.") for said in verdicts[3:-1]
     )
-    assert verdicts[-1].startswith('Take "new": it is the best with ')
+    assert verdicts[-1].startswith('Take "new". It is the best with ')
     assert "new is better than old" in verdicts[-1]
     assert "Think, then be brief." in (tmp_path / "support.html").read_text()
     with Study.open(url, "support") as study:  # all of it is there for others
