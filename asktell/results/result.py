@@ -18,7 +18,13 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results import notebook
 from asktell.results.checks import Check
-from asktell.results.comparison import Comparer, Comparison, compare_two
+from asktell.results.comparison import (
+    CONFIDENCE,
+    Comparer,
+    Comparison,
+    compare_two,
+    confidence_among,
+)
 from asktell.results.entries import (
     FailureGroup,
     PromptResult,
@@ -68,7 +74,6 @@ _PLAIN = (
     "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "inputs",
     "feasible",
 )  # fmt: skip
-CONFIDENCE = 0.95  # of the comparison with the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
@@ -340,11 +345,7 @@ class Result:
             or self._comparer is None
         ):
             return self._comparison
-        among = len(self.prompts) - 1
-        found = self.compare(
-            chosen, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among
-        )
-
+        found = self.compare(chosen, against, confidence_among(len(self.prompts) - 1))
         return replace(found, confidence=CONFIDENCE)
 
     @property

@@ -24,8 +24,7 @@ from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
-from asktell.results.comparison import Comparison, Pairs, compare_two
-from asktell.results.difference import BETTER
+from asktell.results.comparison import Comparison, Pairs, compare_two, confidence_among
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
@@ -54,8 +53,6 @@ _PAIRS_SHOWN = 2
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
-# Of the interval of the selected prompt's lead over the baseline, as in `Result.compare`
-_CONFIDENCE = 0.95
 _FEW = 4  # scores from which their span bounds the errors
 
 
@@ -82,21 +79,13 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
     # the hypervolume.
     tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
-    pairs, lead, is_shown = _pairs(state, statement), None, False
-    baseline = problem.baseline
-    is_one = isinstance(goal, BestFeasible)
+    pairs, lead = _pairs(state, statement), None
+    is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
     if is_one and baseline is not None and answer and answer[0] != baseline:
         places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
-        first = goal.objectives[0].metric
-        lead = pairs(*places, _CONFIDENCE, 0.0).differences[first]
-        # The selected prompt was chosen among all by the same scores. So its lead is
-        # shown only with an error divided by their number (Bonferroni).
-        n_rivals = max(1, sum(entry.evaluations > 0 for entry in prompts) - 1)
-        shared = 1.0 - (1.0 - _CONFIDENCE) / n_rivals
-        is_shown = pairs(*places, shared, 0.0).differences[first].verdict == BETTER
-    verdict = judge(
-        state, statement, of_arms, answer, named.ids, tolerance, lead, is_shown
-    )
+        compared = pairs(*places, confidence_among(len(prompts) - 1), 0.0)
+        lead = compared.differences[goal.objectives[0].metric]
+    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance, lead)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 

@@ -121,7 +121,8 @@ class Change:
         baseline: the id of the baseline.
         difference: the selected prompt's mean less the baseline's, in the units of the
             first objective. None if the baseline is selected, or was not evaluated.
-        low: the lower end of the interval of the difference. See `Result.compare`.
+        low: the lower end of the 95% interval of the difference, which allows for the
+            choice among all prompts. See `Result.comparison`.
         high: the upper end.
         evaluations: about how many more evaluations of each of the two would establish
             the difference, if it stays as it is. None if it is established, or nothing
@@ -288,7 +289,6 @@ def judge(
     ids: Sequence[str | int],
     tolerance: float = 0.0,
     lead: Difference | None = None,
-    is_shown: bool = False,
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
@@ -297,8 +297,8 @@ def judge(
     matter, in the objective's units. 0 stands for 1% of the objective's range. Without
     a range, it is 1% of the larger of the spread of the means and the standard
     deviation of the scores. `lead`: the selected arm compared with the baseline in the
-    first objective. None without a baseline, or if it is selected. `is_shown`: the lead
-    is established, also if one allows for the choice among all arms.
+    first objective, as in `Result.comparison`. None without a baseline, or if it is
+    selected.
     """
     one_example = (
         statement is not None and statement.n_seen < 2 and state.problem.n_examples != 1
@@ -308,9 +308,7 @@ def judge(
     arms = np.array(answer)
     if isinstance(state.problem.goal, ParetoSet):
         return _OfSet(state, statement, of_arms, arms, ids, tolerance).verdict()
-    return _OfBest(
-        state, statement, of_arms, arms, ids, tolerance, lead, is_shown
-    ).verdict()
+    return _OfBest(state, statement, of_arms, arms, ids, tolerance, lead).verdict()
 
 
 def _needed(lead: Difference) -> int | None:
@@ -780,11 +778,9 @@ class _OfBest(_Judge):
         ids: Sequence[str | int],
         tolerance: float,
         lead: Difference | None,
-        is_shown: bool,
     ) -> None:
         super().__init__(state, statement, of_arms, answer, ids, tolerance)
-        self.lead, self.is_shown = lead, is_shown
-        self.baseline = state.problem.baseline
+        self.lead, self.baseline = lead, state.problem.baseline
 
     def truths(self, values: Draws) -> Draws:
         values = self._some(values)
@@ -935,12 +931,6 @@ class _OfBest(_Judge):
         change = self._change(action)
         headline = None if change is None else self._of_change(change)
         own, reasons = self._words(action, is_replaced=headline is not None)
-        if headline and change and change.decision != SHIP and self._is_chosen_lead:
-            reasons = [
-                f"Compared alone, {self.name(self.first)} is better than {quoted(change.baseline)}, but it was chosen "
-                f"among {self.alive.sum():,} prompts by the same scores.",
-                *reasons,
-            ]
         if headline is not None and change is not None and change.evaluations:
             n = f"{change.evaluations:,} more evaluation{'s' * (change.evaluations > 1)}"
             reasons = [
@@ -1042,18 +1032,12 @@ class _OfBest(_Judge):
         return Change(decision, id_, lead.estimate, lead.low, lead.high, more)
 
     def _decision(self, action: str, lead: Difference) -> str:
-        if self.is_sure and self.is_shown:
+        if self.is_sure and lead.verdict == BETTER:
             return SHIP
         if self.baseline_violates:
             return SHIP if action in (TAKE, EITHER) else NOT_DECIDED
         is_likely = lead.p_better >= _GOOD and self.baseline not in self._equals
         return NOT_DECIDED if action == GO_ON or is_likely else KEEP
-
-    @property
-    def _is_chosen_lead(self) -> bool:
-        """True if the lead is established only if one forgets that the best of several prompts was chosen."""
-        lead = self.lead
-        return lead is not None and lead.verdict == BETTER and not self.is_shown
 
     @property
     def baseline_violates(self) -> bool:
@@ -1068,7 +1052,7 @@ class _OfBest(_Judge):
             return f"Keep {old}: no prompt is shown to be better."
         if lead is None or self.is_unlikely:
             return None
-        if change.decision == SHIP and self.is_shown:
+        if change.decision == SHIP and lead.verdict == BETTER:
             return f"Ship {new}: better than {old} by {_with_interval(lead)}."
         if self.baseline_violates:
             violates = f"{old} very probably violates {self.a_constraint}"
