@@ -3,15 +3,14 @@
 A world has K prompts, and b evaluations per prompt that `auto` divides. Scores are 0 or 1
 (in log odds) or graded, with or without a constraint on a second metric that is
 correlated with the first. The prompts' means are normal, or in two groups, or one prompt
-is ahead. `--table` saves a row for each action as `benchmarks/results/verdicts.csv`:
+is ahead. Prints a row for each action:
 
 1. How often the selected prompt was good (feasible, and within 1% of the range of the best
    feasible prompt), and the probability `p_good` that was stated.
-2. What was gained when as many evaluations followed as the verdict advised, in
-   tolerances.
+2. What the verdict forecast for the evaluations that it advised (the median of all
+   runs), and what they gained, in tolerances, with a standard error.
 
 `--equal` has K equally good prompts instead, one of them the baseline: a "ship" is wrong.
-It is saved as `verdicts-equal.csv`.
 """
 
 import argparse
@@ -247,7 +246,7 @@ def actions(lines: Sequence[Line]) -> str:
                 str(len(mine)),
                 f"{stated:.2f}",
                 f"{right:.2f}",
-                f"{np.mean(promised):.1f}" if promised else "",
+                f"{np.median(promised):.1f}" if promised else "",
                 f"{np.mean(gains):.1f} ± {np.std(gains) / len(gains) ** 0.5:.1f}"
                 if gains
                 else "",
@@ -258,8 +257,8 @@ def actions(lines: Sequence[Line]) -> str:
         "Runs",
         "Stated p_good",
         "Good",
-        "Promised gain in tolerances",
-        "Gain in tolerances",
+        "Median forecast",
+        "Mean gain",
     ]
     return results.table(header, rows)
 
@@ -283,12 +282,11 @@ def equals(found: Sequence[tuple[World, str, str]]) -> str:
 
 
 def main() -> None:
-    """Measure, print, and save the table."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=600)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--equal", action="store_true")
-    parser.add_argument("--table", action="store_true", help="save the table")
     arguments = parser.parse_args()
     with ProcessPoolExecutor(arguments.jobs) as pool:
         run = partial(pool.map, chunksize=4)
@@ -298,8 +296,6 @@ def main() -> None:
             found = run(measure, worlds(arguments.runs))
             text = actions([line for line in found if line is not None])
     sys.stdout.write(f"{text}\n")
-    if arguments.table:
-        results.save("verdicts-equal" if arguments.equal else "verdicts", text)
 
 
 if __name__ == "__main__":
