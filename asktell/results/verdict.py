@@ -188,6 +188,8 @@ class Verdict:
             were spent, as many, twice as many, and all evaluations that are still
             possible on the examples. The last number is the largest: forecasts for more
             evaluations than are still possible are left out.
+        choices: the ids of the prompts to use: one of them if the action is "either",
+            all of them if it is "take". Empty for other actions.
         worth: how much choosing among the prompts is worth: the best feasible prompt's
             mean less the median prompt's, in the units of the first objective, as
             estimate and ends of a 95% interval. None for a Pareto set, and for a single
@@ -210,6 +212,7 @@ class Verdict:
     loss_95: float | None = None
     contenders: tuple[tuple[str | int, float], ...] = ()
     outlook: tuple[Outlook, ...] = ()
+    choices: tuple[str | int, ...] = ()
     worth: tuple[float, float, float] | None = None
     tolerance: float | None = None
     change: Change | None = None
@@ -226,6 +229,7 @@ class Verdict:
             **asdict(self),
             "contenders": [list(each) for each in self.contenders],
             "outlook": outlook,
+            "choices": list(self.choices),
             "worth": None if self.worth is None else list(self.worth),
         }
 
@@ -238,6 +242,7 @@ class Verdict:
                 **data,
                 "contenders": tuple((id_, float(p)) for id_, p in data["contenders"]),
                 "outlook": tuple(Outlook(**each) for each in data["outlook"]),
+                "choices": tuple(data["choices"]),
                 "worth": None if worth is None else tuple(worth),
                 "change": None if change is None else Change(**change),
             }
@@ -432,6 +437,7 @@ class _Judge(ABC):
         action: str,
         headline: str,
         reasons: Sequence[str],
+        choices: Sequence[int],
         contenders: list[int],
         likely: Vector,
         **own: Any,
@@ -445,6 +451,7 @@ class _Judge(ABC):
             p_feasible=self.p_feasible,
             loss=self.loss,
             loss_95=self.loss_95,
+            choices=tuple(self.ids[arm] for arm in choices),
             contenders=tuple((self.ids[arm], float(likely[arm])) for arm in contenders),
             outlook=self.outlook,
             **own,
@@ -941,6 +948,7 @@ class _OfBest(_Judge):
             action,
             headline or own,
             reasons,
+            self._choices if action in (TAKE, EITHER) else [],
             self._contenders(),
             self._likely[1],
             answer=None if action == NONE else self.ids[self.first],
@@ -982,6 +990,12 @@ class _OfBest(_Judge):
             if p_good[arm] >= _GOOD and arm != self.first
         ]
         return [self.first, *others]
+
+    @property
+    def _choices(self) -> list[int]:
+        """The prompts to use, if the action is "take" or "either"."""
+        is_single = len(self._equals) < 2 and self.is_unseparated
+        return self._contenders() if is_single else self._equals
 
     @property
     def is_sure(self) -> bool:
@@ -1123,7 +1137,7 @@ class _OfBest(_Judge):
 
     def _unseparated(self) -> tuple[str, list[str]]:
         """The headline and the reasons if the scores do not separate the prompts."""
-        names = _joined([self.name(arm) for arm in self._contenders()])
+        names = _joined([self.name(arm) for arm in self._choices])
         most = max(self.worth[2] if self.worth else 0.0, self.least_shown)
         return f"Take {names}: the scores do not separate them.", [
             f"With 95% probability, the best of all prompts is at most {self.number(most)} above the median prompt in "
@@ -1216,7 +1230,12 @@ class _OfSet(_Judge):
             *(arm for arm in others if arm not in self.answer),
         ]
         return self._verdict(
-            action, *self._words(action, contenders), contenders, p_in, answer=None
+            action,
+            *self._words(action, contenders),
+            self.answer.tolist() if action == TAKE else [],
+            contenders,
+            p_in,
+            answer=None,
         )
 
     @property

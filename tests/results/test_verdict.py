@@ -758,8 +758,10 @@ def test_the_action_follows_from_the_probability_of_being_good() -> None:
     for verdict in worlds():
         seen.add(verdict.action)
         assert verdict.p_good is not None
+        assert bool(verdict.choices) == (verdict.action in ("take", "either"))
         if verdict.action == "take":
             assert verdict.p_good >= 0.9
+            assert verdict.choices == (verdict.answer,)
         if verdict.action in ("go on", "best so far"):
             assert verdict.p_good < 0.9
         if verdict.p_feasible is not None:
@@ -785,6 +787,7 @@ def test_equal_scores_do_not_separate_prompts(level: float, n: int) -> None:
     verdict = played(np.full((4, 30, 1), level), goal, n, "auto").result().verdict
     assert verdict.action == "either"
     assert verdict.headline.startswith("Take any of 4 prompts")
+    assert sorted(verdict.choices) == [0, 1, 2, 3]
     alike = ("the scores do not separate them.", "they do not differ in what matters.")
     assert verdict.headline.endswith(alike)
 
