@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from asktell.results.entries import PromptResult
     from asktell.results.examples import ExampleResult
     from asktell.results.result import Result
-    from asktell.results.verdict import Outlook, Verdict
+    from asktell.results.verdict import Change, Outlook, Verdict
     from asktell.running.run import run, run_async
     from asktell.selector import Selector
     from asktell.simulation.analyze import analyze
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
-    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
-    "ConflictingWorkerError", "Difference",
-    "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError",
+    "Candidates", "Change", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
+    "ConflictingWorkerError", "Difference", "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult",
+    "FolderBusyError",
     "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
     "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
@@ -95,7 +95,7 @@ _LATE = {
     "asktell.results.entries": ("PromptResult",),
     "asktell.results.examples": ("ExampleResult",),
     "asktell.results.result": ("Result",),
-    "asktell.results.verdict": ("Outlook", "Verdict"),
+    "asktell.results.verdict": ("Change", "Outlook", "Verdict"),
     "asktell.running.run": ("run", "run_async"),
     "asktell.selector": ("Selector",),
     "asktell.simulation.analyze": ("analyze",),

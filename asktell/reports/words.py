@@ -164,23 +164,15 @@ def _percent(part: float) -> str:
 
 
 def _headline(result: Result) -> str:
-    """Name the selected prompts."""
-    if not result.selected:
-        return "No prompt is selected yet"
-    names = _names(result.selected)
-    if result.verdict.action == "none":
-        so_far = "" if result.done else " so far"
-        return f"No prompt is likely to satisfy {_constraints(result)}{so_far}"
-    if isinstance(result.goal, BestFeasible):
-        return (
-            f"Selected prompt: {names}" if result.done else f"Leading so far: {names}"
-        )
-    count = _count(len(result.selected), "prompt")
-    return (
-        f"Pareto set: {count} ({names})"
-        if result.done
-        else f"Pareto set so far: {count} ({names})"
-    )
+    """What to do: the headline of the verdict."""
+    return _isolated(result.verdict.headline, _named(result))
+
+
+def _named(result: Result) -> set[str]:
+    """The ids that a verdict may name."""
+    contenders = (id_ for id_, _ in result.verdict.contenders)
+    selected = (entry.id for entry in result.selected[:1])
+    return {str(id_) for id_ in (*selected, result.baseline, *contenders)}
 
 
 def _constraints(result: Result) -> str:
@@ -189,27 +181,18 @@ def _constraints(result: Result) -> str:
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
-    """The state of the run, the verdict, and the comparison with the baseline."""
-    if not result.selected:
-        return [result.verdict.sentence]
-    first, said = result.selected[0], []
+    """The state of the run, the reasons of the verdict, and the comparison with the baseline."""
+    named, said = _named(result), []
     if data["paused"]:
         said.append(
             "The selection is paused. No trials are assigned until it is resumed."
         )
     elif not result.done:
         said.append("The selection is still running.")
-    named = {
-        str(id_)
-        for id_ in (
-            first.id,
-            result.baseline,
-            *(id_ for id_, _ in result.verdict.contenders),
-        )
-    }
-    said.append(_isolated(result.verdict.sentence, named))
-    if isinstance(result.goal, BestFeasible):
-        said += _better_but_gone(result, first)
+    if result.verdict.reasons:
+        said.append(_isolated(result.verdict.reasons, named))
+    if result.selected and isinstance(result.goal, BestFeasible):
+        said += _better_but_gone(result, result.selected[0])
     if result.sentence:
         # A line may start with the name of its metric, as "accuracy: ..."
         is_named = (

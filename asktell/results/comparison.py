@@ -405,6 +405,14 @@ Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
 """Two prompts, each as (position, id), a confidence and a tolerance -> their comparison."""
 
 
+CONFIDENCE = 0.95  # of the comparison of the selected prompt with the baseline
+
+
+def confidence_among(n: int) -> float:
+    """The confidence of each of n comparisons that hold together with `CONFIDENCE` (Bonferroni)."""
+    return CONFIDENCE if n <= 1 else 1.0 - (1.0 - CONFIDENCE) / n
+
+
 # Of the largest mean of a metric: a smaller difference is an error of rounding. Sums of
 # thousands of scores lose up to six of a double's sixteen digits.
 _ROUNDING = 1e-9

@@ -26,7 +26,13 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results import notebook
 from asktell.results.checks import Check
-from asktell.results.comparison import Comparer, Comparison, compare_two
+from asktell.results.comparison import (
+    CONFIDENCE,
+    Comparer,
+    Comparison,
+    compare_two,
+    confidence_among,
+)
 from asktell.results.entries import (
     FailureGroup,
     PromptResult,
@@ -76,7 +82,6 @@ _PLAIN = (
     "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "inputs",
     "feasible",
 )  # fmt: skip
-CONFIDENCE = 0.95  # of the comparison with the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
@@ -329,8 +334,9 @@ class Result:
         prompt is compared with the other prompt.
 
         The prompt was selected because of its good scores, so chance may have helped
-        it. The intervals allow for this: they are wider than those of `compare`, and
-        hold with 95% confidence whichever prompt is selected.
+        it. The intervals allow for this, and hold with 95% confidence whichever prompt
+        is selected. During a selection, they are wider than those of `compare`. In a
+        finished table, those of `compare` allow for it, too.
         """
         chosen = next(
             (entry for entry in self.selected if entry.id != self.baseline), None
@@ -349,11 +355,10 @@ class Result:
             or self._comparer is None
         ):
             return self._comparison
-        among = len(self.prompts) - 1
-        found = self.compare(
-            chosen, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among
-        )
-
+        # In a finished table, `compare` itself allows for the choice.
+        is_allowed_for = bool(getattr(self._comparer, "selected", ()))
+        n = 1 if is_allowed_for else len(self.prompts) - 1
+        found = self.compare(chosen, against, confidence_among(n))
         return replace(found, confidence=CONFIDENCE)
 
     @property

@@ -25,7 +25,7 @@ from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
-from asktell.results.comparison import Comparison, Pairs, compare_two
+from asktell.results.comparison import Comparison, Pairs, compare_two, confidence_among
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
@@ -83,7 +83,14 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
     # the hypervolume.
     tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
-    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance)
+    pairs, lead = _pairs(state, statement), None
+    is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
+    if is_one and baseline is not None and answer and answer[0] != baseline:
+        places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
+        n = 1 if pairs.selected else len(prompts) - 1
+        compared = pairs(*places, confidence_among(n), 0.0)
+        lead = compared.differences[goal.objectives[0].metric]
+    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance, lead)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -111,7 +118,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
             (named.ids[arm], reason) for _, arm, _, reason in state.failures
         ),
         _factors=_factors(problem, statement),
-        _comparer=_pairs(state, statement),
+        _comparer=pairs,
         _analyzed=partial(example_results, state),
     )
     # Which selected prompts are dominated follows from the result itself.

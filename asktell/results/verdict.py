@@ -23,11 +23,17 @@ from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.numerics.cached import cached_property
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import Goal, ParetoSet
+from asktell.results.difference import BETTER, Difference
 from asktell.results.entries import capitalized, quoted
 from asktell.state import FAILED, RETIRED, State
 
-TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
+TAKE, EITHER, GO_ON, BEST, NONE = "take", "either", "go on", "best so far", "none"
+SHIP, KEEP, NOT_DECIDED = "ship", "keep", "not decided"
+
+# Probability of being good (see `Verdict.p_good`) from which a prompt is recommended. By
+# the audit of the verdicts (docs/explanation/how-sure.md).
+_GOOD = 0.9
 
 # Probability that the best prompt is among the contenders, and that the loss is at most
 # `loss_95`
@@ -37,16 +43,20 @@ _LIKELY = 0.5
 # Probability that some prompt satisfies every constraint: below it, the verdict is
 # "none"
 _NO_PROMPT = 0.05
-_FEWEST_EXAMPLES = 4  # before the verdict can be "none"
+# Examples before scores can show that no prompt is feasible, or that they do not separate
+# prompts. Also evaluations per prompt before more of them can be said to change little
+_FEWEST = 4
 # Probability of being in the Pareto set from which a prompt that is not selected is a
 # contender
 _IN_SET = 0.05
 _TOLERATED = 0.01  # of the metric's range: a smaller loss does not matter
-# Of the loss: more evaluations are advised if they save at least this share
+# More evaluations are advised if they raise a probability by at least this number, or
+# save a tolerance
 _WORTHWHILE = 0.1
-# Evaluations in the outlook, relative to the number spent. At most twice as many are
-# advised
+# Evaluations in the outlook, relative to the number spent. At most as many are advised:
+# forecasts for more are rarely realized
 _MORE = (0.5, 1.0, 2.0)
+_ADVISED = 1.0
 # Numbers of new examples to try, relative to the number of examples
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Share of an evaluation's information that is about the prompt. The rest is about the
@@ -60,6 +70,9 @@ _SET_DRAWS, _SET_ARMS = 64, 300
 _MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
+_MOST_REASONS = 4  # after a headline
+_COINCIDENCE = 0.01  # probability of equal scores from which they may be chance
+_MOST_NEEDED = 1e6  # more evaluations than anybody makes for one comparison
 # Of the tolerance: the smallest expected loss of equal prompts in a sentence
 _LEAST_SHOWN = 0.1
 
@@ -85,12 +98,43 @@ class Outlook:
             evaluations. None for a Pareto set.
         loss: the expected `loss` of the verdict after these evaluations, in the same
             units.
+        p_good: the expected `p_good` of the verdict after these evaluations.
     """
 
     evaluations: int
     cost: float | None
     p_best: float | None
     loss: float
+    p_good: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """Whether to replace the baseline by the selected prompt.
+
+    Attributes:
+        decision: "ship" (the selected prompt is established to be better with 95%
+            confidence, allowing for its choice among all prompts, or the baseline very
+            probably violates a constraint that the selected prompt satisfies), "keep"
+            (no prompt is shown to be better) or "not decided" (the selected prompt is
+            probably better, or more evaluations are worthwhile).
+        baseline: the id of the baseline.
+        difference: the selected prompt's mean less the baseline's, in the units of the
+            first objective. None if the baseline is selected, or was not evaluated.
+        low: the lower end of the 95% interval of the difference, which allows for the
+            choice among all prompts. See `Result.comparison`.
+        high: the upper end.
+        evaluations: about how many more evaluations of each of the two would establish
+            the difference, if it stays as it is. None if it is established, or nothing
+            is known about it.
+    """
+
+    decision: str
+    baseline: str | int
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    evaluations: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,16 +149,26 @@ class Verdict:
         >>> verdict.action, verdict.answer
         ('take', 'a')
         >>> print(verdict.sentence)
-        Take "a": it is the best with over 99% probability.
+        Take "a". It is the best with over 99% probability.
 
     Attributes:
         answer: the id of the selected prompt. None for a Pareto set, before the first
             scores, or if no prompt is likely to satisfy every constraint.
-        action: "take" (use the selected prompts), "either" (use any of the contenders,
-            because they are about equally good), "go on" (keep evaluating) or "none"
-            (there are no scores yet, or no prompt is likely to satisfy every
-            constraint).
-        sentence: the recommendation in words.
+        action: "take" (use the selected prompts, since `p_good` is at least 90%),
+            "either" (use any of several prompts: each is good with at least 90%
+            probability, or the scores do not separate the prompts), "go on" (keep
+            evaluating: at most as many evaluations as were spent should reduce the
+            expected gap by at least the tolerance, or raise `p_good` or `p_best` by at
+            least 10 percentage points), "best so far" (none of these) or "none" (there
+            are no scores yet, or no prompt is likely to satisfy every constraint).
+        headline: what to do, in one short sentence. With a baseline, it is about the
+            change from the baseline to the selected prompt.
+        sentence: the recommendation in words. It begins with the headline, and at most
+            four reasons follow.
+        p_good: the probability that the selected prompt satisfies every constraint and
+            is within the tolerance of the best feasible prompt. For a Pareto set, that
+            all selected prompts satisfy every constraint, and together miss at most 1%
+            of the true set's hypervolume.
         p_best: the probability that the selected prompt is the best prompt that
             satisfies every constraint. None for a Pareto set.
         p_feasible: the probability that the selected prompt satisfies every constraint,
@@ -134,17 +188,39 @@ class Verdict:
             were spent, as many, twice as many, and all evaluations that are still
             possible on the examples. The last number is the largest: forecasts for more
             evaluations than are still possible are left out.
+        choices: the ids of the prompts to use: one of them if the action is "either",
+            all of them if it is "take". Empty for other actions.
+        worth: how much choosing among the prompts is worth: the best feasible prompt's
+            mean less the median prompt's, in the units of the first objective, as
+            estimate and ends of a 95% interval. None for a Pareto set, and for a single
+            prompt.
+        tolerance: the difference that does not matter, in the units of `loss`. It is
+            the tolerance of the method, such as `Race(tolerance=0.02)`. Without one, it
+            is 1% of the metric's range.
+        change: with a baseline, whether to replace it. None without a baseline, for a
+            Pareto set, and if the action is "none".
     """
 
     answer: str | int | None
     action: str
+    headline: str
     sentence: str
+    p_good: float | None = None
     p_best: float | None = None
     p_feasible: float | None = None
     loss: float | None = None
     loss_95: float | None = None
     contenders: tuple[tuple[str | int, float], ...] = ()
     outlook: tuple[Outlook, ...] = ()
+    choices: tuple[str | int, ...] = ()
+    worth: tuple[float, float, float] | None = None
+    tolerance: float | None = None
+    change: Change | None = None
+
+    @property
+    def reasons(self) -> str:
+        """The reasons for the headline, which is the rest of `sentence`."""
+        return self.sentence.removeprefix(self.headline).strip()
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as a mapping that JSON can represent. Its keys are the names of the attributes."""
@@ -153,17 +229,22 @@ class Verdict:
             **asdict(self),
             "contenders": [list(each) for each in self.contenders],
             "outlook": outlook,
+            "choices": list(self.choices),
+            "worth": None if self.worth is None else list(self.worth),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read a verdict from a mapping that `to_dict` returned."""
-        contenders = tuple((id_, float(p)) for id_, p in data["contenders"])
+        worth, change = data["worth"], data["change"]
         return cls(
             **{
                 **data,
-                "contenders": contenders,
+                "contenders": tuple((id_, float(p)) for id_, p in data["contenders"]),
                 "outlook": tuple(Outlook(**each) for each in data["outlook"]),
+                "choices": tuple(data["choices"]),
+                "worth": None if worth is None else tuple(worth),
+                "change": None if change is None else Change(**change),
             }
         )
 
@@ -212,6 +293,7 @@ def judge(
     answer: Sequence[int],
     ids: Sequence[str | int],
     tolerance: float = 0.0,
+    lead: Difference | None = None,
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
@@ -219,15 +301,32 @@ def judge(
     data for probabilities. `tolerance`: a loss of a single best prompt that does not
     matter, in the objective's units. 0 stands for 1% of the objective's range. Without
     a range, it is 1% of the larger of the spread of the means and the standard
-    deviation of the scores.
+    deviation of the scores. `lead`: the selected arm compared with the baseline in the
+    first objective, as in `Result.comparison`. None without a baseline, or if it is
+    selected.
     """
     one_example = (
         statement is not None and statement.n_seen < 2 and state.problem.n_examples != 1
     )
     if statement is None or of_arms is None or not answer or one_example:
         return _undecided(state, statement, answer, ids)
-    which = _OfSet if isinstance(state.problem.goal, ParetoSet) else _OfBest
-    return which(state, statement, of_arms, np.array(answer), ids, tolerance).verdict()
+    arms = np.array(answer)
+    if isinstance(state.problem.goal, ParetoSet):
+        return _OfSet(state, statement, of_arms, arms, ids, tolerance).verdict()
+    return _OfBest(state, statement, of_arms, arms, ids, tolerance, lead).verdict()
+
+
+def _needed(lead: Difference) -> int | None:
+    """About how many more pairs establish a difference that stays as it is. None if it is established or unknown.
+
+    An interval shrinks with the root of the number of pairs.
+    """
+    if not lead.estimate or lead.low is None or lead.high is None or not lead.pairs:
+        return None
+    half = lead.estimate - lead.low if lead.estimate > 0 else lead.high - lead.estimate
+    more = lead.pairs * ((half / abs(lead.estimate)) ** 2 - 1.0)
+    # Two digits, as it is no more than an order of magnitude
+    return int(float(f"{more:.2g}")) if 1.0 <= more < _MOST_NEEDED else None
 
 
 def _undecided(
@@ -241,16 +340,16 @@ def _undecided(
     others = [arm for arm in range(state.problem.n_arms) if arm not in out]
     arms = [*answer, *others]
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
-    action, best = NONE, None
-    sentence = "No prompt has been evaluated successfully yet."
+    action, best, reasons = NONE, None, ""
+    headline = "No prompt has been evaluated successfully yet."
     if state.finished and state.missing and len(state.history) == 0:
         n = len(state.missing)
         which = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
-        sentence = f"Nothing was measured, because {which} failed."
+        headline = f"Nothing was measured, because {which} failed."
     elif len(state.no_rivals()) == state.problem.n_arms:
-        sentence = _nobody_left(state)
+        headline, reasons = _nobody_left(state)
     elif len(state.history) > 0:
-        sentence = (
+        headline = (
             "No prompt that can still be selected has been evaluated successfully yet."
         )
     if statement is not None and answer:
@@ -258,20 +357,19 @@ def _undecided(
         if not isinstance(state.problem.goal, ParetoSet):
             best = ids[answer[0]]
         few = "evaluation" if statement.is_guess else "example"
-        sentence = (
-            f"Keep evaluating: one {few} is not enough to estimate a probability."
-        )
+        headline = f"Not decided: one {few} is not enough to estimate a probability."
     if state.doubts and answer:
-        sentence = f"Do not rely on these scores. {' '.join(state.doubts)}"
-    return Verdict(best, action, sentence, contenders=contenders)
+        headline, reasons = "Do not rely on these scores.", " ".join(state.doubts)
+    sentence = f"{headline} {reasons}".strip()
+    return Verdict(best, action, headline, sentence, contenders=contenders)
 
 
-def _nobody_left(state: State) -> str:
-    """The sentence if no prompt can be selected any more."""
+def _nobody_left(state: State) -> tuple[str, str]:
+    """The headline and the reason if no prompt can be selected any more."""
     statuses = {departure.status for _, departure in state.left.values()}
     words = {FAILED: "failed too often", RETIRED: "were retired"}
     why = " or ".join(words[status] for status in words if status in statuses)
-    return f"No prompt can be selected, because all {why}. Add a prompt to continue."
+    return f"No prompt can be selected, because all {why}.", "Add a prompt to continue."
 
 
 class _Judge(ABC):
@@ -302,8 +400,8 @@ class _Judge(ABC):
         losses = self.losses(self.held)
         self.loss = float(losses.mean())
         self.loss_95 = float(np.quantile(losses, _COVERED))
-        self.p_hit = self.hits(self.held)
         self.tolerance = tolerance or self.least_loss()
+        self.p_good = self.p_within(self.held)
         self.outlook = self._outlook()
 
     @abstractmethod
@@ -314,9 +412,18 @@ class _Judge(ABC):
     def losses(self, held: Masks) -> Vector:
         """(S,) the loss in each draw if the `held` prompts are selected. 0 if no prompt is feasible."""
 
-    def hits(self, held: Masks) -> float | None:
-        """How often a `held` prompt is the best, None for a Pareto set."""
+    @property
+    def p_now(self) -> float | None:
+        """The probability that the selected prompt is the best. None for a Pareto set."""
         return None
+
+    def hits(self, held: Masks) -> float | None:
+        """How often a `held` prompt is the best. None for a Pareto set."""
+        return None
+
+    @abstractmethod
+    def p_within(self, held: Masks) -> float:
+        """The probability that the `held` prompts are all feasible, and their loss is within the tolerance."""
 
     @abstractmethod
     def chosen(self, predicted: Draws) -> Masks:
@@ -342,17 +449,23 @@ class _Judge(ABC):
     def _verdict(
         self,
         action: str,
-        sentence: str,
+        headline: str,
+        reasons: Sequence[str],
+        choices: Sequence[int],
         contenders: list[int],
         likely: Vector,
         **own: Any,
     ) -> Verdict:
         return Verdict(
             action=action,
-            sentence=sentence,
+            headline=headline,
+            sentence=" ".join([headline, *reasons[:_MOST_REASONS]]),
+            p_good=self.p_good,
+            tolerance=self.tolerance,
             p_feasible=self.p_feasible,
             loss=self.loss,
             loss_95=self.loss_95,
+            choices=tuple(self.ids[arm] for arm in choices),
             contenders=tuple((self.ids[arm], float(likely[arm])) for arm in contenders),
             outlook=self.outlook,
             **own,
@@ -365,9 +478,7 @@ class _Judge(ABC):
             self.chances.taken[self.alive].any()
         )
         return (
-            self.p_some < _NO_PROMPT
-            and not kept
-            and self.statement.n_seen >= _FEWEST_EXAMPLES
+            self.p_some < _NO_PROMPT and not kept and self.statement.n_seen >= _FEWEST
         )
 
     @property
@@ -404,7 +515,7 @@ class _Judge(ABC):
             if problem.n_examples is None
             else float(problem.n_examples - self.statement.n_seen)
         )
-        p_last, last, found = self.p_hit, self.loss, []
+        p_last, good, last, found = self.p_now, self.p_good, self.loss, []
         for n in wanted:
             first = _allotted(n / _STAGES, self.interest, n_left)
             predicted = self._predicted(
@@ -414,13 +525,13 @@ class _Judge(ABC):
             p_best, loss = self.hits(held), float(self.losses(held).mean())
             # More scores never do harm, so a forecast that is worse is Monte Carlo error.
             p_last = None if p_best is None or p_last is None else max(p_best, p_last)
-            last = min(loss, last)
+            last, good = min(loss, last), max(self.p_within(held), good)
             costs = self.state.costs
             price = None
             if costs.pool.total:
                 per_arm = _allotted(n, self.interest, n_left)
                 price = float(per_arm @ costs.expected_all(len(per_arm)))
-            found.append(Outlook(int(n), price, p_last, last))
+            found.append(Outlook(int(n), price, p_last, last, good))
         return tuple(found)
 
     def _predicted(self, first: Vector, rest: float, new_examples: float) -> Draws:
@@ -481,27 +592,21 @@ class _Judge(ABC):
 
     @property
     def near(self) -> tuple[Outlook, ...]:
-        """The outlook for at most twice as many evaluations as were spent."""
-        most = _MORE[-1] * max(1, len(self.state.history))
+        """The outlook for at most as many evaluations as were spent."""
+        most = _ADVISED * max(1, len(self.state.history))
         return tuple(each for each in self.outlook if each.evaluations <= most)
+
+    def is_worthwhile(self, then: Outlook) -> bool:
+        """True if a forecast saves a tolerance, or raises a probability by `_WORTHWHILE`."""
+        raises = then.p_good - self.p_good
+        if then.p_best is not None and self.p_now is not None:
+            raises = max(raises, then.p_best - self.p_now)
+        return self.loss - then.loss >= self.tolerance or raises >= _WORTHWHILE
 
     @cached_property
     def worthwhile(self) -> Outlook | None:
-        """The first near forecast whose gain is worth the evaluations and visible after rounding."""
-        for then in self.near:
-            saves = (
-                then.loss < (1.0 - _WORTHWHILE) * self.loss
-                and self.loss > self.tolerance
-            )
-            if saves and self.number(then.loss) != self.number(self.loss):
-                return then
-            if (
-                then.p_best is not None
-                and self.p_hit is not None
-                and then.p_best - self.p_hit > _WORTHWHILE
-            ):
-                return then
-        return None
+        """The first near forecast that is worthwhile."""
+        return next((then for then in self.near if self.is_worthwhile(then)), None)
 
     # Words
 
@@ -526,14 +631,16 @@ class _Judge(ABC):
         """The prompt that losses are relative to, without an article."""
         return "best feasible prompt" if self.goal.is_constrained else "best prompt"
 
-    def satisfies(self) -> str:
-        """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
+    def satisfies(self) -> list[str]:
+        """The probability that the selected prompts satisfy the constraints, as a sentence."""
         if self.p_feasible is None:
-            return ""
+            return []
         probability = in_percent(self.p_feasible)
         if len(self.answer) > 1:
-            return f" The probability that all of them satisfy {self.constraints} is {probability}."
-        return f" It satisfies {self.constraints} with {probability} probability."
+            return [
+                f"The probability that all of them satisfy {self.constraints} is {probability}."
+            ]
+        return [f"It satisfies {self.constraints} with {probability} probability."]
 
     @property
     def remaining(self) -> str:
@@ -552,86 +659,115 @@ class _Judge(ABC):
         every = f"every {self.remaining}prompt was evaluated on every example"
         return f"More evaluations are not possible, because {every}."
 
-    def none(self) -> str:
-        """The sentence if no prompt is likely to satisfy every constraint."""
-        it = "them" if len(self.goal.constraints) > 1 else "it"
-        return (
-            f"No prompt is likely to satisfy {self.constraints} (the probability that at least one prompt does is "
-            f"{in_percent(self.p_some)}). {capitalized(self.name(self.first))} is expected to violate {it} least. "
-            f"Relax {self.a_constraint} or add prompts."
-        )
+    def none(self) -> tuple[str, list[str]]:
+        """The headline and the reasons if no prompt is likely to satisfy every constraint."""
+        them = "them" if len(self.goal.constraints) > 1 else "it"
+        return f"No prompt is likely to satisfy {self.constraints}.", [
+            f"The probability that at least one prompt does is {in_percent(self.p_some)}.",
+            f"{capitalized(self.name(self.first))} is expected to violate {them} least.",
+            f"Relax {self.a_constraint} or add prompts.",
+        ]
 
-    def unlikely(self) -> str:
-        """The sentence if the selected prompts probably violate a constraint, but more scores may help."""
-        p_feasible = (
-            np.zeros(len(self.alive))
-            if self.chances.p_feasible is None
-            else self.chances.p_feasible
-        )
+    def unlikely(self, action: str) -> tuple[str, list[str]]:
+        """The headline and the reasons if the selected prompts probably violate a constraint."""
+        p_feasible = self.chances.p_feasible
+        assert p_feasible is not None
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
-        name, p = self.name(likeliest), float(p_feasible[likeliest])
+        probability = in_percent(float(p_feasible[likeliest]))
+        likely = f"{capitalized(self.name(likeliest))} is the most likely to satisfy {self.constraints}"
+        subject = self.name(self.first)
         if self.alive.sum() == 1:
-            what = (
-                f"{name} (the only {self.remaining}prompt) probably violates {self.a_constraint} (the probability that "
-                f"it satisfies {self.constraints} is {in_percent(p)})"
-            )
-        elif p < _LIKELY:
-            what = (
-                f"every prompt probably violates {self.a_constraint}. {capitalized(name)} is the most likely to "
-                f"satisfy {self.constraints} (probability {in_percent(p)})"
-            )
+            reasons = [
+                f"It is the only {self.remaining}prompt.",
+                f"It satisfies {self.constraints} with {probability} probability.",
+            ]
+        elif p_feasible[likeliest] < _LIKELY:
+            subject = "every prompt"
+            reasons = [f"{likely} (probability {probability})."]
         else:
             metrics = " and ".join(quoted(each.metric) for each in self.goal.objectives)
-            what = (
-                f"{self.name(self.first)} is selected because of its good estimate of {metrics}, although it probably "
-                f"violates {self.a_constraint}. {capitalized(name)} is the most likely to satisfy {self.constraints} "
-                f"(probability {in_percent(p)})"
-            )
+            reasons = [
+                f"It is selected because of its good estimate of {metrics}.",
+                f"{likely} (probability {probability}).",
+            ]
         if self.is_used_up:
-            return f"{capitalized(what)}. {self.used_up} Add examples, or relax {self.a_constraint}."
-        return f"Keep evaluating: so far, {what}."
+            reasons += [self.used_up, f"Add examples, or relax {self.a_constraint}."]
+        elif self.worthwhile is not None:
+            rises = self.rises(self.worthwhile)
+            reasons += [self.forecast(self.worthwhile, rises)] if rises else []
+        claim = f"{subject} probably violates {self.a_constraint}."
+        is_open = action == GO_ON
+        return f"Not decided: {claim}" if is_open else capitalized(claim), reasons
 
-    def gain(self, then: Outlook) -> str:
-        """The expected gain of more evaluations after a space, with the quality of now. Empty without a gain."""
+    def rises(self, then: Outlook) -> list[str]:
+        """The clauses on the probabilities that more evaluations should raise."""
+        p_best, now = then.p_best, self.p_now
+        if p_best is not None and now is not None and p_best - now >= _NOTABLE:
+            what = f"selecting the {self.best_prompt}"
+            return [
+                f"the probability of {what} should rise from {in_percent(now)} to {in_percent(p_best)}"
+            ]
+        if then.p_good - self.p_good >= _WORTHWHILE:
+            low, high = in_percent(self.p_good), in_percent(then.p_good)
+            return [
+                f"the probability of {self.being_good} should rise from {low} to {high}"
+            ]
+        return []
+
+    def forecast(self, then: Outlook, gains: Sequence[str]) -> str:
+        """The sentence that more evaluations should have these gains."""
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
-        now, gains = "", []
-        if self.number(then.loss) != self.number(self.loss):
-            now = f" {self.standing}"
-            gains.append(self.improvement("should", then.loss))
-        if (
-            then.p_best is not None
-            and self.p_hit is not None
-            and then.p_best - self.p_hit >= _NOTABLE
-        ):
-            gains.append(
-                f"the probability of selecting the {self.best_prompt} should rise from "
-                f"{in_percent(self.p_hit)} to {in_percent(then.p_best)}"
-            )
         plural = "" if then.evaluations == 1 else "s"
         more = f"With {then.evaluations:,} more evaluation{plural}{price}"
-        return f"{now} {more}, {', and '.join(gains)}." if gains else ""
+        return f"{more}, {', and '.join(gains)}."
 
-    def no_use(self, arms: Sequence[int]) -> str:
-        """The sentence if more evaluations of the given examples do not help: whether new examples would."""
-        given = self.state.problem.n_examples
-        if given is None:
-            return "More evaluations would change little."
-        said = f"More evaluations of these {given:,} examples would change little."
-        if self.is_used_up:
-            said = self.used_up
-        elif given == 1:
-            said = "More evaluations of the only example would change little."
+    def gain(self, then: Outlook) -> list[str]:
+        """The quality of now and the expected gain of more evaluations, as sentences. Empty without a gain."""
+        falls = self.number(then.loss) != self.number(self.loss)
+        gains = [self.improvement("should", then.loss)] if falls else []
+        gains += self.rises(then)
+        now = [self.standing] if falls else []
+        return [*now, self.forecast(then, gains)] if gains else []
+
+    def outcome(self, arms: Sequence[int]) -> list[str]:
+        """The quality of now, and whether any evaluations would improve it, as sentences.
+
+        Called where as many evaluations as were spent would not. So they are all
+        evaluations that remain, new examples, or none.
+        """
+        last = self.outlook[-1] if self.outlook and not self.is_used_up else None
+        if last is not None and self.is_worthwhile(last) and (gain := self.gain(last)):
+            return gain
+        return [self.standing, *self.no_use(arms)]
+
+    def no_use(self, arms: Sequence[int]) -> list[str]:
+        """The sentence that more evaluations of the examples do not help, and whether new examples would."""
+        examples, spent = self.state.problem.n_examples, len(self.state.history)
+        if examples is None or not self.is_used_up:
+            # A few scores cannot show this.
+            if spent < _FEWEST * self.alive.sum() or not self.near:
+                return []
+            # Only as far as it was forecast
+            n = self.near[-1].evaluations
+            more = f"{n:,} more evaluation{'' if n == 1 else 's'}"
+            return [f"{more} should change little."]
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown
-        for n in (max(1, round(part * given)) for part in _LARGER if has_loss):
+        for n in (max(1, round(part * examples)) for part in _LARGER if has_loss):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
             loss = float(self.losses(held).mean())
             if loss <= 0.5 * self.loss:
-                change = self.improvement("could", loss)
-                examples = "1 new example" if n == 1 else f"about {n:,} new examples"
-                return f"{said} With {examples}, {change}."
-        return said
+                improvement = self.improvement("could", loss)
+                new = "1 new example" if n == 1 else f"about {n:,} new examples"
+                every = f"Every {self.remaining}prompt was evaluated on every example"
+                return [f"{every}, but with {new}, {improvement}."]
+        return [self.used_up]
+
+    @property
+    @abstractmethod
+    def being_good(self) -> str:
+        """What the selected prompts are with the probability `p_good`, after "the probability of"."""
 
     @property
     @abstractmethod
@@ -654,8 +790,54 @@ class _Judge(ABC):
 
 @final
 class _OfBest(_Judge):
+    def __init__(
+        self,
+        state: State,
+        statement: Statement,
+        of_arms: Chances,
+        answer: Indices,
+        ids: Sequence[str | int],
+        tolerance: float,
+        lead: Difference | None,
+    ) -> None:
+        super().__init__(state, statement, of_arms, answer, ids, tolerance)
+        self.lead, self.baseline = lead, state.problem.baseline
+
     def truths(self, values: Draws) -> Draws:
+        values = self._some(values)
+        if twins := self._twins():
+            # Equal scores on every common example are evidence of equality, which the
+            # model of separate prompts does not have.
+            values = values.copy()
+            values[:, twins] = values[:, [self.first]]
+        return values
+
+    def _some(self, values: Draws) -> Draws:
+        """As many of the draws as losses are computed for."""
         return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
+
+    def _twins(self) -> list[int]:
+        """The arms with the same scores on the same examples as the selected arm, unless that may be chance."""
+        history = self.state.history
+        arms, examples = history.arms(), history.examples()
+        order = np.lexsort((*history.scores().T, examples, arms))
+        arms, examples, scores = arms[order], examples[order], history.scores()[order]
+        starts = np.searchsorted(arms, np.arange(self.state.problem.n_arms + 1))
+        of_first = slice(starts[self.first], starts[self.first + 1])
+        n = of_first.stop - of_first.start
+        if (
+            not n
+            or (examples[of_first] < 0).any()
+            or _agree_by_chance(scores[of_first])
+        ):
+            return []
+        return [
+            arm
+            for arm in np.flatnonzero((np.diff(starts) == n) & self.alive).tolist()
+            if arm != self.first
+            and (examples[starts[arm] : starts[arm + 1]] == examples[of_first]).all()
+            and (scores[starts[arm] : starts[arm + 1]] == scores[of_first]).all()
+        ]
 
     def losses(self, held: Masks) -> Vector:
         objective, best = self.values[:, :, 0], self.best
@@ -670,11 +852,35 @@ class _OfBest(_Judge):
 
     @cached_property
     def shares(self) -> Draws:
-        """(S, K) 1 for the best feasible prompt of each draw, divided among equals."""
-        return _shares(self.values, self.goal, self.alive)
+        """(S, K) 1 for the best feasible prompt of each draw, divided among equals. It averages to `Chances.p_best`."""
+        return _shares(self._some(self.statement.values), self.goal, self.alive)
+
+    @property
+    def p_now(self) -> float | None:
+        return float(self.chances.p_best[self.first])
 
     def hits(self, held: Masks) -> float | None:
         return float((self.shares * held).sum(axis=1).mean())
+
+    def p_within(self, held: Masks) -> float:
+        return float((self.good * held).any(axis=1).mean())
+
+    @cached_property
+    def good(self) -> Masks:
+        """(S, K) True for the prompts that are feasible, and within the tolerance of the best feasible one."""
+        near = self.values[:, :, 0] >= self.best[:, None] - self.tolerance
+        return np.asarray(membership.feasible(self.values) & near & self.alive)
+
+    @cached_property
+    def worth(self) -> tuple[float, float, float] | None:
+        """What choosing is worth: the best feasible prompt's mean less the median, and the ends of its interval."""
+        some = np.isfinite(self.best)
+        if not some.any() or self.alive.sum() < 2:
+            return None
+        objective = self.values[some][:, self.alive, 0]
+        gains = np.maximum(self.best[some] - np.median(objective, axis=1), 0.0)
+        low, high = np.quantile(gains, (0.025, 0.975))
+        return float(gains.mean()), float(low), float(high)
 
     def chosen(self, predicted: Draws) -> Masks:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
@@ -737,15 +943,32 @@ class _OfBest(_Judge):
     def number(self, loss: float) -> str:
         return in_digits(loss, 2)
 
+    @property
+    def being_good(self) -> str:
+        return f"being within {self.number(self.tolerance)} of the {self.best_prompt}"
+
     def verdict(self) -> Verdict:
-        action, likely = self._action(), self._likely[1]
+        action = self._action()
+        change = self._change(action)
+        headline = None if change is None else self._of_change(change)
+        own, reasons = self._words(action, is_replaced=headline is not None)
+        if headline is not None and change is not None and change.evaluations:
+            n = f"{change.evaluations:,} more evaluation{'s' * (change.evaluations > 1)}"
+            reasons = [
+                f"About {n} of each should establish the difference, if it stays as it is.",
+                *reasons,
+            ]
         return self._verdict(
             action,
-            self._sentence(action),
+            headline or own,
+            reasons,
+            self._choices if action in (TAKE, EITHER) else [],
             self._contenders(),
-            likely,
+            self._likely[1],
             answer=None if action == NONE else self.ids[self.first],
             p_best=float(self.chances.p_best[self.first]),
+            worth=self.worth,
+            change=change,
         )
 
     def _contenders(self) -> list[int]:
@@ -770,93 +993,172 @@ class _OfBest(_Judge):
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
     @cached_property
-    def _equals(self) -> tuple[list[int], float]:
-        """The contenders and the largest expected loss among them, if they are equally good. Otherwise none.
+    def _equals(self) -> list[int]:
+        """The prompts that are good with a probability of `_GOOD`, if the selected one is. The selected one first."""
+        if self.p_good < _GOOD:
+            return [self.first]
+        p_good = self.good.mean(axis=0)
+        others = [
+            int(arm)
+            for arm in np.argsort(-p_good, kind="stable")
+            if p_good[arm] >= _GOOD and arm != self.first
+        ]
+        return [self.first, *others]
 
-        All must be likely feasible. They are equally good if the expected loss of each
-        is within the tolerance. They are also equally good if their means are equal
-        within the tolerance and more evaluations are not worthwhile.
+    @property
+    def _choices(self) -> list[int]:
+        """The prompts to use, if the action is "take" or "either"."""
+        is_single = len(self._equals) < 2 and self.is_unseparated
+        return self._contenders() if is_single else self._equals
+
+    @property
+    def is_sure(self) -> bool:
+        """True if the selected prompt satisfies every constraint with a probability of `_GOOD`."""
+        return self.p_feasible is None or self.p_feasible >= _GOOD
+
+    @cached_property
+    def is_unseparated(self) -> bool:
+        """True if the scores do not separate the prompts.
+
+        That is the case if all scores are equal, or if choosing is worth less than the
+        tolerance.
         """
-        contenders, objective = self._contenders(), self.values[:, :, 0]
-        best = self.best
-        some = np.isfinite(best)
-        feasible = (
-            membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
+        arms, scores = self.state.history.arms(), self.state.history.scores()
+        column = self.goal.columns.index(self.goal.objectives[0].metric)
+        is_equal = (
+            len(np.unique(arms)) > 1
+            and float(np.ptp(scores[:, column])) == 0.0
+            and self.statement.n_seen >= _FEWEST
         )
-        if len(contenders) < 2 or not some.any() or not feasible.all():
-            return [], 0.0
-        most = float(
-            np.maximum(0.0, best[some, None] - objective[some][:, contenders])
-            .mean(axis=0)
-            .max()
-        )
-        spread = float(np.ptp(objective[:, contenders].mean(axis=0)))
-        are_equal = most <= self.tolerance or (
-            spread <= self.tolerance and self.worthwhile is None
-        )
-        return (contenders, most) if are_equal else ([], 0.0)
+        is_small = self.worth is not None and self.worth[2] < self.tolerance
+        return (is_equal or is_small) and self.is_sure and len(self._contenders()) > 1
 
     def _action(self) -> str:
         # Constraints come before the objective.
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
-            return GO_ON
-        if self._equals[0]:
+            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
+        if len(self._equals) > 1 or self.is_unseparated:
             return EITHER
-        if self._is_settled():
+        if self.p_good >= _GOOD:
             return TAKE
-        return TAKE if self.worthwhile is None else GO_ON
+        return BEST if self.worthwhile is None else GO_ON
 
-    def _all_satisfy(self, arms: Sequence[int]) -> str:
-        """The least probability that one of the prompts satisfies the constraints, as a sentence after a space."""
-        if self.chances.p_feasible is None:
-            return ""
-        probability = in_percent(float(self.chances.p_feasible[list(arms)].min()))
-        least = probability if "over" in probability else f"at least {probability}"
-        return f" Each satisfies {self.constraints} with {least} probability."
+    # The change from the baseline
 
-    def _is_settled(self) -> bool:
-        needed = (
-            _COVERED
-            if not isinstance(self.goal, BestFeasible) or self.goal.sure is None
-            else self.goal.sure
+    def _change(self, action: str) -> Change | None:
+        """Whether to replace the baseline. None without a baseline, or if no prompt may be used."""
+        if self.baseline is None or action == NONE:
+            return None
+        id_, lead = self.ids[self.baseline], self.lead
+        if lead is None or self.is_unlikely:
+            is_open = action == GO_ON or self.is_unlikely
+            return Change(NOT_DECIDED if is_open else KEEP, id_)
+        decision = self._decision(action, lead)
+        more = None if decision == SHIP else _needed(lead)
+        return Change(decision, id_, lead.estimate, lead.low, lead.high, more)
+
+    def _decision(self, action: str, lead: Difference) -> str:
+        if self.is_sure and lead.verdict == BETTER:
+            return SHIP
+        if self.baseline_violates:
+            return SHIP if action in (TAKE, EITHER) else NOT_DECIDED
+        is_likely = lead.p_better >= _GOOD and self.baseline not in self._equals
+        return NOT_DECIDED if action == GO_ON or is_likely else KEEP
+
+    @property
+    def baseline_violates(self) -> bool:
+        """True if the baseline very probably violates a constraint."""
+        p_feasible = self.chances.p_feasible
+        return p_feasible is not None and bool(p_feasible[self.baseline] <= 1.0 - _GOOD)
+
+    def _of_change(self, change: Change) -> str | None:
+        """The headline about the change from the baseline. None if the verdict has its own headline."""
+        old, new, lead = quoted(change.baseline), self.name(self.first), self.lead
+        if change.decision == KEEP:
+            return f"Keep {old}: no prompt is shown to be better."
+        if lead is None or self.is_unlikely:
+            return None
+        if change.decision == SHIP and lead.verdict == BETTER:
+            return f"Ship {new}: better than {old} by {_with_interval(lead)}."
+        if self.baseline_violates:
+            violates = f"{old} very probably violates {self.a_constraint}"
+            return f"Ship {new}: {violates}." if change.decision == SHIP else None
+        if lead.p_better >= _GOOD:
+            probability = in_percent(lead.p_better)
+            return f"Not decided: {new} is probably better than {old} ({probability})."
+        return f"Not decided: {new} is not shown to be better than {old}."
+
+    # Words
+
+    def _words(self, action: str, is_replaced: bool) -> tuple[str, list[str]]:
+        """The headline and the reasons. `is_replaced`: another headline is shown, about the baseline."""
+        name, p_best = (
+            self.name(self.first),
+            in_percent(self.chances.p_best[self.first]),
         )
-        return (
-            self.p_feasible is None or self.p_feasible >= needed
-        ) and self.loss_95 <= self.tolerance
-
-    def _sentence(self, action: str) -> str:
-        name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
-        is_baseline = self.first == self.state.problem.baseline
-        take = "Keep the baseline," if is_baseline else "Take"
-        best = f"the best with {in_percent(p_best)} probability"
+        it = name if is_replaced else "it"
         if action == NONE:
             return self.none()
         if self.is_unlikely:
-            return self.unlikely()
+            return self.unlikely(action)
+        if action == EITHER and len(self._equals) > 1:
+            return self._alike()
         if action == EITHER:
-            equals, most = self._equals
-            names = _joined([self.name(arm) for arm in equals])
-            gap = self.number(max(most, self.least_shown))
-            return (
-                f"Take {names}: they are about equally good so far. Whichever you take, the expected gap to the "
-                f"{self.best_prompt} is at most {gap} in {self.metric}.{self._all_satisfy(equals)}"
-            )
-        if action == TAKE and self._is_settled():
-            if self.alive.sum() == 1:
-                return f"{take} {name}: it is the only {self.remaining}prompt.{self.satisfies()}"
-            within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
-            near = f"with 95% probability, it is {within} in {self.metric}"
-            why = f"it is {best}" if p_best >= _COVERED else near
-            return f"{take} {name}: {why}.{self.satisfies()}"
-        then = self.worthwhile
-        if action == GO_ON and then is not None:
-            return (
-                f"Keep evaluating: {name} is selected so far. The probability that it is the best is "
-                f"{in_percent(p_best)}.{self.satisfies()}{self.gain(then)}"
-            )
-        return f"{take} {name}: it is {best}.{self.satisfies()} {self.standing} {self.no_use(self._contenders())}"
+            return self._unseparated()
+        if action == TAKE:
+            return f"Take {name}.", self._good(capitalized(it))
+        # The headline has a percentage without its noun.
+        certainty = ["The percentage is the probability that it is the best."]
+        if is_replaced:
+            certainty = [f"{capitalized(name)} is the best with {p_best} probability."]
+        if action == GO_ON and self.worthwhile is not None:
+            gain = self.gain(self.worthwhile)
+            # Where the forecast is about this probability, it also explains it.
+            if self.rises(self.worthwhile) and not is_replaced:
+                certainty = []
+            headline = f"Not decided: {name} leads ({p_best})."
+        else:
+            gain = self.outcome(self._contenders())
+            headline = f"Best so far: {name} ({p_best})."
+        return headline, [*certainty, *self.satisfies(), *gain]
+
+    def _good(self, it: str) -> list[str]:
+        """Why the selected prompt is good enough. `it` begins a sentence."""
+        p_best = float(self.chances.p_best[self.first])
+        if self.alive.sum() == 1:
+            return [f"{it} is the only {self.remaining}prompt.", *self.satisfies()]
+        if p_best >= _COVERED:
+            best = f"{it} is the best with {in_percent(p_best)} probability."
+            return [best, *self.satisfies()]
+        within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
+        satisfies = f" and satisfies {self.constraints}" * self.goal.is_constrained
+        probability = in_percent(self.p_good)
+        return [
+            f"{it} is {within} in {self.metric}{satisfies} with {probability} probability."
+        ]
+
+    def _alike(self) -> tuple[str, list[str]]:
+        """The headline and the reasons if several prompts are good."""
+        names, least = _joined([self.name(arm) for arm in self._equals]), _GOOD
+        within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
+        satisfies = f" and satisfies {self.constraints}" * self.goal.is_constrained
+        return f"Take {names}: they do not differ in what matters.", [
+            f"Each of these {len(self._equals)} prompts is {within} in {self.metric}{satisfies} with at least "
+            f"{in_percent(least)} probability."
+        ]
+
+    def _unseparated(self) -> tuple[str, list[str]]:
+        """The headline and the reasons if the scores do not separate the prompts."""
+        names = _joined([self.name(arm) for arm in self._choices])
+        most = max(self.worth[2] if self.worth else 0.0, self.least_shown)
+        return f"Take {names}: the scores do not separate them.", [
+            f"With 95% probability, the best of all prompts is at most {self.number(most)} above the median prompt in "
+            f"{self.metric}.",
+            *self.satisfies(),
+            "Write prompts that differ more, or use a metric that separates them.",
+        ]
 
 
 @final
@@ -886,6 +1188,11 @@ class _OfSet(_Judge):
         some = membership.feasible(self.values[:, arms], p).any(axis=1) & (whole > 0)
         return np.asarray(np.where(some, 1.0 - own / np.maximum(whole, 1), 0.0))
 
+    def p_within(self, held: Masks) -> float:
+        n = len(self.goal.objectives)
+        satisfied = (membership.feasible(self.values, n) | ~held).all(axis=1)
+        return float((satisfied & (self.losses(held) <= self.tolerance)).mean())
+
     def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
         return _shares(predicted, self.goal, self.alive, closest) > 0.0
 
@@ -910,6 +1217,10 @@ class _OfSet(_Judge):
             "measure of how good a set is)."
         )
 
+    @property
+    def being_good(self) -> str:
+        return f"missing at most {in_percent(self.tolerance)} of it"
+
     def improvement(self, verb: str, loss: float) -> str:
         return f"this percentage {verb} rise to {self.number(loss)}"
 
@@ -933,7 +1244,12 @@ class _OfSet(_Judge):
             *(arm for arm in others if arm not in self.answer),
         ]
         return self._verdict(
-            action, self._sentence(action, contenders), contenders, p_in, answer=None
+            action,
+            *self._words(action, contenders),
+            self.answer.tolist() if action == TAKE else [],
+            contenders,
+            p_in,
+            answer=None,
         )
 
     @property
@@ -945,32 +1261,28 @@ class _OfSet(_Judge):
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
-            return GO_ON
-        return (
-            TAKE if self.loss_95 <= self.tolerance or self.worthwhile is None else GO_ON
-        )
+            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
+        if self.p_good >= _GOOD:
+            return TAKE
+        return BEST if self.worthwhile is None else GO_ON
 
-    def _sentence(self, action: str, contenders: Sequence[int]) -> str:
+    def _words(self, action: str, contenders: Sequence[int]) -> tuple[str, list[str]]:
+        """The headline and the reasons."""
         if action == NONE:
             return self.none()
         if self.is_unlikely:
-            return self.unlikely()
+            return self.unlikely(action)
         n = len(self.answer)
-        then = self.worthwhile
-        if action == GO_ON and then is not None:
-            these = (
-                f"these {n} prompts are selected so far"
-                if n > 1
-                else f"{self.name(self.first)} is selected so far"
-            )
-            return f"Keep evaluating: {these}.{self.satisfies()}{self.gain(then)}"
-        these = (
-            f"Choose among these {n} trade-offs"
-            if n > 1
-            else f"Take {self.name(self.first)}"
-        )
-        rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
-        return f"{these}.{self.satisfies()} {self.standing}{rest}"
+        these = f"these {n} trade-offs" if n > 1 else self.name(self.first)
+        if action == TAKE:
+            headline = f"Choose among {these}." if n > 1 else f"Take {these}."
+            return headline, [self.standing, *self.satisfies()]
+        if action == GO_ON and self.worthwhile is not None:
+            lead = "lead" if n > 1 else "leads"
+            gain = self.gain(self.worthwhile)
+            return f"Not decided: {these} {lead}.", [*self.satisfies(), *gain]
+        outcome = self.outcome(contenders)
+        return f"Best so far: {these}.", [*self.satisfies(), *outcome]
 
 
 def _alive(state: State) -> Mask:
@@ -1048,6 +1360,31 @@ def _moved(off: Draws, n: float, variance: Vector, normal: Draws) -> Draws:
     known, spread = np.zeros_like(off), off.var(axis=0)
     found, _ = _observed(known, spread, off, np.array([n]), variance, normal)
     return found
+
+
+def _agree_by_chance(scores: Matrix) -> bool:
+    """True if another prompt may have the same (n, m) scores by chance.
+
+    A score has the values of these scores with their shares. It is taken to depend on
+    the example alone with a probability of 1/2, as otherwise it is drawn anew.
+    """
+    counts = np.unique(scores, axis=0, return_counts=True)[1]
+    same = float(((counts / len(scores)) ** 2).sum())
+    return ((1.0 + same) / 2.0) ** len(scores) > _COINCIDENCE
+
+
+def _with_interval(lead: Difference) -> str:
+    """A difference with its sign, and its interval unless it is exact."""
+    low, high = lead.low, lead.high
+    assert lead.estimate is not None
+    if low is None or high is None or low == high:
+        return _signed(lead.estimate)
+    return f"{_signed(lead.estimate)} ({_signed(low)} to {_signed(high)})"
+
+
+def _signed(number: float) -> str:
+    """A number with its sign, in two digits."""
+    return f"{'+' if number > 0 else ''}{in_digits(number, 2)}"
 
 
 def _joined(names: Sequence[str]) -> str:

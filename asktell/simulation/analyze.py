@@ -57,14 +57,13 @@ def analyze(
         >>> result = asktell.analyze(scores, asktell.BestFeasible("accuracy"), prompts=["new", "old"], baseline="old")
         >>> result.best.id
         'new'
-        >>> result.verdict.action
-        'take'
+        >>> result.verdict.headline
+        'Keep "old": no prompt is shown to be better.'
         >>> result.comparison.differences["accuracy"].verdict
         'undecided'
 
-    'take' and 'undecided' do not contradict each other. 'take' is the recommendation,
-    which comes from a statistical model. 'undecided' means that the difference is not
-    established: its 95% interval, which does not depend on the model, includes 0.
+    'undecided' means that the difference is not established: its 95% interval, which
+    does not depend on a statistical model, includes 0.
 
     Nobody looked at the scores while they were recorded, so the intervals are for one
     look. They are narrower than those of a selection that is still running. In

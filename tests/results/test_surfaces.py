@@ -126,7 +126,7 @@ def shown(
         "asktell result --json": "\n".join(texts(plain(result.to_dict()))),
         "HTTP": "\n".join(texts(served)),
         "notebook": html.unescape(re.sub("<[^>]*>", " ", result._repr_html_())),
-        "report": document["words"]["verdict"],
+        "report": f"{document['words']['answer']} {document['words']['verdict']}",
         "report without scripts": html.unescape(
             reports.render(document).split("<noscript>")[1].split("</noscript>")[0]
         ),
@@ -148,7 +148,8 @@ def test_no_surface_contradicts_another() -> None:
         document = reports.document(selector.state, selector.method, selector.prompts)
         served = over_http(result)
         for where, text in shown(result, document, served).items():
-            assert flat(verdict.sentence) in flat(text), (seed, where, text)
+            for words in (verdict.headline, verdict.reasons):
+                assert flat(words) in flat(text), (seed, where, text)
             assert not FORBIDDEN.search(text), (seed, where, text)
         verdicts_agree(selector, result, document, served)
         prompts_agree(selector, result, document, served)
@@ -160,6 +161,7 @@ def are_of_every_kind(everybody: list[asktell.Selector], results: list[Result]) 
         "take",
         "either",
         "go on",
+        "best so far",
         "none",
     }
     assert {type(each.method).__name__ for each in everybody} >= {

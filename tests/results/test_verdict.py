@@ -61,7 +61,7 @@ def test_all_questions_seen_is_no_certainty_about_new_ones() -> None:
         .verdict
     )
     assert (given.answer, given.p_best, given.loss) == (1, 1.0, 0.0)
-    assert given.sentence == "Take prompt 1: it is the best with over 99% probability."
+    assert given.sentence == "Take prompt 1. It is the best with over 99% probability."
 
 
 def test_a_clear_winner_is_to_be_taken() -> None:
@@ -121,7 +121,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {},
         "take",
-        "Take prompt 1: it is the best with over 99% probability.",
+        ("Take prompt 1. It is the best with over 99% probability."),
     ),
     "baseline": (
         wins(2, 40, 18),
@@ -129,7 +129,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         120,
         {"baseline": 0},
         "take",
-        ("Keep the baseline, prompt 0: it is the best with over 99% probability."),
+        (
+            "Keep prompt 0: no prompt is shown to be better. Prompt 0 is the best "
+            "with over 99% probability."
+        ),
     ),
     "only prompt": (
         wins(10, 9, 41)[:1],
@@ -137,17 +140,17 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         60,
         {},
         "take",
-        "Take prompt 0: it is the only prompt.",
+        ("Take prompt 0. It is the only prompt."),
     ),
-    "either within a wide tolerance": (
+    "take within a wide tolerance": (
         near(0.07, 2, 0.12),
         RANGED,
         16,
         {"method": Race(tolerance=0.05)},
-        "either",
+        "take",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
-            ' you take, the expected gap to the best prompt is at most 0.052 in "a".'
+            'Take prompt 1. It is within 0.05 of the best prompt in "a" with 97% '
+            "probability."
         ),
     ),
     "more of these change little": (
@@ -155,22 +158,23 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         ONE,
         110,
         {},
-        "take",
-        "Take prompt 1: it is the best with 64% probability. The expected gap to the "
-        'best prompt is 0.015 in "right". More evaluations of these 59 examples would'
-        " change little. With about 236 new examples, this gap could shrink to "
-        "0.0051.",
+        "best so far",
+        (
+            "Best so far: prompt 1 (64%). The percentage is the probability that it "
+            'is the best. The expected gap to the best prompt is 0.015 in "right". 8 '
+            "more evaluations should change little."
+        ),
     ),
     "all examples used": (
         wins(10, 9, 41),
         ONE,
         120,
         {},
-        "take",
+        "best so far",
         (
-            "Take prompt 1: it is the best with 60% probability. The expected gap to "
-            'the best prompt is 0.017 in "right". More evaluations are not possible, '
-            "because every prompt was evaluated on every example. With about 118 new "
+            "Best so far: prompt 1 (60%). The percentage is the probability that it "
+            'is the best. The expected gap to the best prompt is 0.017 in "right". '
+            "Every prompt was evaluated on every example, but with about 118 new "
             "examples, this gap could shrink to 0.0071."
         ),
     ),
@@ -179,11 +183,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         BestFeasible(asktell.minimize("errors")),
         120,
         {},
-        "either",
+        "best so far",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
-            " you take, the expected gap to the best prompt is at most 0.027 in "
-            '"errors".'
+            "Best so far: prompt 1 (55%). The percentage is the probability that it "
+            'is the best. The expected gap to the best prompt is 0.018 in "errors". '
+            "Every prompt was evaluated on every example, but with about 118 new "
+            "examples, this gap could shrink to 0.0083."
         ),
     ),
     "endless examples, more change little": (
@@ -193,8 +198,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"examples": None},
         "take",
         (
-            "Take prompt 1: it is the best with 90% probability. The expected gap to "
-            'the best prompt is 0.0019 in "a". More evaluations would change little.'
+            'Take prompt 1. It is within 0.01 of the best prompt in "a" with 93% '
+            "probability."
         ),
     ),
     "within the tolerance": (
@@ -203,7 +208,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {"examples": None},
         "take",
-        'Take prompt 1: with 95% probability, it is within 0.01 of the best prompt in "a".',
+        (
+            'Take prompt 1. It is within 0.01 of the best prompt in "a" with 97% '
+            "probability."
+        ),
     ),
     "either": (
         near(0.0, 2, 0.0),
@@ -212,8 +220,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
-            ' you take, the expected gap to the best prompt is at most 0.001 in "a".'
+            "Take prompt 1 or prompt 0: they do not differ in what matters. Each of "
+            'these 2 prompts is within 0.01 of the best prompt in "a" with at least '
+            "90% probability."
         ),
     ),
     "any of many": (
@@ -223,9 +232,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are "
-            "about equally good so far. Whichever you take, the expected gap to the "
-            'best prompt is at most 0.001 in "a".'
+            "Take any of 5 prompts (prompt 3, prompt 0, prompt 1, ...): they do not "
+            "differ in what matters. Each of these 5 prompts is within 0.01 of the "
+            'best prompt in "a" with at least 90% probability.'
         ),
     ),
     "either under a constraint": (
@@ -235,10 +244,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "either",
         (
-            "Take prompt 1 or prompt 0: they are about equally good so far. Whichever"
-            " you take, the expected gap to the best feasible prompt is at most "
-            '0.000091 in "a". Each satisfies the constraint with over 99% '
-            "probability."
+            "Take prompt 1 or prompt 0: they do not differ in what matters. Each of "
+            'these 2 prompts is within 0.00091 of the best feasible prompt in "a" and'
+            " satisfies the constraint with at least 90% probability."
         ),
     ),
     "ahead": (
@@ -248,11 +256,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: prompt 6 is selected so far. The probability that it is"
-            " the best is 24%. The expected gap to the best prompt is 0.096 in "
-            '"right". With 12 more evaluations (cost about 6), this gap should shrink'
-            " to 0.066, and the probability of selecting the best prompt should rise "
-            "from 24% to 35%."
+            "Not decided: prompt 6 leads (24%). The expected gap to the best prompt "
+            'is 0.096 in "right". With 12 more evaluations (cost about 6), this gap '
+            "should shrink to 0.066, and the probability of selecting the best prompt"
+            " should rise from 24% to 35%."
         ),
     ),
     "leads": (
@@ -262,11 +269,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
-            " the best is 23%. The expected gap to the best prompt is 0.075 in "
-            '"right". With 24 more evaluations (cost about 12), this gap should '
-            "shrink to 0.061, and the probability of selecting the best prompt should"
-            " rise from 23% to 28%."
+            "Not decided: prompt 4 leads (23%). The expected gap to the best prompt "
+            'is 0.075 in "right". With 24 more evaluations (cost about 12), this gap '
+            "should shrink to 0.061, and the probability of selecting the best prompt"
+            " should rise from 23% to 28%."
         ),
     ),
     "leads under a constraint": (
@@ -274,14 +280,14 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         BestFeasible("right", {"ok": 0.5}),
         48,
         {"method": "auto"},
-        "go on",
+        "best so far",
         (
-            "Keep evaluating: prompt 4 is selected so far. The probability that it is"
-            " the best is 42%. It satisfies the constraint with over 99% probability."
-            ' The expected gap to the best feasible prompt is 0.051 in "right". With '
-            "96 more evaluations (cost about 48), this gap should shrink to 0.038, "
+            "Best so far: prompt 4 (42%). The percentage is the probability that it "
+            "is the best. It satisfies the constraint with over 99% probability. The "
+            'expected gap to the best feasible prompt is 0.051 in "right". With 1,552'
+            " more evaluations (cost about 776), this gap should shrink to 0.0072, "
             "and the probability of selecting the best feasible prompt should rise "
-            "from 42% to 46%."
+            "from 42% to 73%."
         ),
     ),
     "leads under constraints": (
@@ -291,12 +297,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Keep evaluating: prompt 1 is selected so far. The probability that it is"
-            " the best is 21%. It satisfies every constraint with 99% probability. "
-            'The expected gap to the best feasible prompt is 0.083 in "right". With '
-            "24 more evaluations (cost about 12), this gap should shrink to 0.056, "
-            "and the probability of selecting the best feasible prompt should rise "
-            "from 21% to 33%."
+            "Not decided: prompt 1 leads (21%). It satisfies every constraint with "
+            "99% probability. The expected gap to the best feasible prompt is 0.083 "
+            'in "right". With 24 more evaluations (cost about 12), this gap should '
+            "shrink to 0.056, and the probability of selecting the best feasible "
+            "prompt should rise from 21% to 33%."
         ),
     ),
     "unlikely": (
@@ -305,8 +310,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating: so far, every prompt probably violates the constraint. "
-        "Prompt 0 is the most likely to satisfy the constraint (probability 49%).",
+        (
+            "Not decided: every prompt probably violates the constraint. Prompt 0 is "
+            "the most likely to satisfy the constraint (probability 49%)."
+        ),
     ),
     "unlikely with evaluations left": (
         evenly(5, (3, 6, 2)),
@@ -315,8 +322,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: so far, every prompt probably violates the constraint. "
-            "Prompt 1 is the most likely to satisfy the constraint (probability 38%)."
+            "Not decided: every prompt probably violates the constraint. Prompt 1 is "
+            "the most likely to satisfy the constraint (probability 38%). With 4 more"
+            " evaluations (cost about 2), the probability of selecting the best "
+            "feasible prompt should rise from 12% to 33%."
         ),
     ),
     "unlikely without room": (
@@ -324,7 +333,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         LIMITED,
         18,
         {},
-        "go on",
+        "best so far",
         (
             "Every prompt probably violates the constraint. Prompt 2 is the most "
             "likely to satisfy the constraint (probability 49%). More evaluations are"
@@ -339,8 +348,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "none",
         (
-            "No prompt is likely to satisfy the constraint (the probability that at "
-            "least one prompt does is under 1%). Prompt 2 is expected to violate it "
+            "No prompt is likely to satisfy the constraint. The probability that at "
+            "least one prompt does is under 1%. Prompt 2 is expected to violate it "
             "least. Relax the constraint or add prompts."
         ),
     ),
@@ -351,8 +360,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "none",
         (
-            "No prompt is likely to satisfy the constraint (the probability that at "
-            "least one prompt does is under 1%). Prompt 2 is expected to violate it "
+            "No prompt is likely to satisfy the constraint. The probability that at "
+            "least one prompt does is under 1%. Prompt 2 is expected to violate it "
             "least. Relax the constraint or add prompts."
         ),
     ),
@@ -386,10 +395,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: these 2 prompts are selected so far. Together, they are"
-            " expected to be 94% as good as the whole true Pareto set (by "
-            "hypervolume, a measure of how good a set is). With 20 more evaluations "
-            "(cost about 10), this percentage should rise to 95%."
+            "Not decided: these 2 trade-offs lead. Together, they are expected to be "
+            "94% as good as the whole true Pareto set (by hypervolume, a measure of "
+            "how good a set is). With 20 more evaluations (cost about 10), this "
+            "percentage should rise to 95%."
         ),
     ),
     "front of one, keep evaluating": (
@@ -399,11 +408,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Keep evaluating: prompt 4 is selected so far. It satisfies the "
-            "constraint with 64% probability. This one prompt is expected to be 42% "
-            "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). With 15 more evaluations (cost about 7.5), this "
-            "percentage should rise to 76%."
+            "Not decided: prompt 4 leads. It satisfies the constraint with 64% "
+            "probability. This one prompt is expected to be 42% as good as the whole "
+            "true Pareto set (by hypervolume, a measure of how good a set is). With "
+            "15 more evaluations (cost about 7.5), this percentage should rise to "
+            "76%, and the probability of missing at most 1% of it should rise from "
+            "23% to 47%."
         ),
     ),
     "front under a constraint": (
@@ -413,10 +423,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "take",
         (
-            "Choose among these 2 trade-offs. The probability that all of them "
-            "satisfy the constraint is over 99%. Together, they are expected to be "
-            "over 99% as good as the whole true Pareto set (by hypervolume, a measure"
-            " of how good a set is)."
+            "Choose among these 2 trade-offs. Together, they are expected to be over "
+            "99% as good as the whole true Pareto set (by hypervolume, a measure of "
+            "how good a set is). The probability that all of them satisfy the "
+            "constraint is over 99%."
         ),
     ),
     "front, all examples used": (
@@ -424,13 +434,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         FRONT,
         32,
         {},
-        "take",
+        "best so far",
         (
-            "Choose among these 2 trade-offs. Together, they are expected to be 87% "
+            "Best so far: these 2 trade-offs. Together, they are expected to be 87% "
             "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). More evaluations are not possible, because every prompt "
-            "was evaluated on every example. With about 64 new examples, this "
-            "percentage could rise to 94%."
+            "good a set is). Every prompt was evaluated on every example, but with "
+            "about 64 new examples, this percentage could rise to 94%."
         ),
     ),
     "front of one, unlikely": (
@@ -438,7 +447,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         ParetoSet("a", subject_to={"b": 0.7}),
         18,
         {},
-        "go on",
+        "best so far",
         (
             "Every prompt probably violates the constraint. Prompt 2 is the most "
             "likely to satisfy the constraint (probability 49%). More evaluations are"
@@ -473,14 +482,14 @@ def test_the_sentence_before_anything_is_known_and_after_a_single_evaluation_or_
         == "No prompt has been evaluated successfully yet."
     )
     selector.observe(1, [0.5, 0.5], example=0)
-    single = "Keep evaluating: one evaluation is not enough to estimate a probability."
+    single = "Not decided: one evaluation is not enough to estimate a probability."
     assert selector.result().verdict.sentence == single
     for prompt in (0, 2):
         selector.observe(prompt, [0.4, 0.6], example=0)
     verdict = selector.result().verdict
     assert (
         verdict.sentence
-        == "Keep evaluating: one example is not enough to estimate a probability."
+        == "Not decided: one example is not enough to estimate a probability."
     )
     assert (verdict.action, verdict.p_best, verdict.p_feasible) == ("go on", None, None)
     assert [entry.p_feasible for entry in selector.result().prompts] == [None] * 3
@@ -583,9 +592,9 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     verdict = played(scores, BestFeasible("a", {"b": 0.9}), 80).result().verdict
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
-        "No prompt is likely to satisfy the constraint (the probability that at least"
-        " one prompt does is under 1%). Prompt 2 is expected to violate it least. "
-        "Relax the constraint or add prompts."
+        "No prompt is likely to satisfy the constraint. The probability that at least "
+        "one prompt does is under 1%. Prompt 2 is expected to violate it least. Relax "
+        "the constraint or add prompts."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest
@@ -647,11 +656,15 @@ def test_before_anything_is_known_everybody_may_be_the_best(method: str) -> None
     assert len(result.selected) + len(result.unresolved) == 3
 
 
+@pytest.mark.parametrize("baseline", [None, 0])
 @pytest.mark.parametrize("goal", [BestFeasible("a", {"b": 0.5}), ParetoSet("a", "b")])
-def test_as_data_and_back(goal: Goal) -> None:
-    verdict = (
-        played(np.random.default_rng(0).random((5, 30, 2)), goal, 40).result().verdict
-    )
+def test_as_data_and_back(goal: Goal, baseline: int | None) -> None:
+    scores = np.random.default_rng(0).random((5, 30, 2))
+    verdict = played(scores, goal, 40, baseline=baseline).result().verdict
+    assert verdict.p_good is not None
+    has_change = baseline is not None and isinstance(goal, BestFeasible)
+    assert (verdict.change is not None) == has_change
+    assert (verdict.worth is None) == isinstance(goal, ParetoSet)
     data = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
     assert Verdict.from_dict(data) == verdict
     assert all(isinstance(each, Outlook) for each in Verdict.from_dict(data).outlook)
@@ -744,3 +757,196 @@ def test_some_scores_and_some_failures_are_not_only_failures() -> None:
     selector.retire(1, "not wanted")
     assert selector.result().done
     assert "all were retired" in selector.result().verdict.sentence
+
+
+# The rules of the actions
+
+
+GRADED = BestFeasible(asktell.maximize("a", range=(0, 1)))
+
+
+def words(sentence: str) -> int:
+    return len(re.sub(r'"[^"]*"|prompt \d+', "x", sentence).split())
+
+
+def worlds() -> list[Verdict]:
+    """Verdicts on prompts of different quality, after few and after many evaluations."""
+    found = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        k, constrained = (2, 4, 12)[seed % 3], seed % 2 == 1
+        means = 0.5 + rng.choice((0.01, 0.1)) * rng.normal(size=(k, 1, 2))
+        scores = np.clip(means + 0.1 * rng.normal(size=(k, 40, 2)), 0, 1)
+        goal = LIMITED if constrained else GRADED
+        bound = BestFeasible("a", {"b": 0.5}) if constrained else goal
+        metrics = 2 if constrained else 1
+        budget = k * (2, 5, 30)[seed % 5 % 3]
+        options = {"baseline": 0} if seed % 4 > 1 else {}
+        selector = played(scores[:, :, :metrics], bound, budget, "auto", **options)
+        found.append(selector.result().verdict)
+    return found
+
+
+def test_the_action_follows_from_the_probability_of_being_good() -> None:
+    seen = set()
+    for verdict in worlds():
+        seen.add(verdict.action)
+        assert verdict.p_good is not None
+        assert bool(verdict.choices) == (verdict.action in ("take", "either"))
+        if verdict.action == "take":
+            assert verdict.p_good >= 0.9
+            assert verdict.choices == (verdict.answer,)
+        if verdict.action in ("go on", "best so far"):
+            assert verdict.p_good < 0.9
+        if verdict.p_feasible is not None:
+            assert verdict.p_good <= verdict.p_feasible
+    assert {"take", "go on", "best so far"} <= seen
+
+
+def test_a_headline_is_short_and_at_most_four_reasons_follow_and_none_repeats() -> None:
+    for verdict in worlds():
+        assert verdict.sentence.startswith(verdict.headline)
+        assert words(verdict.headline) <= 14
+        sentences = re.split(r"(?<=\.) (?=[A-Z\"])", verdict.sentence)
+        assert sentences[0] == verdict.headline
+        assert 1 <= len(sentences) - 1 <= 4
+        assert len(set(sentences)) == len(sentences)
+        assert verdict.reasons == " ".join(sentences[1:])
+
+
+@pytest.mark.parametrize("level", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n", [16, 60])
+def test_equal_scores_do_not_separate_prompts(level: float, n: int) -> None:
+    goal = BestFeasible(asktell.maximize("a", range=(0, 1)))
+    verdict = played(np.full((4, 30, 1), level), goal, n, "auto").result().verdict
+    assert verdict.action == "either"
+    assert verdict.headline.startswith("Take any of 4 prompts")
+    assert sorted(verdict.choices) == [0, 1, 2, 3]
+    alike = ("the scores do not separate them.", "they do not differ in what matters.")
+    assert verdict.headline.endswith(alike)
+
+
+def test_few_equal_scores_are_no_reason_to_take_either() -> None:
+    """Four right answers of two easy prompts, on two examples, are hardly evidence."""
+    verdict = played(np.ones((2, 30, 1)), BestFeasible("right"), 4).result().verdict
+    assert verdict.action != "either"
+
+
+def placebo(seed: int, mean: float = 0.7) -> Array:
+    rng = np.random.default_rng(seed)
+    ease = np.clip(mean + 0.2 * rng.normal(size=(1, 100, 1)), 0, 1)
+    return (rng.random((2, 100, 1)) < ease).astype(float)
+
+
+def test_a_placebo_does_not_replace_the_baseline() -> None:
+    decisions = []
+    for seed in range(20):
+        scores = placebo(seed)
+        run = played(scores, BestFeasible("right"), 200, baseline=0, seed=seed)
+        table = asktell.analyze(scores, BestFeasible("right"), baseline=0)
+        for verdict in (run.result().verdict, table.verdict):
+            assert verdict.change is not None
+            decisions.append(verdict.change.decision)
+            kept = verdict.headline == "Keep prompt 0: no prompt is shown to be better."
+            assert kept == (verdict.change.decision == "keep")
+    assert decisions.count("ship") <= 3
+    assert decisions.count("keep") > 20
+
+
+def test_a_better_prompt_replaces_the_baseline() -> None:
+    table = asktell.analyze(wins(40, 2, 18), BestFeasible("right"), baseline=0)
+    verdict, compared = table.verdict, table.compare(1, 0).differences["right"]
+    change = verdict.change
+    assert change is not None
+    assert (change.decision, change.baseline) == ("ship", 0)
+    assert (change.difference, change.low, change.high) == (
+        compared.estimate,
+        compared.low,
+        compared.high,
+    )
+    assert change.evaluations is None
+    assert re.fullmatch(
+        r"Ship prompt 1: better than prompt 0 by \+0\.\d+ \(\+0\.\d+ to \+0\.\d+\)\.",
+        verdict.headline,
+    )
+
+
+def test_a_likely_gain_over_the_baseline_is_open_and_says_how_many_would_decide() -> (
+    None
+):
+    table = asktell.analyze(wins(16, 8, 36), BestFeasible("right"), baseline=0)
+    change = table.verdict.change
+    assert change is not None
+    assert change.decision == "not decided"
+    assert change.evaluations is not None
+    assert table.verdict.headline.startswith(
+        "Not decided: prompt 1 is probably better than prompt 0 ("
+    )
+    n = f"About {change.evaluations:,} more evaluations of each should establish"
+    assert table.verdict.reasons.startswith(n)
+
+
+def test_a_baseline_that_violates_the_constraint_is_replaced() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.clip(0.6 + 0.1 * rng.normal(size=(2, 60, 2)), 0, 1)
+    scores[0, :, 1] -= 0.5
+    goal = BestFeasible("a", {"b": 0.4})
+    verdict = played(scores, goal, 120, baseline=0).result().verdict
+    assert verdict.change is not None
+    assert verdict.change.decision == "ship"
+    assert verdict.headline.startswith("Ship prompt 1: ")
+
+
+def test_a_selected_baseline_is_kept() -> None:
+    verdict = played(wins(2, 40, 18), ONE, 120, baseline=0).result().verdict
+    assert verdict.change == asktell.Change("keep", 0)
+
+
+def test_twins_of_the_best_prompt_leave_it_decided() -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        means = np.array([0.75, 0.5, 0.45])[:, None, None]
+        scores = np.clip(means + 0.1 * rng.normal(size=(3, 60, 1)), 0, 1)
+        alone = played(scores, GRADED, 180).result().verdict
+        with_twin = np.concatenate([scores, scores[:1]])
+        verdict = played(with_twin, GRADED, 240).result().verdict
+        assert alone.action == "take"
+        assert verdict.action in ("take", "either")
+
+
+def test_two_evaluations_of_many_prompts_are_too_few_to_say_that_more_change_little() -> (
+    None
+):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        scores = (rng.random((40, 100, 1)) < 0.6).astype(float)
+        verdict = played(scores, ONE, 80, "auto", seed=seed).result().verdict
+        assert "change little" not in verdict.sentence
+        assert "new example" not in verdict.sentence
+
+
+def test_the_last_evaluations_are_counted_where_they_change_little() -> None:
+    verdict = played(wins(10, 9, 41), ONE, 110).result().verdict
+    left = verdict.outlook[-1].evaluations
+    assert left == 2 * 59 - 110
+    assert f"{left} more evaluations should change little." in verdict.sentence
+
+
+def test_the_probability_that_rises_is_the_one_of_the_headline() -> None:
+    """Also if two prompts had the same scores so far, which count as equal in the forecast."""
+    verdict = played(shares(), ONE, 24).result().verdict
+    shown = re.search(r"leads \((\d+%)\)", verdict.headline)
+    rises = re.search(r"should rise from (\d+%)", verdict.sentence)
+    assert shown is not None
+    assert rises is not None
+    assert shown[1] == rises[1]
+
+
+def test_what_choosing_is_worth() -> None:
+    verdict = played(near(0.2, 3), GRADED, 150).result().verdict
+    assert verdict.worth is not None
+    estimate, low, high = verdict.worth
+    assert low < estimate < high
+    assert low < 0.2 < high
+    assert verdict.tolerance == 0.01
+    assert played(near(0.2, 1), GRADED, 50).result().verdict.worth is None

@@ -164,7 +164,7 @@ def test_a_prompt_without_scores_is_no_rival() -> None:
 
 
 def test_one_prompt_and_one_example() -> None:
-    assert analyze(SCORES[:1], GOAL).verdict.sentence.endswith("it is the only prompt.")
+    assert analyze(SCORES[:1], GOAL).verdict.sentence.endswith("It is the only prompt.")
     assert analyze(SCORES[:, :1], GOAL).verdict.action != "take"
 
 

@@ -585,9 +585,9 @@ def _where(study: AnyStudy) -> str:
 def _too_early(result: Result) -> str:
     """Why no winner may be named yet, in words. Empty if a winner may be named.
 
-    A verdict can recommend a prompt that leads by little, if more evaluations of the
-    given examples would change little. The prompt is named the winner only if it is the
-    best with 95% probability.
+    The verdict has to recommend the prompt, and every prompt needs a score. A prompt that
+    is only the best so far is no winner, and one that may be no better than the baseline
+    is none either.
     """
     fresh = [
         entry.id
@@ -601,8 +601,9 @@ def _too_early(result: Result) -> str:
     found = result.verdict
     if len(result.prompts) == 1:
         return "Too early: there is only one prompt, and nothing to compare it with."
-    leads = found.action == "take" and found.p_best is not None and found.p_best < 0.95
-    if found.action != "go on" and not leads and not fresh:
+    change = None if found.change is None else found.change.decision
+    is_open = found.action in ("go on", "best so far") or change == "not decided"
+    if not is_open and not fresh:
         return ""
     waiting = f" (no score yet: {some(fresh)})" if fresh else ""
     if result.done:

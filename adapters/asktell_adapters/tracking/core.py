@@ -159,6 +159,7 @@ class View:
                     numbers[f"best/{name}.standard_error"] = error
         verdict = result.verdict
         judged = {
+            "p_good": verdict.p_good,
             "p_best": verdict.p_best,
             "p_feasible": verdict.p_feasible,
             "loss": verdict.loss,

@@ -50,7 +50,7 @@ def test_the_only_metric_is_maximized_unless_less_is_better() -> None:
         "Larger values of score count as better. If smaller ones are better, pass --minimize score.\n"
         in said
     )
-    assert 'Take "new": it is the best' in said
+    assert 'Take "new". It is the best' in said
     Path("slow.csv").write_text("model,id,latency\na,1,2\nb,1,3\n")
     assert "for example --minimize latency." in cli("analyze slow.csv", code=2).err
     assert "minimize latency (final" in cli("analyze slow.csv --minimize latency").out
