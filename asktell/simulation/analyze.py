@@ -238,6 +238,8 @@ def finished_selector(
     named = Prompts.of(table.prompts)
     _check_range(rows, goal, named, table.examples)
     asks = rows.asks
+    # Only of given examples can a mean be known exactly.
+    is_exact = inputs == "given" and not is_noisy and not rows.has_repeats
     selector = Selector(
         table.prompts,
         goal,
@@ -246,7 +248,7 @@ def finished_selector(
         table.examples,
         max_failure_rate=max_failure_rate,
         baseline=baseline,
-        repeats=None if asks == 1 and (is_noisy or rows.has_repeats) else asks,
+        repeats=asks if asks > 1 or is_exact else None,
         segments=table.segments,
         inputs=inputs,
     )
