@@ -223,8 +223,12 @@ def real(number: object) -> float | None:
     # numpy converts complex numbers, dates and durations of some units, and text
     dtype = getattr(number, "dtype", None)
     kind = getattr(dtype, "kind", None)
-    if kind == "O" and getattr(number, "ndim", None) == 0:
+    n_dimensions = getattr(number, "ndim", None)
+    if kind == "O" and n_dimensions == 0:
         return real(number.item())  # type: ignore[attr-defined]  # an array has it
+    # The only item of an array, which numpy's next versions do not convert
+    if isinstance(number, np.ndarray) and n_dimensions and number.size == 1:
+        return real(number.reshape(())[()])
     is_other = (
         isinstance(number, _NO_NUMBERS)
         or kind in _NO_REAL_KINDS
