@@ -387,7 +387,11 @@ async def _drive_async(crew: Crew, board: Board) -> None:
     """Go through the steps of a run, and wait for its evaluations in the running event loop."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
-    def wake(_: object) -> None:
+    def wake(future: object) -> None:
+        if isinstance(future, asyncio.Task):
+            # At once, so that tasks that end together are seen together
+            ended.set()
+            return
         with contextlib.suppress(RuntimeError):  # abandoned, and the loop is closed
             loop.call_soon_threadsafe(ended.set)
 

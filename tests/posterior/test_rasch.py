@@ -181,7 +181,7 @@ def test_a_metric_of_which_only_an_end_was_seen_is_no_share_where_its_range_is_a
     goal = ParetoSet(
         "brevity",
         maximize("stars", range=(1.0, 5.0)),
-        subject_to={"stars": at_least(0.5)},
+        subject_to={"stars": at_least(1.0)},
     )
     selector = Selector(["a", "b"], goal, budget=8, examples=100)
     for trial in selector.ask(8):

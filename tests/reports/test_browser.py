@@ -135,8 +135,10 @@ def test_the_first_screen_is_for_who_decides(
     path, data = study_page
     with opened(browser, path, 1400, folded=True) as page:
         first = page.locator("#verdict").inner_text()
+        reasons = data["verdict"]["sentence"].removeprefix(data["verdict"]["headline"])
         for said in (
-            data["verdict"]["sentence"],
+            data["verdict"]["headline"],
+            reasons.strip(),
             data["prompts"]["texts"][data["answer"][0]],
             "P(best)",
             *data["notes"],

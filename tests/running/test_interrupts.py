@@ -111,6 +111,14 @@ def executor_of(way: str) -> Iterator[Executor | None]:
         yield threads
 
 
+@pytest.fixture(autouse=True)
+def is_interrupted_by_sigint() -> Iterator[None]:
+    """A background job of a shell ignores SIGINT, and so would the tests in it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def exits_on_sigterm() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -17,7 +17,6 @@ from asktell.extend import (
     nearest,
     parse_goal,
     reports,
-    safe,
     some,
     write_atomically,
 )
@@ -133,10 +132,10 @@ def _asked(error: UnclearResultsError) -> Sequence[str] | None:
         *(f"{number}. {each.words}" for number, each in enumerate(error.readings, 1)),
     ]
     for line in lines:
-        print(safe(line), file=sys.stderr)
+        note(line)
     choices = {str(number): each.flags for number, each in enumerate(error.readings, 1)}
     while True:
-        print(f"Which one (1 to {len(choices)})? ", end="", file=sys.stderr, flush=True)
+        note(f"Which one? Type a number from 1 to {len(choices)}, and press Enter.")
         line = sys.stdin.readline()
         if line.strip() in choices:
             return choices[line.strip()]

@@ -380,15 +380,10 @@ def _without_fence(text: str) -> str:
     number of line breaks.
     """
     reply = text.strip()
-    opening, _, rest = reply.partition("\n")
-    block, line_break, before_fence = rest.removesuffix("```").rpartition("\n")
-    is_fenced = (
-        opening.rstrip() in ("```", "```json")
-        and rest.endswith("```")
-        and line_break
-        and not before_fence.strip()
-    )
-    return block if is_fenced else reply
+    if len(reply) < 6 or not (reply.startswith("```") and reply.endswith("```")):
+        return reply
+    block = reply[3:-3]
+    return block[4:] if block[:4].lower() == "json" else block
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

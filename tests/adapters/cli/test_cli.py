@@ -172,15 +172,18 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The result of the same run without any interruption."""
-    project = Project(tmp_path_factory.mktemp("undisturbed"))
-    project.run()
-    return project.result
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The result of the same run without any interruption, by the kind of the LLM."""
+    results = {}
+    for kind in ("Sync", "Async"):
+        project = Project(tmp_path_factory.mktemp("undisturbed"), kind)
+        project.run()
+        results[kind] = project.result
+    return results
 
 
 def test_a_run_prints_its_result_and_leaves_everything_on_disk(
-    either: Project, undisturbed: Any
+    either: Project, undisturbed: dict[str, Any]
 ) -> None:
     out = either.run().out
     assert "24 of 24 evaluations spent" in out
@@ -195,7 +198,7 @@ def test_a_run_prints_its_result_and_leaves_everything_on_disk(
     assert line["seconds"] >= 0
     assert either.result["done"]
     assert either.result["spent_cost"] == pytest.approx(12)
-    assert either.result == undisturbed
+    assert either.result == undisturbed[either.kind]
     with either.folder.open_study() as study:
         assert study.name == "a"
         kept = list(study.evaluations())
@@ -222,7 +225,7 @@ def test_a_finished_run_repeated_prints_its_result_at_once(
 
 @pytest.mark.parametrize("at", [1, 11, 24])
 def test_after_ctrl_c_the_same_command_goes_on(
-    either: Project, at: int, undisturbed: Any
+    either: Project, at: int, undisturbed: dict[str, Any]
 ) -> None:
     either.write(stop_at=at, stop_by="ctrl-c")
     stopped = either.run(code=130).err
@@ -234,14 +237,14 @@ def test_after_ctrl_c_the_same_command_goes_on(
     either.run()
     assert max(Counter(either.paid).values()) == 1
     assert len(either.paid) == 24
-    assert either.result == undisturbed
+    assert either.result == undisturbed[either.kind]
 
 
 @pytest.mark.parametrize(
     ("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)]
 )
 def test_after_a_signal_the_same_command_goes_on(
-    project: Project, signal: str, code: int, undisturbed: Any
+    project: Project, signal: str, code: int, undisturbed: dict[str, Any]
 ) -> None:
     project.write(stop_at=14, stop_by=signal)
     # A background job ignores SIGINT, and so would its children.
@@ -263,7 +266,7 @@ def test_after_a_signal_the_same_command_goes_on(
     project.write()
     assert "Resuming after 13 of 24" in project.run().err
     assert len(project.paid) == len(project.lines) == len(set(project.paid)) == 24
-    assert project.result == undisturbed
+    assert project.result == undisturbed[project.kind]
 
 
 @pytest.mark.parametrize(
