@@ -914,7 +914,9 @@ class _OfBest(_Judge):
             limits = (0.0, 1.0)
         if limits is not None:
             return _TOLERATED * (limits[1] - limits[0])
-        of_scores = float(np.nanstd(scores[:, self.goal.columns.index(metric)]))
+        # Sorted, so that the order of evaluations does not change the last digits
+        column = np.sort(scores[:, self.goal.columns.index(metric)])
+        of_scores = float(np.nanstd(column))
         return _TOLERATED * max(
             of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0)))
         )
