@@ -1,7 +1,7 @@
 """The result of a selection at any time: the selected prompts, and estimates of every prompt."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,11 +27,9 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results import notebook
 from asktell.results.checks import Check
 from asktell.results.comparison import (
-    CONFIDENCE,
     Comparer,
     Comparison,
     compare_two,
-    confidence_among,
 )
 from asktell.results.entries import (
     FailureGroup,
@@ -292,9 +290,10 @@ class Result:
                 there is no baseline.
             confidence: the probability that all intervals of this comparison contain
                 the true differences, above 0 and below 1. It holds no matter how often
-                you look while scores arrive. If you make n comparisons, pass 1 - 0.05 /
-                n, so that all of them hold together with 95% confidence. Pass the same
-                for a single comparison if one of its prompts is the best of n prompts.
+                you look while scores arrive. If one of the two prompts is selected, the
+                intervals allow for its choice among all evaluated prompts. If you make
+                n comparisons, pass 1 - 0.05 / n, so that all of them hold together with
+                95% confidence.
             tolerance: differences up to this size count as equal, in the units of each
                 metric. It must be less than the width of each known range.
 
@@ -334,9 +333,8 @@ class Result:
         prompt is compared with the other prompt.
 
         The prompt was selected because of its good scores, so chance may have helped
-        it. The intervals allow for this, and hold with 95% confidence whichever prompt
-        is selected. During a selection, they are wider than those of `compare`. In a
-        finished table, those of `compare` allow for it, too.
+        it. The intervals allow for this, as those of `compare` do, and hold with 95%
+        confidence whichever prompt is selected.
         """
         chosen = next(
             (entry for entry in self.selected if entry.id != self.baseline), None
@@ -355,11 +353,7 @@ class Result:
             or self._comparer is None
         ):
             return self._comparison
-        # In a finished table, `compare` itself allows for the choice.
-        is_allowed_for = bool(getattr(self._comparer, "selected", ()))
-        n = 1 if is_allowed_for else len(self.prompts) - 1
-        found = self.compare(chosen, against, confidence_among(n))
-        return replace(found, confidence=CONFIDENCE)
+        return self.compare(chosen, against)
 
     @property
     def sentence(self) -> str | None:
