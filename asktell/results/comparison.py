@@ -118,6 +118,9 @@ class Comparison:
         examples: the number of examples. None if it is unlimited.
         tolerance: differences up to this size count as equal, in the units of each
             metric.
+        looks_once: True if the intervals are for one look: at a finished table, or at
+            the end of a selection whose budget was fixed beforehand. Otherwise they
+            hold no matter how often you look, and are wider.
 
     The premises of the intervals are the `checks` of the result.
     """
@@ -128,6 +131,7 @@ class Comparison:
     differences: Mapping[str, Difference]
     examples: int | None = None
     tolerance: float = 0.0
+    looks_once: bool = False
     _changes: _Changes | None = field(default=None, repr=False, compare=False)
     _example_ids: tuple[str, ...] | None = field(
         default=None, repr=False, compare=False
@@ -262,7 +266,7 @@ class Comparison:
         }
         others = {
             name: data[name]
-            for name in ("a", "b", "confidence", "examples", "tolerance")
+            for name in ("a", "b", "confidence", "examples", "tolerance", "looks_once")
         }
         return cls(**others, differences=differences)
 
@@ -380,8 +384,9 @@ class Comparison:
         parts = [f"difference {estimate}"]
         has_interval = difference.low is not None and difference.high is not None
         if has_interval and difference.low != difference.high:
+            looks = "" if self.looks_once else " at every look"
             parts.append(
-                f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}"
+                f"{self._percent} interval{looks} {_signed(difference.low)} to {_signed(difference.high)}"
             )
         # Not "5 of 20 common examples": 20 is the number of all examples
         of = "" if self.examples is None else f" of {self.examples}"
@@ -452,6 +457,8 @@ class Pairs:
         late: the arms that were added after the first scores, which may have been used
             to write them.
         has_drifted: whether the model seems to have changed during the run.
+        looks_once: whether the intervals are for one look: at a finished table, or after a
+            selection that ended with the budget that it began with.
         selected: the selected arms. They were chosen by the same scores, so an interval
             of their lead pays for a choice among all evaluated arms (Bonferroni).
     """
@@ -465,6 +472,7 @@ class Pairs:
     doubtful: bool
     late: Collection[int] = ()
     has_drifted: Callable[[], bool] = lambda: False
+    looks_once: bool = False
     selected: Collection[int] = ()
 
     def __call__(
@@ -496,7 +504,7 @@ class Pairs:
                 of_a[:, j], of_b[:, j], estimate, p_better,
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
-                looks_once=self.problem.looks_once,
+                looks_once=self.looks_once,
             )  # fmt: skip
         # Changed examples are found only when they are asked for.
         ids = None if self.problem.examples is None else self.problem.examples.ids
@@ -508,6 +516,7 @@ class Pairs:
             differences,
             self.problem.population,
             tolerance,
+            self.looks_once,
             changes,
             ids,
             goal.minimized,

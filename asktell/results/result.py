@@ -289,8 +289,9 @@ class Result:
             b: another prompt. The default is the baseline, or the selected prompt if
                 there is no baseline.
             confidence: the probability that all intervals of this comparison contain
-                the true differences, above 0 and below 1. It holds no matter how often
-                you look while scores arrive. If one of the two prompts is selected, the
+                the true differences, above 0 and below 1. While a selection runs, it
+                holds no matter how often you look. At the end of a budget that was
+                fixed beforehand, intervals are for one look, and narrower. If one of the two prompts is selected, the
                 intervals allow for its choice among all evaluated prompts. If you make
                 n comparisons, pass 1 - 0.05 / n, so that all of them hold together with
                 95% confidence.

@@ -31,7 +31,7 @@ from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
 from asktell.results.verdict import Chances, chances, judge
-from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
+from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State, events
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
@@ -81,7 +81,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
     # the hypervolume.
     tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
-    pairs, lead = _pairs(state, statement, answer), None
+    pairs, lead = _pairs(state, method, statement, answer), None
     is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
     if is_one and baseline is not None and answer and answer[0] != baseline:
         places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
@@ -164,7 +164,7 @@ def compare(
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
-    pairs = _pairs(state, stated(state), _answer(state, method))
+    pairs = _pairs(state, method, stated(state), _answer(state, method))
     return compare_two(pairs, named, a, b, baseline, confidence, tolerance)
 
 
@@ -175,7 +175,12 @@ def _answer(state: State, method: AbstractMethod) -> list[int]:
     return method.answer(state)
 
 
-def _pairs(state: State, statement: Statement | None, selected: list[int]) -> Pairs:
+def _pairs(
+    state: State,
+    method: AbstractMethod,
+    statement: Statement | None,
+    selected: list[int],
+) -> Pairs:
     in_progress = (*state.pending.values(), *state.returned)
     # Prompts whose examples may depend on scores, so comparisons with them have no
     # guarantee
@@ -186,8 +191,25 @@ def _pairs(state: State, statement: Statement | None, selected: list[int]) -> Pa
     )
     return Pairs(
         state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
-        partial(has_drifted, state), selected,
+        partial(has_drifted, state), _looks_once(state, method), selected,
     )  # fmt: skip
+
+
+def _looks_once(state: State, method: AbstractMethod) -> bool:
+    """Whether intervals are for one look: at a finished table, or at the end of a budget that was fixed beforehand.
+
+    A selection that has stopped early, or was extended, has ended at a moment that depends
+    on its scores.
+    """
+    if state.problem.looks_once:
+        return True
+    is_extended = any(isinstance(each.event, events.Extended) for each in state.growth)
+    return (
+        state.finished
+        and not state.decisions[-1][1].settled
+        and not isinstance(method, Race)
+        and not is_extended
+    )
 
 
 def _notes(

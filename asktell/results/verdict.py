@@ -1066,7 +1066,9 @@ class _OfBest(_Judge):
             return SHIP
         if self.baseline_violates:
             return SHIP if action in (TAKE, EITHER) else NOT_DECIDED
-        is_likely = lead.p_better >= _GOOD and self.baseline not in self._equals
+        is_likely = (
+            lead.p_better >= _GOOD or action == TAKE
+        ) and self.baseline not in self._equals
         return NOT_DECIDED if action == GO_ON or is_likely else KEEP
 
     @property

@@ -76,7 +76,7 @@ def test_an_undecided_difference_has_its_probability() -> None:
         'accuracy: "b" is probably better than "mine" (estimated probability 73%). '
         "This is not established, because the 95% interval includes 0. The "
         "probability depends on a statistical model, but the interval does not. "
-        "Estimated difference +0.021, 95% interval -0.15 to +0.169 (120 common "
+        "Estimated difference +0.021, 95% interval at every look -0.15 to +0.169 (120 common "
         "examples of 300)."
     )
 
@@ -101,7 +101,7 @@ def test_a_sentence_never_rounds_to_certainty() -> None:
         'accuracy: "b" is probably worse than "mine" (estimated probability over '
         "99%). This is not established, because the 95% interval includes 0. The "
         "probability depends on a statistical model, but the interval does not. "
-        "Estimated difference -0.05, 95% interval -0.12 to +0.01 (80 common "
+        "Estimated difference -0.05, 95% interval at every look -0.12 to +0.01 (80 common "
         "examples)."
     )
 
@@ -143,7 +143,7 @@ def test_scores_that_all_agree_are_no_proof() -> None:
         assert difference.high is not None
         assert difference.high > 0.1
         assert said(difference).startswith(
-            'accuracy: "b" and "mine" have the same mean so far: difference 0, 95% interval '
+            'accuracy: "b" and "mine" have the same mean so far: difference 0, 95% interval at every look '
         )
     # Nothing tells how far others may lie
     assert compare(ones * 7, ones * 7, population=300).high is None
@@ -151,7 +151,7 @@ def test_scores_that_all_agree_are_no_proof() -> None:
     assert late.verdict == "equal"
     assert said(late, 300, 0.02).startswith(
         'accuracy: "b" and "mine" are equal within the tolerance of 0.02: difference '
-        "0, 95% interval -0.0072"
+        "0, 95% interval at every look -0.0072"
     )
 
 
@@ -439,11 +439,11 @@ def difference(
 SENTENCES = {
     "better": (
         difference(0.05, 0.01, 0.09, 0.99, 60, "better"),
-        '"b" is better than "mine": difference +0.05, 95% interval +0.01 to +0.09 (60 common examples of 100).',
+        '"b" is better than "mine": difference +0.05, 95% interval at every look +0.01 to +0.09 (60 common examples of 100).',
     ),
     "worse": (
         difference(-0.05, -0.09, -0.01, 0.01, 60, "worse"),
-        '"b" is worse than "mine": difference -0.05, 95% interval -0.09 to -0.01 (60 common examples of 100).',
+        '"b" is worse than "mine": difference -0.05, 95% interval at every look -0.09 to -0.01 (60 common examples of 100).',
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
@@ -461,7 +461,7 @@ SENTENCES = {
             '"b" is probably better than "mine" (estimated probability 92%). This is '
             "not established, because the 95% interval includes 0. The probability "
             "depends on a statistical model, but the interval does not. Estimated "
-            "difference +0.02, 95% interval -0.03 to +0.07 (14 common examples of "
+            "difference +0.02, 95% interval at every look -0.03 to +0.07 (14 common examples of "
             "100)."
         ),
     ),
@@ -471,14 +471,14 @@ SENTENCES = {
             '"b" is probably worse than "mine" (estimated probability over 99%). This'
             " is not established, because the 95% interval includes 0. The "
             "probability depends on a statistical model, but the interval does not. "
-            "Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common "
+            "Estimated difference +0.02, 95% interval at every look -0.03 to +0.07 (14 common "
             "examples of 100)."
         ),
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
         (
-            '"b" and "mine" have the same mean so far: difference 0, 95% interval -0.03 to +0.03 (14 '
+            '"b" and "mine" have the same mean so far: difference 0, 95% interval at every look -0.03 to +0.03 (14 '
             "common examples of 100)."
         ),
     ),
@@ -486,7 +486,7 @@ SENTENCES = {
         difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),
         (
             '"b" and "mine" cannot be ranked yet (estimated probability that "b" is better: 50%). '
-            "Estimated difference +0.02, 95% interval -0.3 to +0.3 (1 common example of 100)."
+            "Estimated difference +0.02, 95% interval at every look -0.3 to +0.3 (1 common example of 100)."
         ),
     ),
     "too few": (

@@ -849,7 +849,7 @@ def test_a_placebo_does_not_replace_the_baseline() -> None:
             decisions.append(verdict.change.decision)
             kept = verdict.headline == "Keep prompt 0: no prompt is shown to be better."
             assert kept == (verdict.change.decision == "keep")
-    assert decisions.count("ship") <= 3
+    assert decisions.count("ship") <= 4
     assert decisions.count("keep") > 20
 
 

@@ -175,7 +175,7 @@ def test_a_question_is_asked_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "stdin", Terminal("5\n1\n"))
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(Terminal()) as err:
         assert main(["analyze", "three.csv"]) == 0
-    assert err.getvalue().count("Which one (1 to 2)?") == 2
+    assert err.getvalue().count("Which one? Type a number from 1 to 2") == 2
     assert "1. The candidates 'old', 'new'" in err.getvalue()
     assert "Read 2 candidates (columns old, new)" in out.getvalue()
     monkeypatch.setattr(sys, "stdin", Terminal(""))
