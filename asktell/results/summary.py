@@ -80,9 +80,6 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     feasible = [entry.feasible for entry in selected]
 
     # In words
-    # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
-    # the hypervolume.
-    tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
     pairs, lead = _pairs(state, statement), None
     is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
     if is_one and baseline is not None and answer and answer[0] != baseline:
@@ -90,7 +87,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         n = 1 if pairs.selected else len(prompts) - 1
         compared = pairs(*places, confidence_among(n), 0.0)
         lead = compared.differences[goal.objectives[0].metric]
-    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance, lead)
+    verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -246,6 +243,15 @@ def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:
     yield from method.estimator.remarks(features, state.told > 0)
 
 
+def _within(goal: Goal) -> str:
+    """The tolerances of the goal as a part of a sentence, with a space. Empty without a tolerance."""
+    if not goal.tolerances:
+        return ""
+    if len(goal.columns) > 1:
+        return " within the tolerance" + "s" * (len(goal.tolerances) > 1)
+    return f" within {next(iter(goal.tolerances.values())):g}"
+
+
 def _certainty(
     state: State, method: AbstractMethod, found_checks: tuple[Check, ...]
 ) -> str:
@@ -255,7 +261,7 @@ def _certainty(
     if not isinstance(method, Race | Adaptive):
         return f"{type(method).__name__} ended the run before the budget was spent."
     by_name: dict[str, Check] = {check.name: check for check in found_checks}
-    within = f" within {method.tolerance:g}" if method.tolerance else ""
+    within = _within(state.problem.goal)
     # A run that stopped early has a confidence
     percent = f"{100 * (method.confidence or 0.0):g}%"
 
