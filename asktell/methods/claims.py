@@ -293,9 +293,7 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
     return np.asarray(arms[found <= by_place.shape[1]])
 
 
-def certain_best(
-    bounds: Bounds, arms: Int[Ints, " some"], error: float
-) -> int | None:
+def certain_best(bounds: Bounds, arms: Int[Ints, " some"], error: float) -> int | None:
     """The best feasible arm among `arms`, up to the goal's tolerances. None if it is not established.
 
     It certainly satisfies every constraint, and certainly no other arm is ahead of it

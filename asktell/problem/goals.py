@@ -332,9 +332,7 @@ class Within:
             )
 
 
-def within(
-    margin: float, *, of: str = BEST, tolerance: float | None = None
-) -> Within:
+def within(margin: float, *, of: str = BEST, tolerance: float | None = None) -> Within:
     """Require that a metric's mean is at most `margin` worse than the mean of a reference prompt.
 
         >>> import asktell
@@ -649,12 +647,19 @@ class Goal(ABC):
         )
 
     def __str__(self) -> str:
-        bounds = (
-            f" subject to {', '.join(map(_with_tolerance, self.constraints))}"
-            if self.constraints
-            else ""
-        )
-        return self._title + ", ".join(map(_with_tolerance, self.objectives)) + bounds
+        # A tolerance follows the first mention of its column.
+        left = dict(self.tolerances)
+
+        def in_words(part: Objective | Constraint, column: str) -> str:
+            tolerance = left.pop(column, None)
+            return str(part) + (
+                "" if tolerance is None else f" (tolerance {exact(tolerance)})"
+            )
+
+        objectives = [in_words(each, each.metric) for each in self.objectives]
+        bounds = [in_words(each, each.column) for each in self.constraints]
+        subject_to = f" subject to {', '.join(bounds)}" if bounds else ""
+        return self._title + ", ".join(objectives) + subject_to
 
     @property
     def is_constrained(self) -> bool:
@@ -1269,13 +1274,6 @@ def _two_tolerances(name: str, one: float, other: float) -> InvalidArgumentError
     return InvalidArgumentError(
         f"The metric {name!r} has two tolerances, {exact(one)} and {exact(other)}. Give one tolerance."
     )
-
-
-def _with_tolerance(part: Objective | Constraint) -> str:
-    """An objective or a constraint in words, with its tolerance if it states one."""
-    if part.tolerance is None:
-        return str(part)
-    return f"{part} (tolerance {exact(part.tolerance)})"
 
 
 def _positive(name: str, tolerance: object) -> float | None:

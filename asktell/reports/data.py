@@ -125,7 +125,7 @@ def document(
         "spending": describe_spending(result),
         "examples": problem.n_examples,
         "whole": _whole(state),
-        "notes": list(result.notes),
+        "notes": [*result.notes, *filter(None, [result.verdict.assumption])],
         "checks": [asdict(check) for check in result.checks],
         "answer": answer,
         "verdict": result.verdict.to_dict(),

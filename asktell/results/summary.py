@@ -23,7 +23,7 @@ from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.goals import BestFeasible, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two, confidence_among
 from asktell.results.entries import PromptResult, grouped, quoted
@@ -85,7 +85,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     if is_one and baseline is not None and answer and answer[0] != baseline:
         places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
         n = 1 if pairs.selected else len(prompts) - 1
-        compared = pairs(*places, confidence_among(n), 0.0)
+        compared = pairs(*places, confidence_among(n), None)
         lead = compared.differences[goal.objectives[0].metric]
     verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
@@ -158,7 +158,7 @@ def compare(
     a: AnyPrompt,
     b: AnyPrompt | None,
     confidence: float,
-    tolerance: float,
+    tolerance: float | None,
 ) -> Comparison:
     """Compare as `Result.compare` does. The rest of the result is only computed if b is the selected prompt."""
     baseline = state.problem.baseline

@@ -200,7 +200,7 @@ class Verdict:
             metric without a range, it is then 1% of the larger of the spread of the
             means and the standard deviation of the scores. For a Pareto set, it is
             always 0.01, a share of the hypervolume.
-        assumed: a sentence on the tolerance, if none was stated. Otherwise empty.
+        assumption: a sentence on the tolerance, if none was stated. Otherwise empty.
         change: with a baseline, whether to replace it. None without a baseline, for a
             Pareto set, and if the action is "none".
     """
@@ -219,7 +219,7 @@ class Verdict:
     choices: tuple[str | int, ...] = ()
     worth: tuple[float, float, float] | None = None
     tolerance: float | None = None
-    assumed: str = ""
+    assumption: str = ""
     change: Change | None = None
 
     @property
@@ -443,7 +443,7 @@ class _Judge(ABC):
         """The tolerance: a loss that is too small to matter."""
 
     @property
-    def assumed(self) -> str:
+    def assumption(self) -> str:
         """The sentence on the tolerance if the goal states none, else empty."""
         return ""
 
@@ -467,7 +467,7 @@ class _Judge(ABC):
             sentence=" ".join([headline, *reasons[:_MOST_REASONS]]),
             p_good=self.p_good,
             tolerance=self.tolerance,
-            assumed=self.assumed,
+            assumption=self.assumption,
             p_feasible=self.p_feasible,
             loss=self.loss,
             loss_95=self.loss_95,
@@ -921,7 +921,7 @@ class _OfBest(_Judge):
         )
 
     @property
-    def assumed(self) -> str:
+    def assumption(self) -> str:
         if self.goal.objectives[0].metric in self.goal.tolerances:
             return ""
         what = "the spread of the scores" if self._limits is None else "the range"

@@ -148,6 +148,9 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     bounds = (*arguments.at_least, *arguments.at_most, *arguments.within)
     goal = [*arguments.maximize, *arguments.minimize]
     goal += [each.rpartition("=")[0] for each in bounds]
+    goal += [
+        each.rpartition("=")[0] for each in (*arguments.range, *arguments.tolerance)
+    ]
     compared = (arguments.baseline, vars(arguments).get("candidate"))
     return Wanted(
         candidates=_listed(arguments.candidates),
@@ -208,13 +211,17 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
             )
         maximize = free
         why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."
-    for name in (*maximize, *minimize, *at_least, *at_most):
+    ranges, tolerances = _ranges(arguments.range), _tolerances(arguments.tolerance)
+    for name in (*maximize, *minimize, *at_least, *at_most, *ranges, *tolerances):
         if name not in metrics:
             raise InvalidArgumentError(
                 f"There is no metric {name!r}{nearest(name, metrics)}. Choose one of {some(metrics)}."
             )
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
-    return parse_goal(kind, maximize, minimize, at_least, at_most), why
+    goal = parse_goal(
+        kind, maximize, minimize, at_least, at_most, ranges, tolerances=tolerances
+    )
+    return goal, why
 
 
 def _suggested(metrics: Sequence[str]) -> str:
@@ -251,6 +258,50 @@ def _add_relative(
                 f"--at-most '{name}=within {margin}'. If more is better, use --at-least '{name}=within {margin}'."
             )
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"
+
+
+def _ranges(given: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Ranges given as METRIC=LOW:HIGH, by metric."""
+    ranges: dict[str, tuple[float, float]] = {}
+    for each in given:
+        name, _, text = each.rpartition("=")
+        low, _, high = text.partition(":")
+        try:
+            span = float(low), float(high)
+        except ValueError:
+            name, span = "", (math.nan, math.nan)
+        if not name:
+            raise InvalidArgumentError(
+                f"--range needs a metric and its lowest and highest possible score, such as --range accuracy=0:1, got "
+                f"{each!r}."
+            )
+        if name in ranges:
+            raise InvalidArgumentError(
+                f"--range has {name!r} twice. Keep one of the ranges."
+            )
+        ranges[name] = span
+    return ranges
+
+
+def _tolerances(given: Sequence[str]) -> dict[str, float]:
+    """Tolerances given as METRIC=X, by metric."""
+    tolerances: dict[str, float] = {}
+    for each in given:
+        name, _, text = each.rpartition("=")
+        try:
+            tolerance = float(text)
+        except ValueError:
+            name, tolerance = "", math.nan
+        if not name:
+            raise InvalidArgumentError(
+                f"--tolerance needs a metric and a number, such as --tolerance accuracy=0.01, got {each!r}."
+            )
+        if name in tolerances:
+            raise InvalidArgumentError(
+                f"--tolerance has {name!r} twice. Keep one of the tolerances."
+            )
+        tolerances[name] = tolerance
+    return tolerances
 
 
 def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
