@@ -125,7 +125,7 @@ def document(
         "spending": describe_spending(result),
         "examples": problem.n_examples,
         "whole": _whole(state),
-        "notes": [*result.notes, *filter(None, [result.verdict.assumption])],
+        "notes": list(result.notes),
         "checks": [asdict(check) for check in result.checks],
         "answer": answer,
         "verdict": result.verdict.to_dict(),

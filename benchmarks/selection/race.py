@@ -11,7 +11,7 @@ certain is the part of runs that ended before that.
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -103,7 +103,7 @@ def play(
 ) -> Raced:
     """One run with as many evaluations as there are cells."""
     rng = np.random.default_rng([seed, k, n, list(KINDS).index(kind)])
-    goal = GOALS[goal_name]
+    goal = tolerant(GOALS[goal_name], tolerance)
     beyond = MANY if inputs == "new" else 1
     everything = np.stack(
         [KINDS[kind](rng, k, beyond * n) for _ in goal.metrics], axis=2
@@ -113,7 +113,7 @@ def play(
         if beyond == 1
         else everything[:, rng.choice(beyond * n, n, replace=False)]
     )
-    method, world = asktell.Race(tolerance=tolerance, **options), WORLDS[inputs]
+    method, world = asktell.Race(**options), WORLDS[inputs]
     selector = asktell.Selector(
         [f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed, **world
     )
@@ -124,6 +124,28 @@ def play(
     return Raced(
         wrong, result.stopped_early and result.spent < k * n, result.spent / (k * n)
     )
+
+
+def tolerant(goal: Any, tolerance: float, of_constraints: bool = False) -> Any:
+    """The goal with a tolerance for each objective: in its units, and for a set as a part of its range.
+
+    `of_constraints`: constraints have the same part of their ranges.
+    """
+    if not tolerance:
+        return goal
+    is_set = isinstance(goal, asktell.ParetoSet)
+    objectives = [
+        replace(each, tolerance=tolerance * (each.scale if is_set else 1.0))
+        for each in goal.objectives
+    ]
+    constraints = goal.constraints
+    if of_constraints:
+        constraints = [
+            replace(each, tolerance=tolerance * each.scale) for each in constraints
+        ]
+    if is_set:
+        return asktell.ParetoSet(*objectives, subject_to=constraints)
+    return asktell.BestFeasible(objectives[0], constraints, goal.sure)
 
 
 def is_right(goal: Any, values: Floats, answer: list[int], tolerance: float) -> bool:

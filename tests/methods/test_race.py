@@ -24,6 +24,12 @@ from benchmarks.selection import race as simulated
 
 UNIT = (0.0, 1.0)
 BEST = BestFeasible(maximize("a", range=UNIT))
+
+
+def within(tolerance: float) -> BestFeasible:
+    return BestFeasible(maximize("a", range=UNIT, tolerance=tolerance))
+
+
 PAIR = {"x": "be brief", "y": "be exact"}
 
 
@@ -114,7 +120,7 @@ def test_within_a_tolerance_many_end_with_a_claim_of_their_own() -> None:
     )
     np.clip(scores, 0, 1, out=scores)
     selector = Selector(
-        [f"p{i}" for i in range(9)], BEST, 1800, Race(tolerance=0.3), examples=200
+        [f"p{i}" for i in range(9)], within(0.3), 1800, "race", examples=200
     )
     result = play(selector, scores).result()
     assert result.stopped_early
@@ -181,11 +187,9 @@ def test_equal_prompts_go_on_to_the_last_example_and_within_a_tolerance_they_end
         .result()
         .stopped_early
     )
-    early = play(
-        Selector(PAIR, BEST, 120, Race(tolerance=0.1), examples=60), scores
-    ).result()
+    early = play(Selector(PAIR, within(0.1), 120, "race", examples=60), scores).result()
     suite = play(
-        Selector(PAIR, BEST, 120, Race(tolerance=0.1), examples=60, **SUITE), scores
+        Selector(PAIR, within(0.1), 120, "race", examples=60, **SUITE), scores
     ).result()
     assert suite.spent <= 60 < early.spent < 120
     assert (early.stopped_early, len(early.unresolved)) == (True, 1)
@@ -424,7 +428,6 @@ def test_a_baseline_that_always_fails_holds_nobody_up() -> None:
 WRONG = [
     {"confidence": 1.0},
     {"confidence": 0},
-    {"tolerance": -1},
     {"block": 0},
     {"confidence": True},
 ]

@@ -117,8 +117,8 @@ def goal_of(text: str) -> Goal:
             f"--goal cannot be read, got {short(text)}. Write a goal like 'maximize accuracy subject to latency <= 2' "
             "or 'maximize rouge, minimize cost'. After a metric, you may add its range, such as 'from 0 to 10'. After "
             "an objective, you may add 'in its worst segment'. After a bound, you may add 'on 95% of the examples' or "
-            "'in every segment'. After both, you may add a tolerance, such as '(tolerance 0.01)'. At the end, you may add the probability with which all bounds must be satisfied, such "
-            "as ', kept with probability 0.9'."
+            "'in every segment'. After both, you may add '(tolerance 0.01)'. At the end, you may add the probability "
+            "with which all bounds must be satisfied, such as ', kept with probability 0.9'."
         )
     times = Counter(part["metric"] for part in bounds)
     if twice := sorted(metric for metric in times if times[metric] > 1):
