@@ -218,7 +218,7 @@ def test_tolerances_are_of_the_goal(write: Any) -> None:
         "at_least = { brevity = { bound = 0.5, quantile = 0.1, tolerance = 0.05 }, length = 'within 2 of best' }\n"
         "tolerances = { exact_match = 0.01, length = 1 }"
     )
-    metrics = PARTS["metrics"] + '\nlength = { function = "MODULE:length" }'
+    metrics = PARTS["metrics"] + '\nlength = { loader = "MODULE:length" }'
     config = load_config(write(goal=goal, metrics=metrics))
     assert config.selector.goal == asktell.BestFeasible(
         asktell.maximize("exact_match", range=(0, 1), tolerance=0.01),
