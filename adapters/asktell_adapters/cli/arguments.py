@@ -129,7 +129,7 @@ _OF_RESULTS = (
     _a("--range", metavar="METRIC=LOW:HIGH", action="append", default=[],
        help="lowest and highest possible score of a metric; repeatable. Guaranteed statements need it"),
     _a("--tolerance", metavar="METRIC=X", action="append", default=[],
-       help="differences of up to X in a metric do not matter; repeatable (default: 1%% of the range)"),
+       help="differences of up to X in a metric do not matter; repeatable"),
     _a("--candidates", metavar="NAMES", action="append", default=[],
        help="candidates to read, separated by commas: columns of a table, or names in it; repeatable"),
     _a("--metrics", metavar="COLUMNS", action="append", default=[],
