@@ -411,14 +411,6 @@ Comparer: TypeAlias = Callable[[Place, Place, float, float | None], Comparison]
 """Two prompts, each as (position, id), a confidence and a tolerance or None -> their comparison."""
 
 
-CONFIDENCE = 0.95  # of the comparison of the selected prompt with the baseline
-
-
-def confidence_among(n: int) -> float:
-    """The confidence of each of n comparisons that hold together with `CONFIDENCE` (Bonferroni)."""
-    return CONFIDENCE if n <= 1 else 1.0 - (1.0 - CONFIDENCE) / n
-
-
 # Of the largest mean of a metric: a smaller difference is an error of rounding. Sums of
 # thousands of scores lose up to six of a double's sixteen digits.
 _ROUNDING = 1e-9
@@ -466,9 +458,8 @@ class Pairs:
         late: the arms that were added after the first scores, which may have been used
             to write them.
         has_drifted: whether the model seems to have changed during the run.
-        selected: in a finished table, the selected arms. They were chosen by the same
-            scores, so an interval of their lead pays for a choice among all arms.
-            (Intervals that hold at every look are wide enough without this.)
+        selected: the selected arms. They were chosen by the same scores, so an interval
+            of their lead pays for a choice among all evaluated arms (Bonferroni).
     """
 
     problem: Problem

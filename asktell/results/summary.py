@@ -25,7 +25,7 @@ from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
-from asktell.results.comparison import Comparison, Pairs, compare_two, confidence_among
+from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
@@ -57,6 +57,7 @@ _MANY_FREE = 20
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
+_CONFIDENCE = 0.95  # of the comparison with the baseline, as in `Result.compare`
 _FEW = 4  # scores from which their span bounds the errors
 
 
@@ -72,20 +73,16 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
 
     # The selection, the best prompt first
     last = state.decisions[-1][1] if state.finished else None
-    # A finished selection keeps its recorded answer, even if late scores changed the
-    # estimates since.
-    answer = method.answer(state) if last is None else list(last.answer)
-    answer = _best_first(answer, prompts, state)
+    answer = _best_first(_answer(state, method), prompts, state)
     selected = [prompts[arm] for arm in answer]
     feasible = [entry.feasible for entry in selected]
 
     # In words
-    pairs, lead = _pairs(state, statement), None
+    pairs, lead = _pairs(state, statement, answer), None
     is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
     if is_one and baseline is not None and answer and answer[0] != baseline:
         places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
-        n = 1 if pairs.selected else len(prompts) - 1
-        compared = pairs(*places, confidence_among(n), None)
+        compared = pairs(*places, confidence=_CONFIDENCE, tolerance=None)
         lead = compared.differences[goal.objectives[0].metric]
     verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
@@ -164,12 +161,18 @@ def compare(
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
-    return compare_two(
-        _pairs(state, stated(state)), named, a, b, baseline, confidence, tolerance
-    )
+    pairs = _pairs(state, stated(state), _answer(state, method))
+    return compare_two(pairs, named, a, b, baseline, confidence, tolerance)
 
 
-def _pairs(state: State, statement: Statement | None) -> Pairs:
+def _answer(state: State, method: AbstractMethod) -> list[int]:
+    """The selected arms. A finished selection keeps its recorded answer, even if late scores changed the estimates."""
+    if state.finished:
+        return list(state.decisions[-1][1].answer)
+    return method.answer(state)
+
+
+def _pairs(state: State, statement: Statement | None, selected: list[int]) -> Pairs:
     in_progress = (*state.pending.values(), *state.returned)
     # Prompts whose examples may depend on scores, so comparisons with them have no
     # guarantee
@@ -178,7 +181,6 @@ def _pairs(state: State, statement: Statement | None) -> Pairs:
         if ORDER in state.remarks
         else np.flatnonzero(joined_at(state)).tolist()
     )
-    selected = state.decisions[-1][1].answer if state.problem.looks_once else ()
     return Pairs(
         state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
         partial(has_drifted, state), selected,

@@ -915,7 +915,8 @@ class _OfBest(_Judge):
             return stated
         if (limits := self._limits) is not None:
             return _TOLERATED * (limits[1] - limits[0])
-        of_scores = float(np.nanstd(self._scores))
+        # Sorted, so that the order of evaluations does not change the last digits
+        of_scores = float(np.nanstd(np.sort(self._scores)))
         return _TOLERATED * max(
             of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0)))
         )

@@ -1555,11 +1555,8 @@ def test_use_mlflow(page: Page, tmp_path: Path, capsys: Output) -> None:
             }
             for n in range(10)
         ],
-        llm=lambda text: (
-            text.split()[-3 if text.endswith("word.") else 0][:1]
-            if "one word" in text
-            else "I see."
-        ),
+        # The question, such as "3 + 0?", comes first in these prompts
+        llm=lambda text: text[0] if "one word" in text else "I see.",
         writing_llm=ScriptedLLM(
             lambda request: Completion(
                 "{{question}} Answer in one word, please, with one word."

@@ -99,8 +99,7 @@ def test_with_exact_means_every_method_returns_the_true_front(
         assert result.feasible is False
         assert result.verdict.action == "none"
         assert (
-            "No prompt is likely to satisfy the constraint (the probability that at least one prompt "
-            "does is under 1%)."
+            "No prompt is likely to satisfy the constraint. The probability that at least one prompt does is under 1%."
         ) in str(result)
 
 

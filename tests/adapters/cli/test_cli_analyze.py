@@ -88,10 +88,9 @@ def test_ranges_and_tolerances_of_metrics() -> None:
     assert found["verdict"]["tolerance"] == 0.2
     assert found["verdict"]["assumption"] == ""
     assert "range" not in [each["name"] for each in found["checks"] if not each["ok"]]
-    assert (
-        "Take new or old: they do not differ"
-        in cli(f"analyze wide.csv {flags}").out.replace('"', "")
-    )
+    assert "Take new or old: they do not differ" in cli(
+        f"analyze wide.csv {flags}"
+    ).out.replace('"', "")
     assumed = json.loads(cli("analyze wide.csv --json").out)["verdict"]
     assert "(1% of the range)" in assumed["assumption"]
 
