@@ -11,7 +11,7 @@ certain is the part of runs that ended before that.
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 import asktell
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.formats import dump_goal, load_goal
 from asktell.simulation import replay
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -127,25 +128,13 @@ def play(
 
 
 def tolerant(goal: Any, tolerance: float, of_constraints: bool = False) -> Any:
-    """The goal with a tolerance for each objective: in its units, and for a set as a part of its range.
-
-    `of_constraints`: constraints have the same part of their ranges.
-    """
-    if not tolerance:
-        return goal
-    is_set = isinstance(goal, asktell.ParetoSet)
-    objectives = [
-        replace(each, tolerance=tolerance * (each.scale if is_set else 1.0))
-        for each in goal.objectives
-    ]
-    constraints = goal.constraints
-    if of_constraints:
-        constraints = [
-            replace(each, tolerance=tolerance * each.scale) for each in constraints
-        ]
-    if is_set:
-        return asktell.ParetoSet(*objectives, subject_to=constraints)
-    return asktell.BestFeasible(objectives[0], constraints, goal.sure)
+    """The goal with a tolerance for each objective, as a part of its range, and perhaps for each constraint, too."""
+    data = dump_goal(goal)
+    dumped = data["objectives"] + data["subject_to"] * of_constraints
+    parts = (*goal.objectives, *goal.constraints)
+    for each, part in zip(dumped, parts, strict=False):
+        each["tolerance"] = tolerance * part.scale or None
+    return load_goal(data)
 
 
 def is_right(goal: Any, values: Floats, answer: list[int], tolerance: float) -> bool:

@@ -1,6 +1,7 @@
 """`asktell analyze`: the verdict on finished results. Also reads such files for `asktell gate`."""
 
 import argparse
+import contextlib
 import csv
 import math
 import shutil
@@ -211,7 +212,17 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
             )
         maximize = free
         why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."
-    ranges, tolerances = _ranges(arguments.range), _tolerances(arguments.tolerance)
+    ranges = _numbers(
+        arguments.range,
+        "--range",
+        "a metric and its lowest and highest possible score, such as --range accuracy=0:1",
+    )
+    stated = _numbers(
+        arguments.tolerance,
+        "--tolerance",
+        "a metric and a number, such as --tolerance accuracy=0.01",
+    )
+    tolerances = {name: tolerance for name, (tolerance,) in stated.items()}
     for name in (*maximize, *minimize, *at_least, *at_most, *ranges, *tolerances):
         if name not in metrics:
             raise InvalidArgumentError(
@@ -260,48 +271,24 @@ def _add_relative(
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"
 
 
-def _ranges(given: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Ranges given as METRIC=LOW:HIGH, by metric."""
-    ranges: dict[str, tuple[float, float]] = {}
+def _numbers(
+    given: Sequence[str], flag: str, example: str
+) -> dict[str, tuple[float, ...]]:
+    """Numbers given as METRIC=X, or as METRIC=X:Y, by metric. `example`: what the flag needs, and an example of it."""
+    found: dict[str, tuple[float, ...]] = {}
     for each in given:
         name, _, text = each.rpartition("=")
-        low, _, high = text.partition(":")
-        try:
-            span = float(low), float(high)
-        except ValueError:
-            name, span = "", (math.nan, math.nan)
-        if not name:
+        numbers: tuple[float, ...] = ()
+        with contextlib.suppress(ValueError):
+            numbers = tuple(map(float, text.split(":")))
+        if not name or len(numbers) != 1 + example.count(":"):
+            raise InvalidArgumentError(f"{flag} needs {example}, got {each!r}.")
+        if name in found:
             raise InvalidArgumentError(
-                f"--range needs a metric and its lowest and highest possible score, such as --range accuracy=0:1, got "
-                f"{each!r}."
+                f"{flag} has {name!r} twice. Keep one of the two."
             )
-        if name in ranges:
-            raise InvalidArgumentError(
-                f"--range has {name!r} twice. Keep one of the ranges."
-            )
-        ranges[name] = span
-    return ranges
-
-
-def _tolerances(given: Sequence[str]) -> dict[str, float]:
-    """Tolerances given as METRIC=X, by metric."""
-    tolerances: dict[str, float] = {}
-    for each in given:
-        name, _, text = each.rpartition("=")
-        try:
-            tolerance = float(text)
-        except ValueError:
-            name, tolerance = "", math.nan
-        if not name:
-            raise InvalidArgumentError(
-                f"--tolerance needs a metric and a number, such as --tolerance accuracy=0.01, got {each!r}."
-            )
-        if name in tolerances:
-            raise InvalidArgumentError(
-                f"--tolerance has {name!r} twice. Keep one of the tolerances."
-            )
-        tolerances[name] = tolerance
-    return tolerances
+        found[name] = numbers
+    return found
 
 
 def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
