@@ -1436,10 +1436,10 @@ def test_use_lm_evaluation_harness(page: Page, capsys: Output) -> None:
         page.replace("http://127.0.0.1:8000/v1", server.base_url)
         names = page.run()
     assert "(final, 9 of 9 evaluations spent)" in capsys.readouterr().out
-    assert names["selector"].result().selected[0].estimate == {
-        "exact_match": 1.0,
-        "output_tokens": 1.0,
-    }
+    estimate = names["selector"].result().selected[0].estimate
+    assert estimate.keys() == {"exact_match", "output_tokens"}
+    # All are 1, of three samples
+    assert all(0.8 < mean <= 1 for mean in estimate.values())
 
 
 @pytest.mark.page("how-to/use-mcp.md", family="mcp")
