@@ -273,7 +273,7 @@ class Result:
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         """Compare two prompts in every metric: the difference, its interval and the probability that a is better.
 
@@ -295,8 +295,10 @@ class Result:
                 intervals allow for its choice among all evaluated prompts. If you make
                 n comparisons, pass 1 - 0.05 / n, so that all of them hold together with
                 95% confidence.
-            tolerance: differences up to this size count as equal, in the units of each
-                metric. It must be less than the width of each known range.
+            tolerance: differences up to this size count as equal in every metric, in
+                the metric's units. It must be less than the width of each known range.
+                None: each metric has the tolerance that the goal states for it, or
+                none. 0: no metric has a tolerance.
 
         Raises:
             InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, a

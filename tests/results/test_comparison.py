@@ -30,8 +30,9 @@ def exact(a: Any, b: Any, **options: Any) -> Difference:
 def said(
     difference: Difference, examples: int | None = None, tolerance: float = 0.0
 ) -> str:
+    tolerances = {"accuracy": tolerance} if tolerance else {}
     return str(
-        Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerance)
+        Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerances)
     )
 
 
@@ -276,7 +277,7 @@ def test_a_comparison_comes_back_from_json() -> None:
         0.95,
         {"right": compare([1.0], [0.0], 0.3, 0.7, limits=(0, 1))},
         60,
-        0.1,
+        {"right": 0.1},
     )
     assert (
         Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison
@@ -516,7 +517,7 @@ def test_every_sentence_of_a_comparison(kind: str) -> None:
         0.95,
         {"accuracy": found},
         100,
-        tolerance=0.1 if kind == "equal" else 0.0,
+        tolerances={"accuracy": 0.1} if kind == "equal" else {},
     )
     print(comparison)  # pytest -rP shows all sentences, to be read aloud
     assert str(comparison) == f"accuracy: {sentence}"
