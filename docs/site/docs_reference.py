@@ -133,7 +133,7 @@ def configuration() -> dict[str, str]:
     made = {name or "top": _keys(keys) for name, keys in Table.tables.items()}
     made["model types"] = "\n\n".join(
         f"**`{name}`**: `model` is {kind.about}.\n\n{_arguments(kind.made, kind.table, NamedModel)}"
-        for name, kind in MODELS.items()
+        for name, kind in ((name, MODELS[name]) for name in MODELS.built_in)
     )
     elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge", "preference")}
     made["metrics"] = table(
@@ -145,7 +145,7 @@ def configuration() -> dict[str, str]:
                 or ", ".join(f"`{option}`" for option in keys_of(row.table)),
                 row.about,
             ]
-            for name, row in METRICS.items()
+            for name, row in ((name, METRICS[name]) for name in METRICS.built_in)
         ],
     )
     made["metrics.rouge"] = _arguments(Rouge, METRICS["rouge"].table, Table)

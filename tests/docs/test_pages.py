@@ -127,7 +127,11 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         if "project" in file:  # of a pyproject.toml
             continue
         assert set(file) <= set(keys_of(Section.tables[""]))
-        options = {key for kind in MODELS.values() for key in kind.table.model_fields}
+        options = {
+            key
+            for kind in map(MODELS.__getitem__, MODELS.built_in)
+            for key in kind.table.model_fields
+        }
         for table in set(file) & set(Section.tables):
             # Whose keys have names of the user's own
             if Section.tables[table].model_config.get("extra") == "allow":

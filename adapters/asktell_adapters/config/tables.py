@@ -93,6 +93,13 @@ class Table(BaseModel):
         table._place(path, name)
         return table
 
+    @classmethod
+    def in_file(cls, path: Path, name: str) -> Self:
+        """A table without keys, for messages about the table `name` before it is read."""
+        table = cls.model_construct()
+        table._path, table._name = path, name
+        return table
+
     def _place(self, path: Path, name: str) -> None:
         """Note the file and the name of this table, and of all tables inside it, for messages."""
         self._path, self._name = path, name
