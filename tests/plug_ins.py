@@ -10,6 +10,7 @@ import pytest
 from asktell.methods.presets import REGISTRY
 from asktell_adapters.config.metrics import METRICS
 from asktell_adapters.config.model import MODELS
+from asktell_adapters.config.tracker import TRACKERS
 from asktell_adapters.finished.readers import FORMATS, readers
 
 TEMPLATE = Path(__file__).parents[1] / "docs" / "examples" / "plug-in"
@@ -54,6 +55,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, module in list(sys.modules.items()):
         if str(folder) in (getattr(module, "__file__", None) or ""):
             del sys.modules[name]
-    for registry in (REGISTRY, MODELS, METRICS, FORMATS):
+    for registry in (REGISTRY, MODELS, METRICS, FORMATS, TRACKERS):
         registry._loaded.clear()
     readers.cache_clear()

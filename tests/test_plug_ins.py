@@ -10,7 +10,9 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ConfigError, InvalidArgumentError, Selector
+from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
+from asktell_adapters.config.tracker import read_tracker
 from asktell_adapters.finished import read_results
 from tests.command_line import cli
 from tests.plug_ins import TEMPLATE, install, install_template, site
@@ -101,7 +103,9 @@ def test_the_template_passes_its_tests(site: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_names_are_listed_with_those_of_packages(site: Path, tmp_path: Path) -> None:
+def test_names_are_listed_with_those_of_packages(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     install_template(site)
     with pytest.raises(InvalidArgumentError, match=r"'gege', 'equally'\].*did you mean 'equally'"):  # fmt: skip
         selector("equaly")
@@ -111,7 +115,9 @@ def test_names_are_listed_with_those_of_packages(site: Path, tmp_path: Path) -> 
     wrong = configuration(tmp_path, CONFIG.replace('"politeness"', '"politness"'))
     with pytest.raises(ConfigError, match=r"'preference', 'politeness'"):
         load_config(wrong)
-    assert "parrot" in cli("init --help").out
+    with pytest.raises(SystemExit):
+        main(["init", "--help"])
+    assert "parrot" in capsys.readouterr().out
     path = tmp_path / "new.toml"
     cli(f"init {path} --kind parrot --yes")
     assert "# Needs: pip install asktell-parrot\n" in path.read_text()
@@ -293,7 +299,7 @@ def test_damaged_metadata_are_named(site: Path) -> None:
     install(site, "once", {"asktell.methods": {"once": "once:Once"}}, once=ONCE)
     (site / "bad-1.dist-info").mkdir()
     (site / "bad-1.dist-info" / "entry_points.txt").write_text("[asktell.methods]\nodd\n")  # fmt: skip
-    with pytest.raises(InvalidArgumentError, match="cannot be read.*damaged"):
+    with pytest.raises(InvalidArgumentError, match=r"cannot be read.*damaged"):
         selector()
     assert selector("race").method == asktell.Race()
 
@@ -303,6 +309,104 @@ def test_a_package_without_metadata_is_named_by_its_module(site: Path) -> None:
     (site / "once-1.0.dist-info" / "METADATA").unlink()
     with pytest.raises(InvalidArgumentError, match="of the package 'once_module' cannot be imported"):  # fmt: skip
         selector()
+
+
+# Trackers
+
+
+TRACKER = """
+from typing import Any
+from asktell_adapters.tracking.core import Extent, Tracker
+
+class Kept(Tracker):
+    def __init__(self, error, *, run: Any = None, interval: float = 0.0, fail: bool = False):
+        super().__init__(interval=interval)
+        self.file, self.fail = error, fail
+
+    def _open(self, selection):
+        print("opened", selection.name)
+        return Extent()
+
+    def _write(self, view, since):
+        if self.fail:
+            raise OSError("full")
+        with open(self.file, "a") as out:
+            out.writelines(f"{scored.number}\\n" for scored in view.evaluations(since.evaluations))
+        yield view.extent
+
+    def _finish(self, view):
+        with open(self.file, "a") as out:
+            out.write(f"selected {view.result.best.id}\\n")
+"""
+
+
+def tracked(site: Path, tmp_path: Path, options: str, code: str = TRACKER) -> Path:
+    install_template(site)
+    install(site, "kept", {"asktell.trackers": {"kept": "kept:Kept"}}, kept=code)
+    return configuration(tmp_path, f"{CONFIG}[tracker]\ntype = 'kept'\n{options}")
+
+
+def test_a_tracker_of_a_package_tracks_a_run(site: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.txt"
+    file = tracked(site, tmp_path, f"error = {str(kept)!r}")
+    cli(f"run {file} --no-progress --yes")
+    lines = kept.read_text().split("\n")
+    assert lines == [*map(str, range(1, 13)), "selected 1", ""]
+    # Another tracker is the same run
+    file.write_text(file.read_text().partition("[tracker]")[0])
+    assert "Say it, please" in cli(f"run {file} --no-progress --yes").out
+
+
+def test_a_tracker_that_fails_ends_no_run(site: Path, tmp_path: Path) -> None:
+    file = tracked(site, tmp_path, "error = 'x'\nfail = true")
+    said = cli(f"run {file} --no-progress --yes")
+    assert "Kept: full. The selection is not affected" in said.err
+    assert "Say it, please" in said.out
+
+
+def test_a_tracker_is_for_the_process_of_a_folder(site: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.txt"
+    file = tracked(site, tmp_path, f"error = {str(kept)!r}")
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    said = cli(f"run {file} --study {url} --no-progress --yes")
+    assert "[tracker] is not used, because a study at a URL" in said.err
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ("erro = 'x'", TRACKER, r"unknown key 'erro' in \[tracker\]. Did you mean 'error'"),
+        ("run = 'x'", TRACKER, r"unknown key 'run' in \[tracker\]"),
+        ("interval = 'x'", TRACKER, r"'interval' in \[tracker\] must be a finite number"),
+        ("type = 'keep'", TRACKER, r"must be one of 'mlflow', 'wandb', 'kept' .did you mean 'kept'"),
+        ("", TRACKER.replace("(Tracker)", "(object)"), "'kept' cannot be used: it must be a class derived from"),
+        ("", "import nothing_at_all", "'kept' cannot be imported: ModuleNotFoundError"),
+    ],
+)  # fmt: skip
+def test_a_wrong_tracker_is_refused(
+    site: Path, tmp_path: Path, options: str, code: str, message: str
+) -> None:
+    file = tracked(site, tmp_path, options, code)
+    if "type" in options:
+        file.write_text(file.read_text().replace("type = 'kept'\n", ""))
+    with pytest.raises(ConfigError, match=message):
+        load_config(file)
+
+
+def test_an_option_that_is_missing_is_named_with_the_package(
+    site: Path, tmp_path: Path
+) -> None:
+    config = load_config(tracked(site, tmp_path, ""))
+    assert config.tracker is not None
+    with pytest.raises(ConfigError, match=r"\[tracker\]: .*'kept' cannot be used: .*'error'"):  # fmt: skip
+        config.tracker.make()
+
+
+@pytest.mark.parametrize(("kind", "key"), [("mlflow", "experiment"), ("wandb", "project")])  # fmt: skip
+def test_the_options_of_built_in_trackers(tmp_path: Path, kind: str, key: str) -> None:
+    table = read_tracker(tmp_path / "a.toml", {"type": kind, key: "x", "interval": 2.0})
+    assert table.model_dump(exclude_unset=True) == {"type": kind, key: "x", "interval": 2.0}  # fmt: skip
 
 
 # Saved selections
@@ -358,7 +462,7 @@ def test_a_study_needs_no_method_of_a_package(site: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"name": "twice"}, asktell.MissingMethodError, r"method 'twice' .* 'their-once', which is not .* pip install their-once\."),
+        ({"name": "twice"}, asktell.MissingMethodError, r"method 'twice' .* is not .* pip install their-once\."),
         ({"name": "os:system"}, asktell.MissingMethodError, "'os:system'"),
         ({"name": "race"}, asktell.MissingMethodError, "'race'"),
         ({"name": "twice", "package": "x; rm -r ."}, asktell.InvalidStateError, "'x; rm -r .' is no name of a package"),

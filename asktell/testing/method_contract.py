@@ -49,7 +49,7 @@ class MethodContract:
 
     def play(self, selector: Selector, trials: int = 10_000) -> list[Trial]:
         """Record scores of at most so many trials, every seventh of which fails."""
-        asked = []
+        asked: list[Trial] = []
         while len(asked) < trials and (trial := selector.ask()):
             asked.append(trial)
             if trial.id % 7 == 6:

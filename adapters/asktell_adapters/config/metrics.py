@@ -16,6 +16,7 @@ from asktell_adapters.config.tables import (
     BeforeValidator,
     LoaderTable,
     Table,
+    arguments_of,
     call_named,
     import_named,
     key,
@@ -298,8 +299,8 @@ def _of_package(name: str, made: Any) -> MetricType:
                 )
             return cast(Metric, metric)
 
-    options = inspect.signature(made).parameters
-    return MetricType(options_table(made, *options, base=Table), about, make, needs)
+    table = options_table(made, *arguments_of(made), base=Table)
+    return MetricType(table, about, make, needs)
 
 
 _A_METRIC = "a metric: a function (completion, example) -> number"
@@ -374,7 +375,7 @@ def _metric(
         return read_judge(table, examples)
     assert row.made is not None, "only judges have none"
     with table.named():
-        return cast(Metric, row.made(**table.model_dump(exclude_unset=True)))
+        return cast(Metric, row.made(**table.given(Table)))
 
 
 def _loaded_metric(table: LoaderTable) -> Metric:

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
 from asktell import InvalidArgumentError
-from asktell.extend import Registry, nearest, short
+from asktell.extend import Registry, short
 from asktell_adapters.config.tables import (
     LoaderTable,
     Table,
+    arguments_of,
     call_named,
     expected,
     key,
-    listed,
+    keys_of,
     options_table,
+    row_of,
 )
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
@@ -138,11 +140,7 @@ class NamedModel(ModelTable):
         return default if given is None else given
 
     def make(self, concurrency: int) -> Any:
-        options = {
-            name: getattr(self, name)
-            for name in options_of(type(self))
-            if self.has(name)
-        }
+        options = self.given(NamedModel)
         with self.named():
             if self.price_table is not None:
                 options["price"] = self.price_table.price()
@@ -394,12 +392,7 @@ def _of_package(name: str, made: Any) -> ModelType:
     """
     if not callable(made):
         raise InvalidArgumentError(f"it must be a class of LLMs, got {short(made)}")
-    parameters = list(inspect.signature(made).parameters.values())[1:]
-    names = [
-        each.name
-        for each in parameters
-        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
+    names = arguments_of(made)[1:]
     further = {*NamedModel.model_fields, "concurrency", "price"}
     table = options_table(
         made,
@@ -445,7 +438,7 @@ class AnyModelTable(NamedModel, LoadedModel, table="model"):
 
 def options_of(table: type[NamedModel]) -> list[str]:
     """The keys that depend on the kind."""
-    return [name for name in table.model_fields if name not in NamedModel.model_fields]
+    return [name for name in keys_of(table) if name not in NamedModel.model_fields]
 
 
 def concurrency_in_words() -> str:
@@ -458,6 +451,9 @@ def concurrency_in_words() -> str:
             by_number.setdefault(str(kind.concurrency), []).append(f"`{name}`")
     parts = [f"{' and '.join(names)}: {number}" for number, names in by_number.items()]
     return ", ".join([*parts, "a program: 4", "others: 1"])
+
+
+_ELSE = ". For an LLM of your own, set `loader` instead"
 
 
 def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
@@ -473,19 +469,7 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
     """
     if "loader" in given:
         return LoadedModel.read(path, name, given)
-    kind = given.get("type")
-    if not isinstance(kind, str) or kind not in MODELS:
-        at, names = NamedModel.in_file(path, name), MODELS.names()
-        if kind is None:
-            raise at.error(
-                "type",
-                f"is missing. It must be one of {listed(names)}. For an LLM of your own, set `loader` instead",
-            )
-        raise at.error(
-            "type", f"must be one of {listed(names)}{nearest(kind, names)}", kind
-        )
-    with NamedModel.in_file(path, name).named():
-        row = MODELS[kind]
+    row = row_of(MODELS, path, name, given, _ELSE)
     model = row.table.read(path, name, given)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given.get("api_key_env", "KEY")):
         # The value is not repeated: it may be the key itself.
