@@ -3,6 +3,7 @@
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,12 +46,12 @@ def install_template(folder: Path) -> None:
     install(folder, project["name"], project["entry-points"], asktell_parrot=code)
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for packages, in which this process looks for modules and entry points."""
-    folder = tmp_path / "site"
+@contextmanager
+def packages_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Let this process look for modules and entry points in a folder."""
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
+    readers.cache_clear()
     yield folder
     for name, module in list(sys.modules.items()):
         if str(folder) in (getattr(module, "__file__", None) or ""):

@@ -15,9 +15,7 @@ from asktell_adapters.config import load_config
 from asktell_adapters.config.tracker import read_tracker
 from asktell_adapters.finished import read_results
 from tests.command_line import cli
-from tests.plug_ins import TEMPLATE, install, install_template, site
-
-__all__ = ["site"]
+from tests.plug_ins import TEMPLATE, install, install_template
 
 METHOD = """
 from asktell.extend import AbstractMethod, events

@@ -12,12 +12,10 @@ from typing import ClassVar
 
 import pytest
 
-from asktell.errors import EvaluatorError
+from asktell import BestFeasible, EvaluatorError, Selector, Trial
 from asktell.methods import AbstractMethod
 from asktell.methods.parts import dump_part
-from asktell.problem.candidates import Trial
-from asktell.problem.goals import BestFeasible, Goal
-from asktell.selector import Selector
+from asktell.problem.goals import Goal
 
 
 class MethodContract:

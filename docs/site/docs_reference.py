@@ -20,6 +20,7 @@ from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.config.metrics import METRICS, JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.tables import Table, keys_of, reference
+from asktell_adapters.config.tracker import TRACKERS, TrackerTable, table_of
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.metrics import Judge, Rouge
 from asktell_adapters.server.app import make_app
@@ -136,6 +137,10 @@ def configuration() -> dict[str, str]:
         for name, kind in ((name, MODELS[name]) for name in MODELS.built_in)
     )
     elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge", "preference")}
+    made["tracker types"] = "\n\n".join(
+        f"**`{name}`**\n\n{_arguments(kind, table_of(kind), TrackerTable)}"
+        for name, kind in ((name, TRACKERS[name]) for name in TRACKERS.built_in)
+    )
     made["metrics"] = table(
         ["name", "options", ""],
         [

@@ -54,6 +54,11 @@ TRACKERS: Registry[type[Tracker]] = Registry(
 """The trackers by the `type` in `[tracker]`. Packages add trackers to `asktell.trackers`."""
 
 
+def table_of(kind: type[Tracker]) -> type[TrackerTable]:
+    """The keys of a kind of tracker."""
+    return options_table(kind, *arguments_of(kind), base=TrackerTable)
+
+
 def read_tracker(path: Path, given: Mapping[str, Any]) -> TrackerTable:
     """Read and check the table `[tracker]`.
 
@@ -61,5 +66,4 @@ def read_tracker(path: Path, given: Mapping[str, Any]) -> TrackerTable:
         ConfigError: the type or an option is unknown, or a value has a wrong type.
     """
     kind = row_of(TRACKERS, path, "tracker", given)
-    table = options_table(kind, *arguments_of(kind), base=TrackerTable)
-    return table.read(path, "tracker", given)
+    return table_of(kind).read(path, "tracker", given)
