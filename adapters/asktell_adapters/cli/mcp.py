@@ -262,6 +262,12 @@ def create(
             description="Metric to its lowest and highest possible score, such as [0, 1]."
         ),
     ] = None,
+    tolerances: Annotated[
+        dict[str, float] | None,
+        Field(
+            description="Metric to the difference that does not matter, in its units, such as 0.01."
+        ),
+    ] = None,
     examples: Annotated[
         int | list[str] | None,
         Field(
@@ -284,6 +290,7 @@ def create(
         dict[str, Any](at_least or {}),
         dict[str, Any](at_most or {}),
         ranges,
+        tolerances=tolerances,
     )
     baseline = next(iter(prompts), None) if baseline is None else baseline
     selector = Selector(

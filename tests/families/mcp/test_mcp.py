@@ -263,12 +263,16 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
         assert not lacking(
             await agent.refused("create", **wrong), "'acuracy'", "mean 'accuracy'"
         )
+        del wrong["ranges"]
+        wrong["tolerances"] = {"accuracy": 0}
+        assert not lacking(await agent.refused("create", **wrong), "above 0")
         await agent.call(
             "create",
             prompts=TWO,
             maximize=["accuracy"],
             budget=9,
             ranges={"accuracy": [0, 1]},
+            tolerances={"accuracy": 0.01},
         )
         said = await agent.refused("verdict", study="suport")
         assert not lacking(said, "'suport'", "'support'")
