@@ -1,6 +1,7 @@
 """Methods, LLMs, metrics and formats of other packages, by their names."""
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -238,20 +239,24 @@ def test_a_kind_of_llm_may_take_the_price_and_the_concurrency(
         "from asktell_adapters.evaluators import Completion\n"
         "class Dear:\n"
         "    concurrency = 3\n"
-        "    def __init__(self, model, concurrency, price=None, temperature=None, *, region: str = 'eu', **others):\n"
-        "        self.got = model, concurrency, price.input, temperature, region, others\n"
+        "    def __init__(self, model, concurrency, price=None, temperature=None, *, title: str = 'eu', **others):\n"
+        "        self.got = model, concurrency, price.input, temperature, title, others\n"
         "    def complete(self, requests):\n"
         "        return [Completion('please') for _ in requests]\n"
     )
     install_template(site)
     install(site, "dear", {"asktell.llms": {"dear": "dear:Dear"}}, dear=code)
     text = CONFIG.replace('"parrot"', '"dear"').replace(
-        "words = 5", "price = { input = 2.0, output = 3.0 }\ntemperature = 0.5"
+        "words = 5",
+        "price = { input = 2.0, output = 3.0 }\ntemperature = 0.5\ntitle = 'us'",
     )
     config = load_config(configuration(tmp_path, text))
     assert config.concurrency == 3
+    assert config.models is not None
+    (table,) = config.models.tables.values()
+    assert pickle.loads(pickle.dumps(table)) == table
     evaluator = config.driven()
-    assert evaluator.llm.got == ("grey", 3, 2.0, None, "eu", {})
+    assert evaluator.llm.got == ("grey", 3, 2.0, None, "us", {})
 
 
 def test_a_built_in_name_wins(site: Path, tmp_path: Path) -> None:
@@ -300,6 +305,17 @@ def test_damaged_metadata_are_named(site: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"cannot be read.*damaged"):
         selector()
     assert selector("race").method == asktell.Race()
+
+
+def test_damaged_metadata_do_not_keep_a_selection_from_being_saved(site: Path) -> None:
+    install(site, "once", {"asktell.methods": {"once": "once:Once"}}, once=ONCE)
+    mine = selector()
+    (site / "bad-1.dist-info").mkdir()
+    (site / "bad-1.dist-info" / "entry_points.txt").write_text("[asktell.methods]\nodd\n")  # fmt: skip
+    assert json.loads(mine.to_json())["method"] == {
+        "own": "Once",
+        "parameters": {"share": 0.5},
+    }
 
 
 def test_a_package_without_metadata_is_named_by_its_module(site: Path) -> None:

@@ -11,7 +11,7 @@ text from a file or a service chooses among installed plug-ins, and never a modu
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, final
 
@@ -95,19 +95,19 @@ class Registry(Generic[_T]):
         }
 
     def name_of(self, entry: object) -> tuple[str, str] | None:
-        """The name and the package of a plug-in that a package registers. None if it is not registered.
+        """The name and the package of a plug-in that a package registers. None if it is not registered, or broken.
 
         Args:
             entry: a class or a function.
         """
         home = _top(getattr(entry, "__module__", None) or "")
-        for point in self._points():
-            if point.name not in self.built_in and _top(point.module) == home:
-                try:
-                    if self[point.name] is entry:
-                        return point.name, _package_of(point)
-                except InvalidArgumentError:
-                    continue  # another plug-in of the package, which is broken
+        # What a package has damaged must not keep a selection from being saved
+        with suppress(InvalidArgumentError):
+            for point in self._points():
+                if point.name not in self.built_in and _top(point.module) == home:
+                    with suppress(InvalidArgumentError):
+                        if self[point.name] is entry:
+                            return point.name, _package_of(point)
         return None
 
     @contextmanager

@@ -440,11 +440,13 @@ def difference(
 SENTENCES = {
     "better": (
         difference(0.05, 0.01, 0.09, 0.99, 60, "better"),
-        '"b" is better than "mine": difference +0.05, 95% interval at every look +0.01 to +0.09 (60 common examples of 100).',
+        '"b" is better than "mine": difference +0.05, 95% interval at every look '
+        "+0.01 to +0.09 (60 common examples of 100).",
     ),
     "worse": (
         difference(-0.05, -0.09, -0.01, 0.01, 60, "worse"),
-        '"b" is worse than "mine": difference -0.05, 95% interval at every look -0.09 to -0.01 (60 common examples of 100).',
+        '"b" is worse than "mine": difference -0.05, 95% interval at every look '
+        "-0.09 to -0.01 (60 common examples of 100).",
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),

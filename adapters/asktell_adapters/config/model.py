@@ -148,7 +148,7 @@ class NamedModel(ModelTable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The tables of kinds are made by `options_table`, so that pickle cannot import them.
-        given = self.model_dump(exclude_unset=True)
+        given = self.model_dump(exclude_unset=True, by_alias=True)
         return read_model, (self.config_file, self.title, given)
 
 
