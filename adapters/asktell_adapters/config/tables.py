@@ -172,18 +172,24 @@ class Table(BaseModel):
 def options_table(
     made: Callable[..., Any], *names: str, base: type[_T], **others: Any
 ) -> type[_T]:
-    """A table whose further keys are arguments of a function or class, with their types. All are optional.
+    """A table whose further keys are arguments of a function or class, with their types.
 
-    An argument without a type takes any value.
+    A key is needed if its argument has no default. An argument without a type takes any
+    value.
     """
     parameters = inspect.signature(made, eval_str=True).parameters
     fields: dict[str, Any] = {}
     for name in names:
-        kind = parameters[name].annotation
-        kind = Any if kind is inspect.Parameter.empty else kind | None
+        kind, default = parameters[name].annotation, None
+        if kind is inspect.Parameter.empty:
+            kind = Any
+        if parameters[name].default is inspect.Parameter.empty:
+            default = ...
+        else:
+            kind = kind | None
         # A field cannot have the name of a method
         field = f"{name}_" if hasattr(base, name) else name
-        fields[field] = kind, Field(None, alias=None if field == name else name)
+        fields[field] = kind, Field(default, alias=None if field == name else name)
     return create_model(f"{made.__name__}Table", __base__=base, **fields, **others)
 
 
