@@ -11,6 +11,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ConfigError, InvalidArgumentError, Selector
+from asktell.extend import BuiltIn, Registry
 from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
 from asktell_adapters.config.tracker import read_tracker
@@ -289,6 +290,19 @@ def test_two_packages_with_a_name_are_both_named(site: Path) -> None:
         selector()
 
 
+def test_a_built_in_entry_says_what_to_install(site: Path) -> None:
+    built_in = {"here": BuiltIn("here:X", "mlflow"), "gone": BuiltIn("gone:X", "wandb")}
+    registry: Registry[Any] = Registry("asktell.none", built_in, lambda name, made: [made])  # fmt: skip
+    (site / "here.py").write_text("X = 3")
+    assert registry["here"] == [3]
+    assert registry["here"] is registry["here"]
+    with pytest.raises(asktell.MissingExtraError, match=r"pip install 'asktell\[wandb\]"):  # fmt: skip
+        registry["gone"]
+    with pytest.raises(KeyError):
+        registry["other"]
+    assert registry.names() == ["here", "gone"]
+
+
 def test_what_a_plug_in_prints_goes_to_standard_error(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -475,6 +489,7 @@ def test_a_study_needs_no_method_of_a_package(site: Path, tmp_path: Path) -> Non
         ({"name": "twice"}, asktell.MissingMethodError, r"method 'twice' .* is not .* pip install their-once\."),
         ({"name": "os:system"}, asktell.MissingMethodError, "'os:system'"),
         ({"name": "race"}, asktell.MissingMethodError, "'race'"),
+        ({"package": "another"}, asktell.MissingMethodError, "package 'another', which is not"),
         ({"name": "twice", "package": "x; rm -r ."}, asktell.InvalidStateError, "'x; rm -r .' is no name of a package"),
         ({"name": "twice", "package": "--index-url"}, asktell.InvalidStateError, "no name of a package"),
         ({"name": 3}, asktell.InvalidStateError, "name must be text"),

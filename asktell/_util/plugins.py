@@ -64,7 +64,9 @@ class Registry(Generic[_T]):
         self._loaded: dict[object, _T] = {}
 
     def __contains__(self, name: object) -> bool:
-        return name in self.built_in or bool(self._points(name))
+        return isinstance(name, str) and (
+            name in self.built_in or bool(self._points(name))
+        )
 
     def __getitem__(self, name: str) -> _T:
         """The entry of a name.
@@ -140,12 +142,12 @@ class Registry(Generic[_T]):
         points = self._points(name)
         if not points:
             raise KeyError(name)
-        (point, *others) = points
-        if others:
-            packages = " and ".join(repr(_package_of(each)) for each in points)
+        if len(points) > 1:
+            packages = " and ".join(repr(_package_of(point)) for point in points)
             raise InvalidArgumentError(
                 f"{packages} both add the name {name!r} to the group {self.group}. Uninstall one of the packages."
             )
+        (point,) = points
         if point not in self._loaded:
             with self.blamed(name, "be imported"):
                 imported = point.load()
@@ -153,7 +155,7 @@ class Registry(Generic[_T]):
                 self._loaded[point] = self._made(name, imported)
         return self._loaded[point]
 
-    def _points(self, name: object = None) -> "list[EntryPoint]":
+    def _points(self, name: str | None = None) -> "list[EntryPoint]":
         """The entry points of a name, or of all names, in a fixed order."""
         # Imported here, to keep the import of asktell light
         from importlib.metadata import entry_points

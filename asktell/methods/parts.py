@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import operator
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -112,10 +111,9 @@ def load_method(saved: object, given: AbstractMethod | None) -> AbstractMethod:
                 "Pass the method again: asktell.Study.open(location, name, method=...) for a study, "
                 "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be sent to a service."
             )
-        is_plug_in = isinstance(saved, dict) and _PLUG_IN in saved
         given = (
-            _load_plug_in(typed("method", saved, dict))
-            if is_plug_in
+            _load_plug_in(saved)
+            if isinstance(saved, dict) and _PLUG_IN in saved
             else load_part(saved)
         )
     if not isinstance(given, AbstractMethod):
@@ -136,8 +134,7 @@ def _same(saved: Any, given: Any) -> bool:
         return bool(saved == given)
     if _OWN in given:
         # Not by the package: a class may be moved to one
-        parameters = saved.get("parameters"), given["parameters"]
-        return saved.get(_OWN) == given[_OWN] and bool(operator.eq(*parameters))
+        return all(saved.get(key) == given[key] for key in (_OWN, "parameters"))
     if saved.get("type") != given["type"] or saved.keys() - given.keys():
         return False
     defaults = {
@@ -170,7 +167,8 @@ def _load_plug_in(saved: Mapping[str, Any]) -> Any:
     record = typed("plug-in", saved[_PLUG_IN], dict)
     name = typed("name", record.get("name"), str)
     package = typed("package", record.get("package"), str)
-    if name not in REGISTRY.packages():
+    # Another package may have another method of this name
+    if REGISTRY.packages().get(name) != package:
         if not _PACKAGE.fullmatch(package):
             raise MalformedError(f"{short(package)} is no name of a package.")
         raise MissingMethodError(

@@ -40,9 +40,9 @@ class MethodContract:
     def selectors(self, method: AbstractMethod) -> list[Selector]:
         """A selector for each number of prompts and budget."""
         return [
-            Selector([f"prompt {k}" for k in range(n)], self.goal, n * each, method, 12)
+            Selector([f"prompt {k}" for k in range(n)], self.goal, n * per, method, 12)
             for n in self.prompts
-            for each in self.evaluations
+            for per in self.evaluations
         ]
 
     def play(self, selector: Selector, trials: int = 10_000) -> list[Trial]:

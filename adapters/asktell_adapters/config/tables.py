@@ -197,9 +197,9 @@ def arguments_of(made: Callable[..., Any]) -> list[str]:
     """The arguments of a function or class that a file can set: those by name, except for objects of any type."""
     return [
         name
-        for name, each in inspect.signature(made, eval_str=True).parameters.items()
-        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        and each.annotation is not Any
+        for name, argument in inspect.signature(made, eval_str=True).parameters.items()
+        if argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD)
+        and argument.annotation is not Any
     ]
 
 

@@ -42,8 +42,8 @@ class TestPoliteness(MetricContract):
 def test_results_are_read(tmp_path):
     scores = {"parrot": {"old": {"q1": 0.0}, "new": {"q1": 1.0}}}
     (tmp_path / "run.json").write_text(json.dumps(scores))
-    found = read_results([tmp_path / "run.json"])
-    assert (found.kind, list(found.by_name)) == ("parrot's results", ["old", "new"])
+    results = read_results([tmp_path / "run.json"])
+    assert (results.kind, list(results.by_name)) == ("parrot's results", ["old", "new"])
 
 
 def test_a_saved_selection_needs_no_code():
