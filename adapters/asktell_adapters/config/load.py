@@ -585,7 +585,7 @@ def load_config(
         parts.harness,
         parts.fields,
         parts.labels,
-        None if top.tracker is None else read_tracker(path, top.tracker),
+        None if top.tracker is None else read_tracker(top.config_file, top.tracker),
     )
 
 
