@@ -282,12 +282,13 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "best so far",
         (
-            "Best so far: prompt 4 (42%). The percentage is the probability that it "
-            "is the best. It satisfies the constraint with over 99% probability. The "
-            'expected gap to the best feasible prompt is 0.051 in "right". With 1,552'
-            " more evaluations (cost about 776), this gap should shrink to 0.0072, "
-            "and the probability of selecting the best feasible prompt should rise "
-            "from 42% to 73%."
+            "Best so far: prompt 4 (59%). The percentage is the "
+            "probability that it is the best. It satisfies the constraint"
+            " with over 99% probability. The expected gap to the best "
+            'feasible prompt is 0.032 in "right". With 1,552 more '
+            "evaluations (cost about 776), this gap should shrink to "
+            "0.005, and the probability of selecting the best feasible "
+            "prompt should rise from 59% to 80%."
         ),
     ),
     "leads under constraints": (
@@ -295,13 +296,15 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         BestFeasible("right", {"ok": 0.5, "valid": 0.6}),
         48,
         {"method": "auto"},
-        "go on",
+        "best so far",
         (
-            "Not decided: prompt 1 leads (21%). It satisfies every constraint with "
-            "99% probability. The expected gap to the best feasible prompt is 0.083 "
-            'in "right". With 24 more evaluations (cost about 12), this gap should '
-            "shrink to 0.056, and the probability of selecting the best feasible "
-            "prompt should rise from 21% to 33%."
+            "Best so far: prompt 4 (47%). The percentage is the "
+            "probability that it is the best. It satisfies every "
+            "constraint with over 99% probability. The expected gap to "
+            'the best feasible prompt is 0.045 in "right". With 1,552 '
+            "more evaluations (cost about 776), this gap should shrink to"
+            " 0.0073, and the probability of selecting the best feasible "
+            "prompt should rise from 47% to 75%."
         ),
     ),
     "unlikely": (
@@ -311,8 +314,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: every prompt probably violates the constraint. Prompt 0 is "
-            "the most likely to satisfy the constraint (probability 49%)."
+            "Not decided: every prompt probably violates the constraint. "
+            "Prompt 0 is the most likely to satisfy the constraint "
+            "(probability 42%)."
         ),
     ),
     "unlikely with evaluations left": (
@@ -322,10 +326,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: every prompt probably violates the constraint. Prompt 1 is "
-            "the most likely to satisfy the constraint (probability 38%). With 4 more"
-            " evaluations (cost about 2), the probability of selecting the best "
-            "feasible prompt should rise from 12% to 33%."
+            "Not decided: every prompt probably violates the constraint. "
+            "Prompt 0 is the most likely to satisfy the constraint "
+            "(probability 48%). With 4 more evaluations (cost about 2), "
+            "the probability of selecting the best feasible prompt should"
+            " rise from 13% to 29%."
         ),
     ),
     "unlikely without room": (
@@ -335,10 +340,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Every prompt probably violates the constraint. Prompt 2 is the most "
-            "likely to satisfy the constraint (probability 49%). More evaluations are"
-            " not possible, because every prompt was evaluated on every example. Add "
-            "examples, or relax the constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is "
+            "the most likely to satisfy the constraint (probability 43%)."
+            " More evaluations are not possible, because every prompt was"
+            " evaluated on every example. Add examples, or relax the "
+            "constraint."
         ),
     ),
     "none": (
@@ -395,10 +401,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: these 2 trade-offs lead. Together, they are expected to be "
-            "94% as good as the whole true Pareto set (by hypervolume, a measure of "
-            "how good a set is). With 20 more evaluations (cost about 10), this "
-            "percentage should rise to 95%."
+            "Not decided: these 2 trade-offs lead. Together, they are "
+            "expected to be 89% as good as the whole true Pareto set (by "
+            "hypervolume, a measure of how good a set is). With 10 more "
+            "evaluations (cost about 5), this percentage should rise to "
+            "97%, and the probability of missing at most 1% of it should "
+            "rise from 70% to 81%."
         ),
     ),
     "front of one, keep evaluating": (
@@ -408,12 +416,13 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: prompt 4 leads. It satisfies the constraint with 64% "
-            "probability. This one prompt is expected to be 42% as good as the whole "
-            "true Pareto set (by hypervolume, a measure of how good a set is). With "
-            "15 more evaluations (cost about 7.5), this percentage should rise to "
-            "76%, and the probability of missing at most 1% of it should rise from "
-            "23% to 47%."
+            "Not decided: prompt 4 leads. It satisfies the constraint "
+            "with 54% probability. This one prompt is expected to be 38% "
+            "as good as the whole true Pareto set (by hypervolume, a "
+            "measure of how good a set is). With 15 more evaluations "
+            "(cost about 7.5), this percentage should rise to 61%, and "
+            "the probability of missing at most 1% of it should rise from"
+            " 19% to 31%."
         ),
     ),
     "front under a constraint": (
@@ -436,10 +445,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: these 2 trade-offs. Together, they are expected to be 87% "
-            "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). Every prompt was evaluated on every example, but with "
-            "about 64 new examples, this percentage could rise to 94%."
+            "Best so far: these 2 trade-offs. Together, they are expected"
+            " to be 59% as good as the whole true Pareto set (by "
+            "hypervolume, a measure of how good a set is). Every prompt "
+            "was evaluated on every example, but with about 4 new "
+            "examples, this percentage could rise to 82%."
         ),
     ),
     "front of one, unlikely": (
@@ -449,10 +459,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Every prompt probably violates the constraint. Prompt 2 is the most "
-            "likely to satisfy the constraint (probability 49%). More evaluations are"
-            " not possible, because every prompt was evaluated on every example. Add "
-            "examples, or relax the constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is "
+            "the most likely to satisfy the constraint (probability 43%)."
+            " More evaluations are not possible, because every prompt was"
+            " evaluated on every example. Add examples, or relax the "
+            "constraint."
         ),
     ),
 }

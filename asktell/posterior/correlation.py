@@ -1,0 +1,261 @@
+"""How the prompts' means of several metrics are correlated.
+
+Each metric has a posterior of its own. Three correlations join the posteriors:
+
+1. *Of the levels.* The level that all prompts share is uncertain because of the
+   examples. So levels are correlated as the scores of a prompt are over its examples.
+2. *Of the prompts.* Prompts that are better by one metric are often worse by another.
+   Let rho be the correlation of the prompts' effects in two metrics, in the directions
+   that the goal wants. Its prior is atanh(rho) ~ N(-0.4, 0.5). On 21 recorded tables,
+   the mean was -0.53 and the deviation 0.5. The posterior of rho follows from the
+   scores, and draws come from the mixture over rho.
+3. *Of the errors.* They are correlated as the scores of a cell are without the effects
+   of its prompt and of its example.
+
+The marginal posteriors are turned into observations, one for each prompt and metric. A
+normal posterior with mean m and variance v, under the prior N(0, s²), is the posterior
+after an observation x = m s² / (s² - v) with the error variance d = v s² / (s² - v). So
+the likelihood of rho is the product over the prompts of N(x_i; 0, S(rho) + D_i). Given
+rho, each prompt has the posterior of a normal mean with several components. So a prompt
+with many scores keeps its means, and a prompt with few scores follows rho.
+
+With more than two metrics, each pair of metrics has its own rho. Where the matrix of
+all rho is no correlation matrix, it is shrunk to independence until it is one.
+"""
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from asktell.numerics import counters
+from asktell.numerics.arrays import Floats, Ints
+from asktell.posterior.two_way import Cells
+
+# The prior of atanh(rho), and its grid in deviations from the mean
+_EXPECTED, _DEVIATION, _GRID = -0.4, 0.5, np.linspace(-2.5, 2.5, 11)
+_PARTS = 11  # of the mixture over rho, equally likely
+# Bounds of v / s². At 1 nothing was observed, and the error of the observation would be
+# infinite. Below the least, a mean is known.
+_LEAST_UNKNOWN, _MOST_UNKNOWN = 1e-9, 0.98
+# Weight of independence, in scores: correlations of a few scores are shrunk to 0
+_INDEPENDENCE = 10.0
+_SWEEPS = 5  # by turns over prompts and examples: close to convergence
+_LEAST_EIGENVALUE = 0.05  # of a correlation matrix
+_TINY = np.finfo(np.float64).tiny
+_NEGLIGIBLE = 1e-12  # a variance that makes a singular matrix positive definite
+
+
+def of_metrics(cells: Cells, n_arms: int) -> Float[Floats, "metrics metrics"]:
+    """Correlations of a prompt's scores over its examples, pooled over prompts and shrunk to independence.
+
+    A metric that does not vary within prompts is independent of the others.
+    """
+    left = _centred(cells.scores, cells.arms, n_arms)
+    return _shrunk(cells, left, len(cells.arms) - len(np.unique(cells.arms)))
+
+
+def of_residuals(cells: Cells, n_arms: int) -> Float[Floats, "metrics metrics"]:
+    """Correlations of the scores without the effects of prompts and examples, shrunk to independence.
+
+    A score on an example that is none of the N has no effect of an example.
+    """
+    own = cells.examples >= 0
+    seen, places = np.unique(cells.examples[own], return_inverse=True)
+    left = _centred(cells.scores, cells.arms, n_arms)
+    for _ in range(_SWEEPS if len(seen) else 0):
+        left[own] = _centred(left[own], places, len(seen))
+        left = _centred(left, cells.arms, n_arms)
+    n_effects = len(np.unique(cells.arms)) + max(0, len(seen) - 1)
+    return _shrunk(cells, left, len(cells.arms) - n_effects)
+
+
+def _centred(
+    scores: Float[Floats, "cells metrics"], groups: Int[Ints, " cells"], n: int
+) -> Float[Floats, "cells metrics"]:
+    """The scores less the means of their groups."""
+    counts = np.maximum(np.bincount(groups, minlength=n), 1)[:, None]
+    sums = np.stack([np.bincount(groups, column, n) for column in scores.T], axis=1)
+    return np.asarray(scores - (sums / counts)[groups])
+
+
+def _shrunk(
+    cells: Cells, left: Float[Floats, "cells metrics"], freedom: int
+) -> Float[Floats, "metrics metrics"]:
+    """Correlations of what is `left` of the scores, with so many degrees of freedom."""
+    size = np.sqrt((left**2).sum(axis=0))
+    varies = size > 1e-9 * np.abs(cells.scores).max(axis=0) * np.sqrt(len(left))
+    left = np.where(varies, left / np.where(varies, size, 1.0), 0.0)
+    weight = max(0, freedom) / (max(0, freedom) + _INDEPENDENCE)
+    result = weight * (left.T @ left)
+    np.fill_diagonal(result, 1.0)
+    return np.asarray(result)
+
+
+class _Parts(NamedTuple):
+    """Draws (c, S, K) of independent metrics as the sum mean + part * level + own."""
+
+    mean: Float[Floats, "columns arms"]
+    level: Float[Floats, "columns draws"]  # what all prompts share
+    part: Float[Floats, "columns arms"]  # a prompt's part of the level
+    own: Float[Floats, "columns draws arms"]
+
+
+def join(
+    draws: Float[Floats, "columns draws arms"],
+    means: Float[Floats, "arms columns"],
+    errors: Float[Floats, "arms columns"],
+    cells: Cells,
+    signs: Float[Floats, " columns"],
+    is_new: bool,
+    seed: int,
+    n_rows: int,
+) -> None:
+    """Correlate the draws of independent metrics. Changes `draws`, `means` and `errors`.
+
+    Args:
+        draws: Of the columns' means.
+        means: The means of the draws.
+        errors: Their deviations, NaN where the scores do not support one.
+        cells: The cells with scores in all columns.
+        signs: 1 for columns of which more is better, -1 for the others, 0 for columns
+            that stay independent.
+        is_new: True if the means are over new inputs.
+        seed: The seed of the selection.
+        n_rows: The number of scores, so that draws differ from decision to decision.
+    """
+    n_arms = draws.shape[2]
+    found = _parted(draws, errors, is_new)
+    effects = found.mean - found.mean.mean(axis=1, keepdims=True)
+    variances = found.own.var(axis=1)
+    # The expected mean square of the effects is their variance, as in the M step of EM.
+    spread = np.sqrt((effects**2 + variances).mean(axis=1))
+    some = np.flatnonzero((signs != 0) & (spread > _LEAST_UNKNOWN * abs(means).max(0)))
+    if len(some) < 2:
+        return
+    among = np.ix_(some, some)
+    spread = spread[some, None]
+    unknown = np.clip(variances[some] / spread**2, _NEGLIGIBLE, _MOST_UNKNOWN)
+    observed = effects[some] / spread / (1.0 - unknown)
+    noise = unknown / (1.0 - unknown)
+    of_errors = of_residuals(cells, n_arms)[among]
+    rho = _correlations(observed, noise, of_errors, signs[some], seed)
+    shift, roots = _effects(observed, noise, of_errors, rho)
+    shift -= effects[some].T / spread.T
+    # Means that are known stay exactly as they are.
+    is_open = unknown > _LEAST_UNKNOWN
+    shift *= is_open.T
+    level = _levels(found.level[some], of_metrics(cells, n_arms)[among])
+    normals = found.own[some] / (spread * np.sqrt(unknown))[:, None]
+    turns = counters.permutation(seed, "rho", draws.shape[1], n_rows) % len(rho)
+    for t in range(len(rho)):
+        rows = np.flatnonzero(turns == t)
+        for i, j in enumerate(some):
+            own = sum(roots[t, :, i, k] * normals[k, rows] for k in range(i + 1))
+            moved = found.mean[j] + level[i, rows, None] * found.part[j]
+            moved += spread[i] * (shift[t, :, i] + own)
+            draws[j, rows] = np.where(is_open[i], moved, draws[j, rows])
+    # Estimates and errors follow the draws.
+    means[:, some] += shift.mean(axis=0) * spread.T
+    after = (roots**2).sum(axis=3).mean(axis=0) + shift.var(axis=0)
+    own = variances[some].T
+    whole = own + (found.part[some] ** 2 * found.level[some].var(axis=1)[:, None]).T
+    ratio = 1.0 + (after / unknown.T - 1.0) * own / np.maximum(whole, _TINY)
+    errors[:, some] *= np.where(is_open.T, np.sqrt(ratio), 1.0)
+
+
+def _parted(
+    draws: Float[Floats, "columns draws arms"],
+    errors: Float[Floats, "arms columns"],
+    is_new: bool,
+) -> _Parts:
+    """Divide the draws into their parts.
+
+    Over new inputs, every prompt has the whole level. Over given examples, a prompt has
+    less of it the more examples it has seen.
+    """
+    mean = draws.mean(axis=1)
+    own = draws - mean[:, None]
+    level = own.mean(axis=2)
+    level -= level.mean(axis=1, keepdims=True)
+    part = np.ones(mean.shape)
+    if not is_new:
+        squares = np.maximum((level**2).sum(axis=1, keepdims=True), _TINY)
+        part = np.clip((level[:, None] @ own)[:, 0] / squares, 0.0, 1.0)
+        part[errors.T == 0.0] = 0.0
+    own -= level[:, :, None] * part[:, None]
+    return _Parts(mean, level, part, own)
+
+
+def _correlations(
+    observed: Float[Floats, "metrics arms"],
+    noise: Float[Floats, "metrics arms"],
+    of_errors: Float[Floats, "metrics metrics"],
+    signs: Float[Floats, " metrics"],
+    seed: int,
+) -> Float[Floats, "parts metrics metrics"]:
+    """Correlations of the prompts' effects: quantiles of the posterior, equally likely.
+
+    `observed` are effects in units of their deviation, with error variances `noise`.
+    """
+    m, n_arms = observed.shape
+    result = np.tile(np.eye(m), (_PARTS, 1, 1))
+    middles = (np.arange(_PARTS) + 0.5) / _PARTS
+    for number, (j, k) in enumerate(combinations(range(m), 2)):
+        z = signs[j] * signs[k] * (_EXPECTED + _DEVIATION * _GRID)
+        both = np.tanh(z)[:, None] + of_errors[j, k] * np.sqrt(noise[j] * noise[k])
+        x, y, a, b = observed[j], observed[k], 1.0 + noise[j], 1.0 + noise[k]
+        determinant = a * b - both**2
+        squares = (b * x**2 - 2.0 * both * x * y + a * y**2) / determinant
+        fits = (np.log(determinant) + squares).sum(axis=1)
+        # The effects are relative to their mean, which leaves one prompt fewer.
+        density = -0.5 * ((n_arms - 1.0) / n_arms * fits + _GRID**2)
+        weights = np.exp(density - density.max())
+        ends = np.cumsum(weights) / weights.sum()
+        quantiles = np.tanh(
+            np.interp(middles, ends - 0.5 * np.diff(ends, prepend=0), z)
+        )
+        # In a random order, so that the pairs' quantiles are independent.
+        order = counters.permutation(seed, "pair", _PARTS, number)
+        result[:, j, k] = result[:, k, j] = quantiles[order]
+    least = np.linalg.eigvalsh(result)[:, 0]
+    kept = np.minimum(1.0, (1.0 - _LEAST_EIGENVALUE) / (1.0 - np.minimum(least, 0.0)))
+    kept = np.where(least < _LEAST_EIGENVALUE, kept, 1.0)[:, None, None]
+    return np.asarray(kept * result + (1.0 - kept) * np.eye(m))
+
+
+def _effects(
+    observed: Float[Floats, "metrics arms"],
+    noise: Float[Floats, "metrics arms"],
+    of_errors: Float[Floats, "metrics metrics"],
+    rho: Float[Floats, "parts metrics metrics"],
+) -> tuple[
+    Float[Floats, "parts arms metrics"], Float[Floats, "parts arms metrics metrics"]
+]:
+    """The posterior of the effects for each correlation: means, and roots of the covariances.
+
+    Of a normal mean with several components, prior covariance rho and error covariance
+    D, after one observation x: mean rho (rho + D)^-1 x, covariance rho (rho + D)^-1 D.
+    """
+    root = np.sqrt(noise.T)
+    errors = of_errors * root[:, :, None] * root[:, None]  # (K, m, m)
+    prior = rho[:, None]
+    weights = np.linalg.solve(prior + errors, prior).swapaxes(2, 3)
+    means = (weights @ observed.T[:, :, None])[..., 0]
+    covariances = weights @ errors
+    covariances = 0.5 * (covariances + covariances.swapaxes(2, 3))
+    covariances += _NEGLIGIBLE * np.eye(len(noise))
+    return means, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
+
+
+def _levels(
+    level: Float[Floats, "metrics draws"],
+    correlation: Float[Floats, "metrics metrics"],
+) -> Float[Floats, "metrics draws"]:
+    """Mix independent levels so that they correlate. The first metric's stay the same."""
+    deviations = level.std(axis=1, keepdims=True)
+    normals = np.divide(
+        level, deviations, out=np.zeros_like(level), where=deviations > 0
+    )
+    return np.asarray(deviations * (np.linalg.cholesky(correlation) @ normals))
