@@ -35,60 +35,69 @@ from asktell.posterior.two_way import Cells
 
 # The prior of atanh(rho), and its grid in deviations from the mean
 _EXPECTED, _DEVIATION, _GRID = -0.4, 0.5, np.linspace(-2.5, 2.5, 11)
-_PARTS = 11  # of the mixture over rho, equally likely
+_PARTS = 5  # of the mixture over rho, equally likely, by turns among the draws
 # Bounds of v / s². At 1 nothing was observed, and the error of the observation would be
 # infinite. Below the least, a mean is known.
 _LEAST_UNKNOWN, _MOST_UNKNOWN = 1e-9, 0.98
 # Weight of independence, in scores: correlations of a few scores are shrunk to 0
 _INDEPENDENCE = 10.0
-_SWEEPS = 5  # by turns over prompts and examples: close to convergence
+_SWEEPS = 2  # by turns over prompts and examples: more change little
 _LEAST_EIGENVALUE = 0.05  # of a correlation matrix
 _TINY = np.finfo(np.float64).tiny
 _NEGLIGIBLE = 1e-12  # a variance that makes a singular matrix positive definite
 
 
-def of_metrics(cells: Cells, n_arms: int) -> Float[Floats, "metrics metrics"]:
-    """Correlations of a prompt's scores over its examples, pooled over prompts and shrunk to independence.
+def of_scores(
+    cells: Cells, n_arms: int
+) -> tuple[Float[Floats, "metrics metrics"], Float[Floats, "metrics metrics"]]:
+    """Correlations of the scores within prompts, and of the residuals, shrunk to independence.
 
-    A metric that does not vary within prompts is independent of the others.
+    Within prompts, a score is relative to the mean of its prompt. A residual is without
+    the effects of prompt and example. A score on an example that is none of the N has
+    no effect of an example. A metric that does not vary is independent of the others.
     """
-    left = _centred(cells.scores, cells.arms, n_arms)
-    return _shrunk(cells, left, len(cells.arms) - len(np.unique(cells.arms)))
-
-
-def of_residuals(cells: Cells, n_arms: int) -> Float[Floats, "metrics metrics"]:
-    """Correlations of the scores without the effects of prompts and examples, shrunk to independence.
-
-    A score on an example that is none of the N has no effect of an example.
-    """
-    own = cells.examples >= 0
-    seen, places = np.unique(cells.examples[own], return_inverse=True)
-    left = _centred(cells.scores, cells.arms, n_arms)
-    for _ in range(_SWEEPS if len(seen) else 0):
-        left[own] = _centred(left[own], places, len(seen))
-        left = _centred(left, cells.arms, n_arms)
-    n_effects = len(np.unique(cells.arms)) + max(0, len(seen) - 1)
-    return _shrunk(cells, left, len(cells.arms) - n_effects)
+    arms, examples, own = cells.arms, cells.examples, cells.examples >= 0
+    of_arms = np.bincount(arms, minlength=n_arms)
+    freedom = len(arms) - int(np.count_nonzero(of_arms))
+    within = left = _centred(cells.scores, arms, of_arms)
+    size = np.abs(cells.scores).max(axis=0)
+    if not own.any():
+        return (_shrunk(within, size, freedom),) * 2
+    of_examples = np.bincount(examples[own])
+    for _ in range(_SWEEPS):
+        if own.all():
+            left = _centred(left, examples, of_examples)
+        else:
+            left = left.copy()
+            left[own] = _centred(left[own], examples[own], of_examples)
+        left = _centred(left, arms, of_arms)
+    n_effects = int(np.count_nonzero(of_examples)) - 1
+    return _shrunk(within, size, freedom), _shrunk(left, size, freedom - n_effects)
 
 
 def _centred(
-    scores: Float[Floats, "cells metrics"], groups: Int[Ints, " cells"], n: int
+    scores: Float[Floats, "cells metrics"],
+    groups: Int[Ints, " cells"],
+    counts: Int[Ints, " groups"],
 ) -> Float[Floats, "cells metrics"]:
-    """The scores less the means of their groups."""
-    counts = np.maximum(np.bincount(groups, minlength=n), 1)[:, None]
-    sums = np.stack([np.bincount(groups, column, n) for column in scores.T], axis=1)
-    return np.asarray(scores - (sums / counts)[groups])
+    """The scores less the means of their groups, which have so many scores."""
+    result = np.empty_like(scores)
+    for j, column in enumerate(scores.T):
+        means = np.bincount(groups, column, len(counts)) / np.maximum(counts, 1)
+        result[:, j] = column - means[groups]
+    return result
 
 
 def _shrunk(
-    cells: Cells, left: Float[Floats, "cells metrics"], freedom: int
+    left: Float[Floats, "cells metrics"], size: Float[Floats, " metrics"], freedom: int
 ) -> Float[Floats, "metrics metrics"]:
-    """Correlations of what is `left` of the scores, with so many degrees of freedom."""
-    size = np.sqrt((left**2).sum(axis=0))
-    varies = size > 1e-9 * np.abs(cells.scores).max(axis=0) * np.sqrt(len(left))
-    left = np.where(varies, left / np.where(varies, size, 1.0), 0.0)
+    """Correlations of what is `left` of scores up to `size`, with so many degrees of freedom."""
+    squares = left.T @ left
+    deviations = np.sqrt(np.diagonal(squares))
+    varies = deviations > 1e-9 * size * np.sqrt(len(left))
     weight = max(0, freedom) / (max(0, freedom) + _INDEPENDENCE)
-    result = weight * (left.T @ left)
+    unit = np.where(varies, weight**0.5 / np.where(varies, deviations, 1.0), 0.0)
+    result = squares * unit * unit[:, None]
     np.fill_diagonal(result, 1.0)
     return np.asarray(result)
 
@@ -110,7 +119,6 @@ def join(
     signs: Float[Floats, " columns"],
     is_new: bool,
     seed: int,
-    n_rows: int,
 ) -> None:
     """Correlate the draws of independent metrics. Changes `draws`, `means` and `errors`.
 
@@ -123,12 +131,11 @@ def join(
             that stay independent.
         is_new: True if the means are over new inputs.
         seed: The seed of the selection.
-        n_rows: The number of scores, so that draws differ from decision to decision.
     """
     n_arms = draws.shape[2]
     found = _parted(draws, errors, is_new)
     effects = found.mean - found.mean.mean(axis=1, keepdims=True)
-    variances = found.own.var(axis=1)
+    variances = np.einsum("jsk,jsk->jk", found.own, found.own) / draws.shape[1]
     # The expected mean square of the effects is their variance, as in the M step of EM.
     spread = np.sqrt((effects**2 + variances).mean(axis=1))
     some = np.flatnonzero((signs != 0) & (spread > _LEAST_UNKNOWN * abs(means).max(0)))
@@ -139,23 +146,23 @@ def join(
     unknown = np.clip(variances[some] / spread**2, _NEGLIGIBLE, _MOST_UNKNOWN)
     observed = effects[some] / spread / (1.0 - unknown)
     noise = unknown / (1.0 - unknown)
-    of_errors = of_residuals(cells, n_arms)[among]
+    within, residual = of_scores(cells, n_arms)
+    of_errors = residual[among]
     rho = _correlations(observed, noise, of_errors, signs[some], seed)
     shift, roots = _effects(observed, noise, of_errors, rho)
     shift -= effects[some].T / spread.T
     # Means that are known stay exactly as they are.
     is_open = unknown > _LEAST_UNKNOWN
     shift *= is_open.T
-    level = _levels(found.level[some], of_metrics(cells, n_arms)[among])
+    level = _levels(found.level[some], within[among])
     normals = found.own[some] / (spread * np.sqrt(unknown))[:, None]
-    turns = counters.permutation(seed, "rho", draws.shape[1], n_rows) % len(rho)
-    for t in range(len(rho)):
-        rows = np.flatnonzero(turns == t)
-        for i, j in enumerate(some):
-            own = sum(roots[t, :, i, k] * normals[k, rows] for k in range(i + 1))
-            moved = found.mean[j] + level[i, rows, None] * found.part[j]
-            moved += spread[i] * (shift[t, :, i] + own)
-            draws[j, rows] = np.where(is_open[i], moved, draws[j, rows])
+    turns = np.arange(draws.shape[1]) % _PARTS
+    for i, j in enumerate(some):
+        moved = (found.mean[j] + spread[i] * shift[:, :, i])[turns]
+        moved += level[i, :, None] * found.part[j]
+        for k in range(i + 1):
+            moved += (spread[i] * roots[:, :, i, k])[turns] * normals[k]
+        draws[j] = np.where(is_open[i], moved, draws[j])
     # Estimates and errors follow the draws.
     means[:, some] += shift.mean(axis=0) * spread.T
     after = (roots**2).sum(axis=3).mean(axis=0) + shift.var(axis=0)
@@ -216,9 +223,12 @@ def _correlations(
         quantiles = np.tanh(
             np.interp(middles, ends - 0.5 * np.diff(ends, prepend=0), z)
         )
-        # In a random order, so that the pairs' quantiles are independent.
-        order = counters.permutation(seed, "pair", _PARTS, number)
-        result[:, j, k] = result[:, k, j] = quantiles[order]
+        if m > 2:
+            # In a random order, so that the quantiles of the pairs are independent.
+            quantiles = quantiles[counters.permutation(seed, "pair", _PARTS, number)]
+        result[:, j, k] = result[:, k, j] = quantiles
+    if m == 2:
+        return result
     least = np.linalg.eigvalsh(result)[:, 0]
     kept = np.minimum(1.0, (1.0 - _LEAST_EIGENVALUE) / (1.0 - np.minimum(least, 0.0)))
     kept = np.where(least < _LEAST_EIGENVALUE, kept, 1.0)[:, None, None]

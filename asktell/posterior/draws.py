@@ -182,22 +182,20 @@ def _join(
     errors: Float[Floats, "arms columns"],
 ) -> None:
     """Correlate the metrics, see `asktell.posterior.correlation`. Changes all three arrays."""
-    goal = model.goal
+    goal, minimized = model.goal, model.goal.minimized
     signs = np.array(
         [
             0.0
             if is_unvarying(model.cells.of_column(j), j)
             else -1.0
-            if name in goal.minimized
+            if name in minimized
             else 1.0
             for j, name in enumerate(goal.columns)
         ]
     )
     is_new = model.n_examples is None or model.n_examples >= ENDLESS
     both = model.cells.of_column(0)
-    correlation.join(
-        draws, means, errors, both, signs, is_new, model.seed, model.n_rows
-    )
+    correlation.join(draws, means, errors, both, signs, is_new, model.seed)
 
 
 def _draws_of_subsets(
