@@ -105,6 +105,9 @@ def statement(model: Model) -> Statement:
     # A relative bound has no level of its own, so it moves no mean.
     bounded = sorted({bound.column for bound in goal.bounds if bound.of is None})
     means[:, bounded] += _moved(found.columns[bounded], chosen)
+    in_segments = segment_means(cells, model.n_arms, model.segments, model.n_examples)
+    if in_segments is not None and model.segments is not None:
+        in_segments = in_segments.agreeing(means, model.segments.sizes)
     return Statement(
         values=found.values[chosen],
         columns=found.columns[:, chosen],
@@ -116,9 +119,7 @@ def statement(model: Model) -> Statement:
         n_seen=cells.n_examples_seen,
         is_guess=len(cells.of_column(0).arms) < 2,
         fits=found.fits,
-        in_segments=segment_means(
-            cells, model.n_arms, model.segments, model.n_examples
-        ),
+        in_segments=in_segments,
     )
 
 
