@@ -45,6 +45,10 @@ _OF_EXAMPLES = 0.5
 # scores' range, and with this probability. Otherwise the level may be anywhere.
 _NEAR, _NEAR_WEIGHT = 0.03, 0.8
 _LEAST_NEAR = 0.1  # least part of that deviation, for bounds within 0.25% of an end
+# The same for shares, such as a failure rate, in log odds: a limit is often half of the
+# typical rate, or twice that
+_NEAR_ODDS = 0.7
+_LEAST_SHARE = 1e-4
 
 
 class Statement(NamedTuple):
@@ -201,22 +205,44 @@ def _resampled(
             cells.of_column(bound.column).scores[:, bound.column],
         )
         if low < high and bound.of is None and bound.bound not in (low, high):
-            # The distance shrinks towards the ends, as the standard deviation of a
-            # share does: people require a failure rate of 1% where rates are about 1%.
-            part = min(1.0, max(0.0, (bound.bound - low) / (high - low)))
-            near = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
-            off = values[:, :, k].mean(axis=1) / (near * (high - low))
-            weights *= (
-                _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (near * np.sqrt(2.0 * np.pi))
-                + 1.0
-                - _NEAR_WEIGHT
-            )
+            slack = values[:, :, k].mean(axis=1)
+            if goal.columns[bound.column] in goal.metrics:
+                near = _near(bound.bound, low, high, slack)
+            else:
+                sign = -1.0 if bound.at_most else 1.0
+                near = _near_share(bound.bound, bound.bound + sign * slack)
+            weights *= _NEAR_WEIGHT * near + 1.0 - _NEAR_WEIGHT
     if np.ptp(weights) == 0.0:
         return np.arange(n)
     # Systematic resampling: no random numbers, and each draw comes at least as often as
     # the whole part of its expected number.
     ends = np.cumsum(weights) / weights.sum()
     return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)
+
+
+def _near(
+    bound: float, low: float, high: float, slack: Float[Floats, " draws"]
+) -> Float[Floats, " draws"]:
+    """The density of a level near the bound, in units of the range from `low` to `high`.
+
+    The deviation shrinks towards the ends, as that of a share does: people require a
+    share of 99% where shares are about 99%.
+    """
+    part = min(1.0, max(0.0, (bound - low) / (high - low)))
+    deviation = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
+    off = slack / (deviation * (high - low))
+    return np.asarray(np.exp(-0.5 * off**2) / (deviation * np.sqrt(2.0 * np.pi)))
+
+
+def _near_share(
+    bound: float, level: Float[Floats, " draws"]
+) -> Float[Floats, " draws"]:
+    """The density of a level whose log odds are normal around those of the bound."""
+    share = np.clip(level, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+    odds, limit = share / (1.0 - share), bound / (1.0 - bound)
+    off = np.log(odds / limit) / _NEAR_ODDS
+    scale = _NEAR_ODDS * share * (1.0 - share) * np.sqrt(2.0 * np.pi)
+    return np.asarray(np.exp(-0.5 * off**2) / scale)
 
 
 def _moved(
