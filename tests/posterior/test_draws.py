@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asktell import BestFeasible, Selector, at_least, at_most, maximize
+from asktell import BestFeasible, Selector, analyze, at_least, at_most, maximize
 from asktell.methods.belief import stated
 from asktell.posterior import draws as joint_draws
 from asktell.posterior import membership
@@ -197,3 +197,28 @@ def test_the_prior_of_a_level_is_a_density_around_the_bound() -> None:
         mean = _near(bound, 0.0, 1.0, level - bound)
         assert level[mean.argmax()] == pytest.approx(bound, abs=1e-4)
     assert (_near_share(0.02, np.array([-0.1, 0.0])) < 0.5).all()
+
+
+def test_two_values_at_the_ends_of_a_range_are_as_0_and_1() -> None:
+    rng = np.random.default_rng(6)
+    scores = (rng.random((4, 30, 2)) < 0.6).astype(float)
+    of_codings = []
+    for low, high in ((0.0, 1.0), (1.0, 5.0)):
+        bound = low + 0.5 * (high - low)
+        goal = BestFeasible(
+            maximize("q", range=(low, high)),
+            {maximize("c", range=(low, high)): at_least(bound)},
+        )
+        result = analyze(low + (high - low) * scores, goal)
+        of_codings.append(
+            [
+                (
+                    (entry.estimate["q"] - low) / (high - low),
+                    entry.standard_error["q"] / (high - low),
+                    entry.p_best,
+                    entry.p_feasible,
+                )
+                for entry in result.prompts
+            ]
+        )
+    np.testing.assert_allclose(*of_codings, atol=1e-9)
