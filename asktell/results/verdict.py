@@ -675,15 +675,21 @@ class _Judge(ABC):
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         probability = in_percent(float(p_feasible[likeliest]))
         likely = f"{capitalized(self.name(likeliest))} is the most likely to satisfy {self.constraints}"
-        subject = self.name(self.first)
+        claim = f"{self.name(self.first)} probably violates {self.a_constraint}."
         if self.alive.sum() == 1:
             reasons = [
                 f"It is the only {self.remaining}prompt.",
                 f"It satisfies {self.constraints} with {probability} probability.",
             ]
         elif p_feasible[likeliest] < _LIKELY:
-            subject = "every prompt"
+            claim = f"every prompt probably violates {self.a_constraint}."
             reasons = [f"{likely} (probability {probability})."]
+            if self.p_some >= _GOOD:
+                # The best prompt satisfies a bound relative to the best, for example.
+                claim = f"it is not clear which prompts satisfy {self.constraints}."
+                some = in_percent(self.p_some)
+                at_least = f"The probability that at least one prompt does is {some}."
+                reasons = [at_least, *reasons]
         else:
             metrics = " and ".join(quoted(each.metric) for each in self.goal.objectives)
             reasons = [
@@ -692,10 +698,10 @@ class _Judge(ABC):
             ]
         if self.is_used_up:
             reasons += [self.used_up, f"Add examples, or relax {self.a_constraint}."]
-        elif self.worthwhile is not None:
-            rises = self.rises(self.worthwhile)
-            reasons += [self.forecast(self.worthwhile, rises)] if rises else []
-        claim = f"{subject} probably violates {self.a_constraint}."
+        elif self.near:
+            then = self.worthwhile or self.near[-1]
+            rises = self.rises(then)
+            reasons += [self.forecast(then, rises)] if rises else []
         is_open = action == GO_ON
         return f"Not decided: {claim}" if is_open else capitalized(claim), reasons
 
@@ -982,15 +988,19 @@ class _OfBest(_Judge):
         if self.none_is_feasible:
             p_best = self.chosen(self.values).mean(axis=0)
         order = np.argsort(-p_best, kind="stable")
-        enough = (
-            int(
-                np.searchsorted(
-                    np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9
-                )
-            )
-            + 1
-        )
+        enough = max(_n_covering(p_best, p_best), self._n_contenders)
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
+
+    @cached_property
+    def _n_contenders(self) -> int:
+        """How many of the likeliest prompts of one half of the draws cover the best prompt in the other half.
+
+        The likeliest prompts of few draws cover more of these draws than of others,
+        where many prompts are nearly as likely.
+        """
+        half = len(self.shares) // 2
+        one, other = self.shares[:half].mean(axis=0), self.shares[half:].mean(axis=0)
+        return -(-(_n_covering(one, other) + _n_covering(other, one)) // 2)
 
     @cached_property
     def _equals(self) -> list[int]:
@@ -1309,6 +1319,12 @@ def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Dr
     objective = np.where(keeps, values[:, :, 0], -np.inf)
     best = keeps & (objective == objective.max(axis=1, keepdims=True))
     return np.asarray(best / np.maximum(best.sum(axis=1, keepdims=True), 1))
+
+
+def _n_covering(likely: Vector, p_best: Vector) -> int:
+    """How many prompts, the most `likely` ones first, have `_COVERED` of the sum of `p_best`."""
+    covered = np.cumsum(p_best[np.argsort(-likely, kind="stable")])
+    return int(np.searchsorted(covered, _COVERED * covered[-1] - 1e-9)) + 1
 
 
 def _effective(weights: Vector) -> int:
