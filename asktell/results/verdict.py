@@ -1286,13 +1286,22 @@ class _OfSet(_Judge):
         these = f"these {n} trade-offs" if n > 1 else self.name(self.first)
         if action == TAKE:
             headline = f"Choose among {these}." if n > 1 else f"Take {these}."
-            return headline, [self.standing, *self.satisfies()]
+            return headline, [self.standing, *self.outsiders(), *self.satisfies()]
         if action == GO_ON and self.worthwhile is not None:
             lead = "lead" if n > 1 else "leads"
             gain = self.gain(self.worthwhile)
-            return f"Not decided: {these} {lead}.", [*self.satisfies(), *gain]
-        outcome = self.outcome(contenders)
-        return f"Best so far: {these}.", [*self.satisfies(), *outcome]
+            reasons = [*self.satisfies(), *gain, *self.outsiders()]
+            return f"Not decided: {these} {lead}.", reasons
+        reasons = [*self.satisfies(), *self.outcome(contenders), *self.outsiders()]
+        return f"Best so far: {these}.", reasons
+
+    def outsiders(self) -> list[str]:
+        """How many of the selected prompts are expected not to belong to the true set, as a sentence."""
+        n_out = round(float((1.0 - self.chances.p_best[self.answer]).sum()))
+        if not n_out or len(self.answer) < 2:
+            return []
+        are = "is" if n_out == 1 else "are"
+        return [f"About {n_out} of them {are} expected to be outside the true set."]
 
 
 def _alive(state: State) -> Mask:

@@ -991,3 +991,16 @@ def test_the_likeliest_prompts_of_some_draws_cover_less_of_others() -> None:
     one, other = (np.bincount(rng.integers(0, 200, 200), minlength=200) for _ in "ab")
     both = one + other
     assert _n_covering(both, both) < 160 < _n_covering(one, other)
+
+
+def test_the_selected_prompts_that_are_expected_not_to_belong_are_counted() -> None:
+    rng = np.random.default_rng(2)
+    effects = 0.03 * rng.normal(size=(12, 1, 2))
+    scores = 0.5 + effects + 0.1 * rng.normal(size=(12, 60, 2))
+    result = played(scores, ParetoSet("a", "b"), 36).result()
+    chosen = [entry.p_best for entry in result.selected]
+    n_out = round(sum(1.0 - p for p in chosen if p is not None))
+    assert n_out >= 1
+    are = "is" if n_out == 1 else "are"
+    said = f"About {n_out} of them {are} expected to be outside the true set."
+    assert said in result.verdict.sentence
