@@ -357,12 +357,12 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     ),
     (lambda s: s.tell(0, [NAN, 1]), InvalidScoresError, "must be a finite number"),
     # Costs
-    (lambda s: s.tell(1, [1, 1], cost=-1), InvalidArgumentError, "got -1.0"),
-    (lambda s: s.tell(1, [1, 1], cost=NAN), InvalidArgumentError, "got nan"),
+    (lambda s: s.tell(1, [1, 1], cost=-1), InvalidArgumentError, "got -1."),
+    (lambda s: s.tell(1, [1, 1], cost=INF), InvalidArgumentError, "got inf"),
     (
         lambda s: s.tell(1, [1, 1], cost="1"),
         InvalidArgumentError,
-        "cost needs a number, got '1'",
+        "cost must be a number of at least 0, got '1'",
     ),
     (lambda s: s.tell(1, [1, 1], cost=10**400), InvalidArgumentError, "cost"),
     (lambda s: s.tell(1, [1, 1], cost=np.ones(2)), InvalidArgumentError, "cost"),

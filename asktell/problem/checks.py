@@ -275,20 +275,19 @@ def check_cost(cost: object) -> float | None:
     """Return a cost as a finite float of at least 0, or None if it is unknown: None or NaN.
 
     It may be any real number: of Python, `decimal` or `fractions`, or an array or a
-    tensor without dimensions. A cost below 1e-50 becomes 0.
+    tensor of one number. A cost below 1e-50 becomes 0.
 
     Raises:
         InvalidArgumentError: it is no such number, is negative, or is above 1e100.
     """
     if cost is None:
         return None
-    try:
-        value = _real(cost)
-    except (TypeError, ValueError, OverflowError) as error:
+    value = None if isinstance(plain(cost), bool) else real(cost)
+    if value is None or (math.isnan(value) and not _is_nan(cost)):
         cure = " Convert text with float()." if isinstance(cost, str | bytes) else ""
         raise InvalidArgumentError(
             f"cost must be a number of at least 0, got {short(cost)} ({type(cost).__name__}).{cure}"
-        ) from error
+        )
     if math.isnan(value):
         return None
     if not 0 <= value <= LARGEST:
@@ -297,18 +296,12 @@ def check_cost(cost: object) -> float | None:
     return value if value >= SMALLEST_COST else 0.0
 
 
-def _real(number: Any) -> float:
-    """Return a real number of any library as a float. Truth values and texts are no numbers.
-
-    Raises:
-        TypeError, ValueError, OverflowError: it is no real number, or it has dimensions.
-    """
-    # Arrays, tensors and scalars of numpy, torch and jax
-    if getattr(number, "shape", None) == () and callable(getattr(number, "item", None)):
-        number = number.item()
-    if isinstance(number, bool | str | bytes | bytearray) or hasattr(number, "shape"):
-        raise TypeError(f"{type(number).__name__} is no real number")
-    return float(number)
+def _is_nan(number: Any) -> bool:
+    """True if an object is the number NaN. `real` returns NaN for several numbers, too."""
+    try:
+        return math.isnan(number)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        return False
 
 
 def check_max_cost(name: str, cost: object) -> float:

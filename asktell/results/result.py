@@ -1,7 +1,7 @@
 """The result of a selection at any time: the selected prompts, and estimates of every prompt."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,11 +27,9 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results import notebook
 from asktell.results.checks import Check
 from asktell.results.comparison import (
-    CONFIDENCE,
     Comparer,
     Comparison,
     compare_two,
-    confidence_among,
 )
 from asktell.results.entries import (
     FailureGroup,
@@ -275,7 +273,7 @@ class Result:
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         """Compare two prompts in every metric: the difference, its interval and the probability that a is better.
 
@@ -284,19 +282,23 @@ class Result:
             >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
             >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
             >>> print(result.compare("a", "c").sentence("accuracy"))
-            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732 (all 40 examples).
+            "a" is better than "c": difference +0.464, 95% interval +0.333 to +0.667 (all 40 examples).
 
         Args:
             a: the id or text of a prompt, or its entry of `prompts`.
             b: another prompt. The default is the baseline, or the selected prompt if
                 there is no baseline.
             confidence: the probability that all intervals of this comparison contain
-                the true differences, above 0 and below 1. It holds no matter how often
-                you look while scores arrive. If you make n comparisons, pass 1 - 0.05 /
-                n, so that all of them hold together with 95% confidence. Pass the same
-                for a single comparison if one of its prompts is the best of n prompts.
-            tolerance: differences up to this size count as equal, in the units of each
-                metric. It must be less than the width of each known range.
+                the true differences, above 0 and below 1. While a selection runs, it
+                holds no matter how often you look. At the end of a budget that was
+                fixed beforehand, intervals are for one look, and narrower. If one of the two prompts is selected, the
+                intervals allow for its choice among all evaluated prompts. If you make
+                n comparisons, pass 1 - 0.05 / n, so that all of them hold together with
+                95% confidence.
+            tolerance: differences up to this size count as equal in every metric, in
+                the metric's units. It must be less than the width of each known range.
+                None: each metric has the tolerance that the goal states for it, or
+                none. 0: no metric has a tolerance.
 
         Raises:
             InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, a
@@ -334,9 +336,8 @@ class Result:
         prompt is compared with the other prompt.
 
         The prompt was selected because of its good scores, so chance may have helped
-        it. The intervals allow for this, and hold with 95% confidence whichever prompt
-        is selected. During a selection, they are wider than those of `compare`. In a
-        finished table, those of `compare` allow for it, too.
+        it. The intervals allow for this, as those of `compare` do, and hold with 95%
+        confidence whichever prompt is selected.
         """
         chosen = next(
             (entry for entry in self.selected if entry.id != self.baseline), None
@@ -355,11 +356,7 @@ class Result:
             or self._comparer is None
         ):
             return self._comparison
-        # In a finished table, `compare` itself allows for the choice.
-        is_allowed_for = bool(getattr(self._comparer, "selected", ()))
-        n = 1 if is_allowed_for else len(self.prompts) - 1
-        found = self.compare(chosen, against, confidence_among(n))
-        return replace(found, confidence=CONFIDENCE)
+        return self.compare(chosen, against)
 
     @property
     def sentence(self) -> str | None:

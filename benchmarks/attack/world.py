@@ -225,7 +225,7 @@ class World:
         worker, lease = action.options.get("worker"), action.options.get("lease")
         deadline = (
             math.inf
-            if worker is None
+            if not self.is_study
             else round(self.now + (600.0 if lease is None else lease), 3)
         )
         for trial in trials:
@@ -255,7 +255,7 @@ class World:
                 )
             id_ = id_of(action.args[0])
             # Told before, they are known already
-            if id_ not in self.again and id_ not in self.told:
+            if id_ is not None and id_ not in self.again | self.told.keys():
                 raise BrokenPromiseError(
                     "the scores of a trial that was handed out once were not taken"
                 )
@@ -465,4 +465,7 @@ def id_of(trial: object) -> int | None:
 
 
 def _cost(action: Action, place: int) -> Any:
-    return action.args[place] if len(action.args) > place else None
+    """The cost in an action's arguments. NaN stands for an unknown cost, as None does."""
+    cost = action.args[place] if len(action.args) > place else None
+    is_nan = isinstance(cost, float | np.floating) and math.isnan(cost)
+    return None if is_nan else cost

@@ -180,13 +180,3 @@ def test_the_conversations_of_a_log_are_not_kept(tmp_path: Path) -> None:
     assert len(read.samples) == 20
     assert now < 2e6
     assert most < 1e7
-
-
-def test_zstandard_is_unpacked_to_the_size_in_the_archive() -> None:
-    zstandard = pytest.importorskip("zstandard")
-    data = zstandard.ZstdCompressor().compress(b"x" * 2**26)
-    tracemalloc.start()
-    assert files._decompressed(data, 100, Path("t.eval")) == b"x" * 100
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 1e7

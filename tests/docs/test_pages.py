@@ -1436,10 +1436,10 @@ def test_use_lm_evaluation_harness(page: Page, capsys: Output) -> None:
         page.replace("http://127.0.0.1:8000/v1", server.base_url)
         names = page.run()
     assert "(final, 9 of 9 evaluations spent)" in capsys.readouterr().out
-    assert names["selector"].result().selected[0].estimate == {
-        "exact_match": 1.0,
-        "output_tokens": 1.0,
-    }
+    estimate = names["selector"].result().selected[0].estimate
+    assert estimate.keys() == {"exact_match", "output_tokens"}
+    # All are 1, of three samples
+    assert all(0.8 < mean <= 1 for mean in estimate.values())
 
 
 @pytest.mark.page("how-to/use-mcp.md", family="mcp")
@@ -1461,7 +1461,7 @@ def test_use_mcp(
     assert lines[0].startswith(
         "Too early to name a winner (no score yet: 'old', 'new')."
     )
-    assert lines[-1].startswith('Take "new". ')
+    assert lines[-1].startswith('Ship "new": better than "old" by ')
 
 
 @pytest.mark.page("how-to/use-opik-langfuse-phoenix.md", family="platforms")
@@ -1555,11 +1555,8 @@ def test_use_mlflow(page: Page, tmp_path: Path, capsys: Output) -> None:
             }
             for n in range(10)
         ],
-        llm=lambda text: (
-            text.split()[-3 if text.endswith("word.") else 0][:1]
-            if "one word" in text
-            else "I see."
-        ),
+        # The question, such as "3 + 0?", comes first in these prompts
+        llm=lambda text: text[0] if "one word" in text else "I see.",
         writing_llm=ScriptedLLM(
             lambda request: Completion(
                 "{{question}} Answer in one word, please, with one word."

@@ -228,6 +228,22 @@ def verdicts_agree(
     if verdict.answer is not None:
         assert str(verdict.answer) == chosen[0]
         assert verdict.contenders[0][0] == verdict.answer
+    change, comparison = verdict.change, result.comparison
+    if change is not None and change.low is not None and comparison is not None:
+        # What the headline says of the baseline, `compare` says, too
+        metric = result.goal.objectives[0].metric
+        lead = comparison.differences[metric]
+        assert (change.difference, change.low, change.high) == (
+            lead.estimate,
+            lead.low,
+            lead.high,
+        )
+        assert result.compare(comparison.a, comparison.b).to_dict() == (
+            comparison.to_dict()
+        )
+        assert comparison.sentence(metric) in flat(str(result))
+        if lead.verdict != "better":
+            assert not re.search("Ship .*better than", verdict.headline)
 
 
 def prompts_agree(

@@ -76,7 +76,7 @@ def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> No
         Tell(trials[2], {"a": 2.0}, 0.25, {"answer": "two"}),
         (99, [1.0]),
         (trials[3], [3.0], -1.0),
-        (trials[3], [3.0], None, {"answer": object()}),
+        (trials[3], [3.0], "free"),
         trials[4],
         "scores",
         (trials[5], [0.5]),

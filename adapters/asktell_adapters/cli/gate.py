@@ -260,7 +260,7 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
         raise InvalidArgumentError(
             f"--confidence must be a number above 0 and below 1, got {arguments.confidence}."
         )
-    if not 0 <= arguments.margin < math.inf:
+    if arguments.margin is not None and not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(
             f"--margin must be a number of at least 0, got {arguments.margin}."
         )
@@ -304,12 +304,21 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
 
     config = load_config(arguments.config, baseline=arguments.baseline)
     baseline, candidate = _pair(config, arguments)
-    judge = Judge(
-        ranged(config.selector.goal, config.metrics),
-        arguments.margin,
-        arguments.confidence,
-    )
+    goal = ranged(config.selector.goal, config.metrics)
+    judge = Judge(goal, margin_for(goal, arguments.margin), arguments.confidence)
     return lambda: _judge(config, judge, baseline, candidate, arguments)
+
+
+def margin_for(goal: Goal, given: float | None) -> float:
+    """The accepted loss: as given, else the tolerance of the objective.
+
+    It is 0 without a tolerance. So it is with several objectives, which have different
+    units.
+    """
+    if given is not None:
+        return given
+    objective, *others = goal.objectives
+    return 0.0 if others else goal.tolerances.get(objective.metric, 0.0)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:

@@ -131,16 +131,26 @@ def _check_measured(outcome: Ending, again: str) -> None:
 def _at_url(config: Config, url: str, name: str) -> AnyStudy:
     """The study at a URL. It is created if it is missing, or extended by the additions of the configuration."""
     try:
-        return create_study(url, name, config.selector)
+        study = create_study(url, name, config.selector)
     except asktell.StudyExistsError as error:
         with open_study(url, name) as study:
             then = study.example_ids
         if then and (rows := changed_rows(then, config.dataset)):
-            raise asktell.StudyExistsError(
-                f"The examples have changed since the study {name!r} was created: {rows}. Undo the change, or choose "
-                "another --name."
-            ) from error
+            raise _other_examples(name, rows) from error
         raise
+    # The study has got the additions of this file, but this file may lack those of another
+    if (then := study.example_ids) and (rows := changed_rows(then, config.dataset)):
+        study.close()
+        raise _other_examples(name, rows)
+    return study
+
+
+def _other_examples(name: str, rows: str) -> asktell.StudyExistsError:
+    """Return the error that this file has other examples than a study, so that it cannot evaluate all trials."""
+    return asktell.StudyExistsError(
+        f"The examples have changed since the study {name!r} was created: {rows}. Undo the change, or choose another "
+        "--name."
+    )
 
 
 def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> Ending:

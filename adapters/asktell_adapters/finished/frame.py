@@ -20,6 +20,7 @@ from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
 from asktell_adapters.rows import csv_lines, excel_sheets, parquet_rows, plain_value
+from asktell_adapters.spreadsheets import original
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
@@ -28,7 +29,6 @@ _LOOKED_AT = 200  # lines from which the delimiter is detected
 _DEEPEST = 4  # levels of objects that are flattened to columns with dots
 # A whole number with decimals that are 0. "007" is a text.
 _WHOLE = re.compile(r"^(-?(?:0|[1-9]\d*))\.0+$")
-_FORMULA = re.compile(r"'+[=+\-@\t\r\n]")
 _EXCEL = "[Content_Types].xml"
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
@@ -163,8 +163,9 @@ class Frame:
             delimiter, text, skipped = match[1], text[match.end() :], 1
         else:
             delimiter = delimiter_of(text)
+        # Texts without the apostrophe that kept a spreadsheet from taking them for formulas
         lines = [
-            (number + skipped, cells)
+            (number + skipped, list(map(original, cells)))
             for number, cells in csv_lines(text, delimiter, source.path)
         ]
         commas = [cell for _, cells in lines for cell in cells if "," in cell]
@@ -266,10 +267,7 @@ class Frame:
         if not lines:
             return cls(path, {}, [], place)
         (head, header), *rows = lines
-        names = [
-            "" if cell is None else _without_apostrophe(str(cell).strip())
-            for cell in header
-        ]
+        names = ["" if cell is None else str(cell).strip() for cell in header]
         groups: dict[str, tuple[str, str]] = {}
         if rows and _is_second_header(names, rows[0][1], rows[1:]):
             names, groups = _merged(names, rows[0][1])
@@ -511,15 +509,10 @@ def _flattened(
             yield f"{prefix}{name}", plain_value(value)
 
 
-def _without_apostrophe(text: str) -> str:
-    """A text as it was before an apostrophe kept a spreadsheet from taking it for a formula."""
-    return text[1:] if _FORMULA.match(text) else text
-
-
 def as_id(cell: object) -> str | None:
     """A cell as an id. Ids are compared as values: 1, 1.0, "1" and " 1 " are the same. None if the cell is empty."""
     if type(cell) is str:
-        cell = _without_apostrophe(cell.strip())
+        cell = cell.strip()
         if "." not in cell:
             # Most ids, and a large table has millions of them
             return cell or None

@@ -34,7 +34,7 @@ class _Worker:
 
     def __init__(self) -> None:
         # A value that changes when the worker does something.
-        self.sign: object = None
+        self.sign: tuple[int, float | None, tuple[int, ...]] = (0, None, ())
         # Time of the last change, or None if it was before the first poll.
         self.seen: float | None = None
         # By trial, the time of the poll that first found it.
@@ -81,7 +81,6 @@ class Watch:
               example, attempt, time since, or null if the first poll found the trial]), `until`
               (the end of the last lease), `seen` (time of the last activity), `told`
               (evaluations recorded) and `pace` (evaluations per minute since the first poll).
-            - `unnamed`: number of pending trials without a lease.
             - `pace`: evaluations per minute of all workers.
             - `left`: the remaining `evaluations`, their `cost` (the remaining cost, or an
               estimate if the cost has no limit) and the `seconds` until the budget is spent at
@@ -98,7 +97,6 @@ class Watch:
             },
             "now": attendance.now,
             "workers": self._of_workers(attendance, is_first, seconds),
-            "unnamed": sum(lease is None for _, _, lease, _ in attendance.out),
             "pace": _per_minute(
                 self._moments[-1].spent - self._moments[0].spent, seconds
             ),
@@ -161,7 +159,14 @@ class Watch:
                 until.get(name),
                 tuple(trial for trial, *_ in trials),
             )
-            if sign != worker.sign and not is_first:
+            told_before, deadline, _ = worker.sign
+            has_expired = (
+                not trials
+                and sign[0] == told_before
+                and deadline is not None
+                and deadline <= now
+            )
+            if sign != worker.sign and not is_first and not has_expired:
                 worker.seen = now
             worker.sign = sign
             worker.since = {

@@ -22,7 +22,6 @@ function workersView(data) {
   const said = at.length
     ? `${whole(at.length)} ${at.length === 1 ? "worker holds" : "workers hold"} ${whole(at.reduce((n, worker) => n + worker.holds, 0))} trials.`
     : data.done ? "The selection has ended." : data.paused ? "The selection is paused. No trials are assigned." : "No worker holds trials now.";
-  const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} pending without a lease.` : "";
   const late = at.filter((worker) => worker.until < now).length;
   const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} expired. The next worker that asks takes over.` : "";
   const pace = live.pace === null ? "" : ` Total speed: ${number(live.pace)} evaluations per minute.`;
@@ -37,7 +36,7 @@ function workersView(data) {
     { name: "per minute", kind: "number", value: (row) => row.pace, cell: (row) => number(row.pace) },
   ];
   return [
-    element("p", { class: "say" }, said + unnamed + lost + pace),
+    element("p", { class: "say" }, said + lost + pace),
     live.workers.length ? table(columns, live.workers, { keep: kept("workers", { table: {} }).table, label: "workers" }) : null,
   ];
 }

@@ -44,7 +44,7 @@ def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
     (late,) = study.worker("late", lease=60).ask(1)
     study.ask()
     look = watch.look()
-    assert look["unnamed"] == 1
+    assert len(look["workers"]) == 3
     assert by_name(look)["late"]["trials"] == [
         [late.prompt_id, late.example, 1, start + 10]
     ]

@@ -178,7 +178,9 @@ def test_a_failure_says_what_it_cost_and_why(server: FaultyLLMServer) -> None:
         selector = asktell.Selector(
             ["Answer."], asktell.BestFeasible("score"), 2, "uniform", examples=4
         )
-        result = asktell.run(selector, evaluator, progress=False)
+        result = asktell.run(
+            selector, evaluator, progress=False, max_failures_in_a_row=None
+        )
     assert result.spent_cost == 82 + 84 + 86 + 88
     assert "KeyError" in str(result.prompts[0].reason)
 

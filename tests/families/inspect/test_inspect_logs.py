@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from inspect_ai.solver import generate, system_message
 
 import asktell
 from asktell.errors import InvalidArgumentError
+from asktell_adapters.harnesses.inspect import files
 from asktell_adapters.harnesses.inspect.logs import observe_logs
 from asktell_adapters.harnesses.inspect.task import InspectTask
 
@@ -154,3 +156,14 @@ def test_an_interrupted_batch_is_not_lost(
     assert not ours.pending
     assert not ours.state.failures
     assert 1 <= observe_logs(ours, logs) < 4
+
+
+def test_zstandard_is_unpacked_to_the_size_in_the_archive() -> None:
+    import zstandard  # inspect-ai includes it
+
+    data = zstandard.ZstdCompressor().compress(b"x" * 2**26)
+    tracemalloc.start()
+    assert files._decompressed(data, 100, Path("t.eval")) == b"x" * 100
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1e7
