@@ -113,18 +113,16 @@ class _Parts(NamedTuple):
 
 def join(
     draws: Float[Floats, "columns draws arms"],
-    means: Float[Floats, "arms columns"],
     errors: Float[Floats, "arms columns"],
     cells: Cells,
     signs: Float[Floats, " columns"],
     is_new: bool,
     seed: int,
 ) -> None:
-    """Correlate the draws of independent metrics. Changes `draws`, `means` and `errors`.
+    """Correlate the `draws` of independent metrics, which are changed.
 
     Args:
         draws: Of the columns' means.
-        means: The means of the draws.
         errors: Their deviations, NaN where the scores do not support one.
         cells: The cells with scores in all columns.
         signs: 1 for columns of which more is better, -1 for the others, 0 for columns
@@ -138,7 +136,9 @@ def join(
     variances = np.einsum("jsk,jsk->jk", found.own, found.own) / draws.shape[1]
     # The expected mean square of the effects is their variance, as in the M step of EM.
     spread = np.sqrt((effects**2 + variances).mean(axis=1))
-    some = np.flatnonzero((signs != 0) & (spread > _LEAST_UNKNOWN * abs(means).max(0)))
+    some = np.flatnonzero(
+        (signs != 0) & (spread > _LEAST_UNKNOWN * np.abs(found.mean).max(1))
+    )
     if len(some) < 2:
         return
     among = np.ix_(some, some)
@@ -163,13 +163,6 @@ def join(
         for k in range(i + 1):
             moved += (spread[i] * roots[:, :, i, k])[turns] * normals[k]
         draws[j] = np.where(is_open[i], moved, draws[j])
-    # Estimates and errors follow the draws.
-    means[:, some] += shift.mean(axis=0) * spread.T
-    after = (roots**2).sum(axis=3).mean(axis=0) + shift.var(axis=0)
-    own = variances[some].T
-    whole = own + (found.part[some] ** 2 * found.level[some].var(axis=1)[:, None]).T
-    ratio = 1.0 + (after / unknown.T - 1.0) * own / np.maximum(whole, _TINY)
-    errors[:, some] *= np.where(is_open.T, np.sqrt(ratio), 1.0)
 
 
 def _parted(

@@ -125,8 +125,10 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-    if len(goal.columns) > 1:
-        _join(model, draws, means, errors)
+    # Where a bound is relative, people look for a plateau: the cheapest prompt that is
+    # not worse. A correlation would take the dearest prompts for the best.
+    if len(goal.columns) > 1 and not goal.is_relative:
+        _join(model, draws, errors)
     _hold_prices(goal, cells, draws, means, errors)
     of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
     _hold_shares(model, of_subsets, draws, means, errors)
@@ -178,10 +180,9 @@ def _gaussian_draws(
 def _join(
     model: Model,
     draws: Float[Floats, "columns draws arms"],
-    means: Float[Floats, "arms columns"],
     errors: Float[Floats, "arms columns"],
 ) -> None:
-    """Correlate the metrics, see `asktell.posterior.correlation`. Changes all three arrays."""
+    """Correlate the metrics in the draws, see `asktell.posterior.correlation`."""
     goal, minimized = model.goal, model.goal.minimized
     signs = np.array(
         [
@@ -195,7 +196,7 @@ def _join(
     )
     is_new = model.n_examples is None or model.n_examples >= ENDLESS
     both = model.cells.of_column(0)
-    correlation.join(draws, means, errors, both, signs, is_new, model.seed)
+    correlation.join(draws, errors, both, signs, is_new, model.seed)
 
 
 def _draws_of_subsets(
