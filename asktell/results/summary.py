@@ -292,7 +292,7 @@ def _certainty(
     # A changed model or unexpected noise voids the confidence
     why = ""
     if by_name["drift"].ok is False:
-        why = "the model seems to have changed"
+        why = "the scores seem to have changed"
     elif by_name["noise"].ok is False and state.problem.exact:
         why = "repeated evaluations differ"
     if why:

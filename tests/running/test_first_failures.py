@@ -29,6 +29,19 @@ def no_key(prompt: str, example: int) -> float:
     raise RuntimeError(f"no API key for {prompt!r}, request {example}")
 
 
+def test_a_failure_is_logged_with_the_id_of_its_example(caplog: Any) -> None:
+    def evaluate(prompt: str, example: int) -> float:
+        if prompt == "x1" and example == 1:
+            raise RuntimeError("too long")
+        return 1.0
+
+    selector = new(n_prompts=2, examples=["easy", "hard"])
+    with caplog.at_level(logging.WARNING):
+        asktell.run(selector, evaluate, progress=False)
+    (message,) = caplog.messages
+    assert "(prompt 'p1', example 'hard') failed: RuntimeError('too long')" in message
+
+
 @pytest.mark.parametrize("where", ["selector", "study"])
 @pytest.mark.parametrize("n_prompts", [1, 2, 4])
 def test_a_run_that_cannot_succeed_ends_with_the_reason(

@@ -415,7 +415,9 @@ def test_what_was_judged_once_is_not_paid_twice(
     )
 
 
-@pytest.mark.parametrize("unread", [Completion("Good!"), Completion(GOOD, finish_reason="length")])
+@pytest.mark.parametrize(
+    "unread", [Completion("Good!"), Completion(GOOD, finish_reason="length")]
+)
 def test_an_unreadable_reply_is_requested_again(
     tmp_path: Path, unread: Completion
 ) -> None:
