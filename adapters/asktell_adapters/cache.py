@@ -488,7 +488,7 @@ class CachedLLM:
     def keep(
         self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]
     ) -> None:
-        """Put responses into the cache. Failures, and responses whose key is None or that `is_kept` refuses, are left out.
+        """Put responses into the cache. Leave out failures, and responses whose key is None or that `is_kept` refuses.
 
         Args:
             keys: from `key`, one for each response.

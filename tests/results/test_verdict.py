@@ -546,7 +546,13 @@ def test_given_examples_with_noisy_scores_can_be_repeated(
 ) -> None:
     goal = asktell.BestFeasible("a", subject_to={"b": 0.7})
     selector = asktell.Selector(
-        ["p", "q", "r"], goal, 99, "uniform", examples=6, inputs="given", repeats=repeats
+        ["p", "q", "r"],
+        goal,
+        99,
+        "uniform",
+        examples=6,
+        inputs="given",
+        repeats=repeats,
     )
     noise = np.random.default_rng(1)
     while trial := selector.ask():

@@ -187,7 +187,8 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
         in by_hand.notes[0]
     )
     assert check_of(by_hand, "drift").sentence.startswith(
-        "The scores seem to have changed during the run. The cause may be the model, a judge or a rater. For the same prompts and examples, a moved by +"
+        "The scores seem to have changed during the run. The cause may be the model, "
+        "a judge or a rater. For the same prompts and examples, a moved by +"
     )
 
 

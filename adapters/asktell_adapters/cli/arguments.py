@@ -298,6 +298,7 @@ _LOOKING = (
         (
             *_LOOK,
             _a("--plot", metavar="FILE", type=Path, help=f"plot the result to a file: {', '.join(PICTURES)}"),
+            _a("--markdown", action="store_true", help="print Markdown, for a pull request or a page"),
             _JSON,
         ),
     ),

@@ -619,8 +619,8 @@ def _check_improvable(top: TopTable) -> None:
     if top.evaluator is not None:
         raise top.error(
             "evaluator",
-            "cannot be used by asktell improve, which shows the responses of the LLM in [model] to a writer. Use asktell "
-            "run, or call `improve` of asktell_adapters.optimizers in Python, which takes any evaluator",
+            "cannot be used by asktell improve, which shows the responses of the LLM in [model] to a writer. Use "
+            "asktell run, or call `improve` of asktell_adapters.optimizers in Python, which takes any evaluator",
         )
     if top.label is not None:
         raise top.error("label", "cannot be used by asktell improve. Use asktell label")
