@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.intmap import IntMap
+from asktell.numerics.shapes import Float
 from asktell.problem.checks import (
     MOST_EVALUATIONS,
     SMALLEST_COST,

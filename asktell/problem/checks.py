@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell._util.extras import own_version
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8

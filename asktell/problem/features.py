@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 
 _BUCKETS = 1 << 15
 # Smallest singular value of columns of length 1 that can be computed with

@@ -16,7 +16,6 @@ from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.errors import (
     IncompatibleMethodError,
@@ -24,6 +23,7 @@ from asktell.errors import (
     InvalidScoresError,
 )
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import (
     LARGEST,
     SMALLEST_RANGE,

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell._util.terminal import in_percent, printable, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.methods.bounds import n_sequences
 from asktell.methods.ordered import common_scores
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Int
 
 from asktell.numerics.arrays import Ints
+from asktell.numerics.shapes import Int
 from asktell.problem.checks import SMALLEST_COST, MalformedError, short, whole
 from asktell.state import events
 from asktell.state.events import Pull

@@ -6,12 +6,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Int
 
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cached import Memo, cached_property
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem import checks
