@@ -60,12 +60,13 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
-from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
+from asktell.problem.checks import LARGEST, check_number, check_part, whole
 from asktell.problem.goals import (
     BestFeasible,
     check_over_all_examples,
     check_tolerance,
 )
+from asktell.problem.words import short
 from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:

@@ -40,8 +40,9 @@ from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.shapes import Float, Int
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
-from asktell.problem.checks import MOST_EVALUATIONS, short
+from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.problem.goals import BestFeasible, Goal, Subset, check_not_sure
+from asktell.problem.words import short
 from asktell.schedulers import AbstractScheduler, Round
 from asktell.state import (
     ACCEPTED,

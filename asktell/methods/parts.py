@@ -8,8 +8,9 @@ from asktell.errors import InvalidStateError, MissingMethodError
 from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import PART_KINDS
 from asktell.methods.presets import PARTS
-from asktell.problem.checks import MalformedError, short, some
+from asktell.problem.checks import MalformedError
 from asktell.problem.formats import typed
+from asktell.problem.words import short, some
 
 
 def dump_part(part: Any) -> dict[str, Any]:

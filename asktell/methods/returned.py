@@ -17,7 +17,8 @@ from asktell.errors import IncompatibleMethodError
 from asktell.estimators import Estimates, Sample
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.problem.checks import as_integer, short
+from asktell.problem.checks import as_integer
+from asktell.problem.words import short
 from asktell.schedulers import Round
 
 

@@ -14,9 +14,9 @@ from asktell.problem.checks import (
     MOST_EVALUATIONS,
     SMALLEST_COST,
     check_max_cost,
-    exact,
     whole,
 )
+from asktell.problem.words import exact
 
 FREE = (
     "Return the cost of each evaluation, or set a limit on evaluations, as in "

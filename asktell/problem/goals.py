@@ -30,13 +30,10 @@ from asktell.problem.checks import (
     check_flag,
     check_number,
     check_part,
-    exact,
     finite,
-    nearest,
     real,
-    short,
-    some,
 )
+from asktell.problem.words import exact, nearest, short, some
 
 _RESOURCES = """
 cost costs price prices fee fees expense expenses money spend spending usd eur dollars

@@ -16,8 +16,9 @@ from asktell.numerics.shapes import Float
 from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.checks import LARGEST, check_number, check_part, short, some
+from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.goals import check_less_than_range
+from asktell.problem.words import short, some
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted

@@ -44,7 +44,8 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Scored
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.problem.checks import check_number, nearest
+from asktell.problem.checks import check_number
+from asktell.problem.words import nearest
 from asktell.state import Problem, State
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative

@@ -12,7 +12,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.problem.checks import SMALLEST_COST, MalformedError, short, whole
+from asktell.problem.checks import SMALLEST_COST, MalformedError, whole
+from asktell.problem.words import short
 from asktell.state import events
 from asktell.state.events import Pull
 from asktell.state.growth import check_growth, departed, reopens

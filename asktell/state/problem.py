@@ -17,10 +17,11 @@ from asktell.posterior.shape import Shape
 from asktell.problem import checks
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
-from asktell.problem.checks import nearest, short, some, whole
+from asktell.problem.checks import whole
 from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
 from asktell.problem.goals import Goal, Subset
+from asktell.problem.words import nearest, short, some
 from asktell.state.events import Added, Extended
 from asktell.state.profile import ExampleProfile
 

@@ -23,11 +23,10 @@ from asktell.problem.checks import (
     MalformedError,
     check_format,
     check_number,
-    short,
-    some,
 )
 from asktell.problem.examples import Examples
 from asktell.problem.formats import checked, parse
+from asktell.problem.words import short, some
 
 FORMAT, VERSION = "asktell.profile", 1
 _WHAT = "The profile of examples"
