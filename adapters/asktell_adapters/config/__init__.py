@@ -5,7 +5,8 @@ line. The set-up of a run is the part of a configuration that its outcome depend
 `differences` compares two set-ups.
 """
 
-from asktell_adapters.config.load import Config, load_cache, load_config, output_folder
+from asktell_adapters.config.config import Config
+from asktell_adapters.config.load import load_config
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import (
     changed_responses,
@@ -13,6 +14,7 @@ from asktell_adapters.config.setup import (
     differences,
     only_more_rows,
 )
+from asktell_adapters.config.top import load_cache, output_folder
 
 __all__ = [
     "Config", "changed_responses", "changed_rows", "differences", "load_cache", "load_config", "only_more_rows",

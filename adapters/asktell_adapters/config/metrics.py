@@ -10,9 +10,10 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import nearest, short
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.config.candidates import EXAMPLE_OF_A_PRICE, LLMTables
+from asktell_adapters.config.candidates import LLMTables
 from asktell_adapters.config.model import ModelTable, kinds_with, read_model
 from asktell_adapters.config.tables import (
+    EXAMPLE_OF_A_PRICE,
     BeforeValidator,
     LoaderTable,
     Table,

@@ -389,7 +389,7 @@ def kinds_with(option: str) -> list[str]:
     return [name for name, kind in MODELS.items() if option in kind.table.model_fields]
 
 
-class AnyModelTable(NamedModel, LoadedModel, table="model"):
+class AnyModelTable(NamedModel, LoadedModel):
     """All keys that do not depend on the kind of LLM. A file's table `[model]` is read by a table for its kind."""
 
     price: PriceTable | None = key(
