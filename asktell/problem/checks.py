@@ -5,13 +5,8 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from asktell._util.extras import own_version
 from asktell.errors import InvalidArgumentError, InvalidStateError
-from asktell.numerics.arrays import Floats
-from asktell.numerics.shapes import Float
 from asktell.problem.words import in_words, short
 
 LARGEST = 1e100
@@ -119,32 +114,6 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     return ids, texts
 
 
-def check_features(
-    features: npt.ArrayLike, n_arms: int
-) -> Float[Floats, "arms features"]:
-    """Return the features as a read-only array of finite floats."""
-    try:
-        matrix = np.array(features, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(
-            f"features must be numbers, in one row per prompt, all of the same length. Got {short(features)}."
-        ) from error
-    if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
-        raise InvalidArgumentError(
-            f"features must have {n_arms} rows, one for each prompt, and at least one column. Got the shape "
-            f"{matrix.shape}."
-        )
-    bad = np.argwhere(~(np.abs(matrix) <= LARGEST))
-    if len(bad):
-        row, column = bad[0].tolist()
-        raise InvalidArgumentError(
-            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} in row {row}, "
-            f"column {column}. Rows and columns count from 0."
-        )
-    matrix.flags.writeable = False
-    return matrix
-
-
 def check_trials(what: str, trials: object) -> frozenset[int]:
     """Return the ids of trials in any collection."""
     if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
@@ -176,8 +145,8 @@ def real(number: object) -> float | None:
     if kind == "O" and n_dimensions == 0:
         return real(number.item())  # type: ignore[attr-defined]  # an array has it
     # The only item of an array, which numpy's next versions do not convert
-    if isinstance(number, np.ndarray) and n_dimensions and number.size == 1:
-        return real(number.reshape(())[()])
+    if kind is not None and n_dimensions and getattr(number, "size", None) == 1:
+        return real(number.reshape(())[()])  # type: ignore[attr-defined]  # likewise
     is_other = (
         isinstance(number, _NO_NUMBERS)
         or kind in _NO_REAL_KINDS
@@ -203,7 +172,9 @@ def plain(value: Any) -> Any:
 
 def is_bool(value: object) -> bool:
     """True if a value is True or False, of Python or numpy."""
-    return isinstance(value, bool | np.bool_)
+    # numpy's own have a kind, and are not imported here, so that commands start fast
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return isinstance(value, bool) or (kind == "b" and not hasattr(value, "__len__"))
 
 
 def finite(what: str, number: object) -> float:

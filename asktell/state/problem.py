@@ -19,7 +19,7 @@ from asktell.problem.budget import Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import whole
 from asktell.problem.examples import Examples, numbered
-from asktell.problem.features import rank, text_features
+from asktell.problem.features import check_features, rank, text_features
 from asktell.problem.goals import Goal, Subset
 from asktell.problem.words import nearest, short, some
 from asktell.state.events import Added, Extended
@@ -552,4 +552,4 @@ def _features(
                 f'The features of the prompts must be rows of numbers, "text" or None, got {short(features)}.'
             )
         features = text_features(texts)
-    return checks.check_features(features, len(texts))
+    return check_features(features, len(texts))
