@@ -17,7 +17,7 @@ from asktell_adapters.cli.analyze import (
     read,
     write_report,
 )
-from asktell_adapters.cli.gate import Judge, ranged
+from asktell_adapters.cli.gate_rule import GateRule, ranged
 from asktell_adapters.cli.ruling import Ruling
 from asktell_adapters.finished import Scores
 from asktell_adapters.llms.base import Example
@@ -34,12 +34,12 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         for name in goal.metrics
         if _is_binary(scores, name)
     }
-    judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
-    table = scores.table(judge.goal, [one, other])
+    rule = GateRule(ranged(goal, binary), arguments.margin, arguments.confidence)
+    table = scores.table(rule.goal, [one, other])
     # The gate itself judges the rate of failures, so no candidate is eliminated for it.
     selector = finished_selector(
         table,
-        judge.goal,
+        rule.goal,
         other,
         arguments.inputs or "given",
         max_failure_rate=1.0,
@@ -55,7 +55,7 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
             "--recheck has no effect with files of results, since nothing is evaluated."
         )
     return lambda: replace(
-        _ruling(judge, selector, one, other, remarks, arguments),
+        _ruling(rule, selector, one, other, remarks, arguments),
         reading=scores.overview(),
     )
 
@@ -121,7 +121,7 @@ def _unpaired(scores: Scores, one: str, other: str) -> list[str]:
 
 
 def _ruling(
-    judge: Judge,
+    rule: GateRule,
     selector: Selector,
     one: str,
     other: str,
@@ -130,7 +130,7 @@ def _ruling(
 ) -> Ruling:
     """The verdict on two candidates. Nothing is evaluated."""
     ids = selector.prompts.ids
-    verdict = judge.look(selector.state, pair=(ids.index(one), ids.index(other)))
+    verdict = rule.look(selector.state, pair=(ids.index(one), ids.index(other)))
     link = None
     if arguments.report is not None:
         write_report(
@@ -145,12 +145,12 @@ def _ruling(
             )
         )
     result = selector.result()
-    comparison = result.compare(one, other, judge.confidence)
+    comparison = result.compare(one, other, rule.confidence)
     examples = [Example(name) for name in selector.example_ids or ()]
     ruling = Ruling(
-        verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks,
+        verdict, rule.verdicts, rule.goal, rule.margin, comparison, result, remarks,
         list(selector.evaluations()), examples, report=link, doubts=selector.state.doubts,
     )  # fmt: skip
     return replace(
-        ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
+        ruling, needed=rule.pairs_for_equal(selector, ruling.squared_difference)
     )

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, maximize, minimize
-from asktell_adapters.cli.gate import Judge, settle
+from asktell_adapters.cli.gate import settle
+from asktell_adapters.cli.gate_rule import GateRule
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Change, Ruling
 from asktell_adapters.llms.base import Example
 
@@ -52,10 +53,8 @@ def ruling(
     selector = Selector(
         prompts, goal, 2 * n, "uniform", n, baseline=ids[1], repeats=1, inputs="given"
     )
-    judge = Judge(goal, margin, 0.95)
-    verdict, selector, remarks = settle(
-        judge, selector, Replayed(scores), concurrency=2
-    )
+    rule = GateRule(goal, margin, 0.95)
+    verdict, selector, remarks = settle(rule, selector, Replayed(scores), concurrency=2)
     result = selector.result()
     comparison = result.compare(ids[0], ids[1])
     evaluations = [
@@ -64,7 +63,7 @@ def ruling(
     examples = about.get("examples", ())
     return Ruling(
         verdict,
-        judge.verdicts,
+        rule.verdicts,
         goal,
         margin,
         comparison,
