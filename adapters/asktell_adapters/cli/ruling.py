@@ -46,7 +46,7 @@ _FDR = 0.1  # false discovery rate of the lists of regressed and fixed examples
 _MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
 
 
-class Change(NamedTuple):
+class ExampleChange(NamedTuple):
     """An example on which the scores of the two prompts differ."""
 
     example: int
@@ -334,7 +334,7 @@ class Ruling:
         yield from [self.likely_best] if self.likely_best else []
         yield f"{self.headline}."
 
-    def changes(self, name: str) -> tuple[list[Change], list[Change]]:
+    def changes(self, name: str) -> tuple[list[ExampleChange], list[ExampleChange]]:
         """The examples on which the candidate scored worse, and those on which it scored better.
 
         In the metric of an objective, or of a relative constraint, the scores are
@@ -345,18 +345,18 @@ class Ruling:
         before, after = (
             self._means(entry, name) for entry in (self.baseline, self.candidate)
         )
-        broken: list[Change] = []
-        mended: list[Change] = []
+        broken: list[ExampleChange] = []
+        mended: list[ExampleChange] = []
         for example in before:
             if example not in after:
                 continue
-            change = Change(example, before[example], after[example])
+            change = ExampleChange(example, before[example], after[example])
             gain = self._gain(name, change)
             if gain:
                 (mended if gain > 0 else broken).append(change)
         held = self._held(name)
 
-        def order(change: Change) -> tuple[bool, float, int]:
+        def order(change: ExampleChange) -> tuple[bool, float, int]:
             return (
                 change.example not in held,
                 -abs(change.after - change.before),
@@ -375,7 +375,7 @@ class Ruling:
                 scores.setdefault(each.example, []).append(each.scores[name])
         return {example: sum(own) / len(own) for example, own in scores.items()}
 
-    def _gain(self, name: str, change: Change) -> float:
+    def _gain(self, name: str, change: ExampleChange) -> float:
         """How much better the candidate scored on an example in this metric. Only the sign matters; 0 if equal."""
         difference = change.after - change.before
         objective = self._objectives.get(name)
@@ -601,7 +601,7 @@ class Ruling:
     def _table(
         self,
         title: str,
-        changes: Sequence[Change],
+        changes: Sequence[ExampleChange],
         room: int,
         held: Mapping[int, ChangedExample] | None = None,
     ) -> str:
@@ -629,7 +629,7 @@ class Ruling:
         return "\n".join([*blocks, end.format(more) if more else "</details>"])
 
     def _rows(
-        self, change: Change, held: ChangedExample | None = None
+        self, change: ExampleChange, held: ChangedExample | None = None
     ) -> Iterator[str]:
         """The rows of an example. Responses are below each other, since side by side they are wider than a page."""
         said = [("example", str(change.example + 1))]

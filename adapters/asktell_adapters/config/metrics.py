@@ -50,7 +50,7 @@ class ShotTable(Table):
     other: str | None = None
 
 
-class LabelTable(Table):
+class PairLabelTable(Table):
     """Which of two responses people prefer."""
 
     prompt: str
@@ -87,7 +87,7 @@ class PreferenceTable(JudgeTable):
         {"better": CriterionTable(text=BETTER)}
     )
     against: str | None = key(BASELINE)
-    labels: list[LabelTable] | None = key(None)
+    labels: list[PairLabelTable] | None = key(None)
 
 
 @final

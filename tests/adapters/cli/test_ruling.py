@@ -13,7 +13,7 @@ import pytest
 from asktell import BestFeasible, ParetoSet, Selector, at_most, maximize, minimize
 from asktell_adapters.cli.gate import settle
 from asktell_adapters.cli.gate_rule import GateRule
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Change, Ruling
+from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, ExampleChange, Ruling
 from asktell_adapters.llms.base import Example
 
 A, B = maximize("a", range=(0, 1)), minimize("b", range=(0, 2))
@@ -156,14 +156,16 @@ def test_examples_that_broke_and_that_were_mended() -> None:
     scores[0, :, 1], scores[1, :, 1] = [0, 2, 2, 0], [2, 0, 2, 0]
     bounded = ruling(GOALS["bounded"], scores)
     assert bounded.changes("a") == (
-        [Change(1, 1, 0), Change(2, 1, 0.5)],
-        [Change(3, 0, 1)],
+        [ExampleChange(1, 1, 0), ExampleChange(2, 1, 0.5)],
+        [ExampleChange(3, 0, 1)],
     )
     # Across the bound of 1
-    assert bounded.changes("b") == ([Change(1, 0, 2)], [Change(0, 2, 0)])
-    assert ruling(GOALS["front"], scores).changes("b")[1] == [Change(0, 2, 0)]
+    assert bounded.changes("b") == ([ExampleChange(1, 0, 2)], [ExampleChange(0, 2, 0)])
+    assert ruling(GOALS["front"], scores).changes("b")[1] == [ExampleChange(0, 2, 0)]
     scores[0, 1] = np.nan
-    assert ruling(GOALS["bounded"], scores).changes("a")[0] == [Change(2, 1, 0.5)]
+    assert ruling(GOALS["bounded"], scores).changes("a")[0] == [
+        ExampleChange(2, 1, 0.5)
+    ]
 
 
 class Tags(HTMLParser):
