@@ -503,7 +503,7 @@ class Selection(ABC):
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         """Compare two prompts in every metric.
 
@@ -1001,7 +1001,7 @@ class Selector(Selection):
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         return compare(
             self.state, self._method, self._prompts, a, b, confidence, tolerance

@@ -1,15 +1,16 @@
 """Goals that were probably meant in another way are refused: the direction of an objective, bounds off the scale."""
 
+import json
+import math
+from functools import partial
 from typing import Any
 
 import pytest
 
 import asktell
 from asktell import (
-    Adaptive,
     BestFeasible,
     ParetoSet,
-    Race,
     Selector,
     at_least,
     at_most,
@@ -19,6 +20,7 @@ from asktell import (
 )
 from asktell.errors import InvalidArgumentError
 from asktell.extend import Goal, check_margin, less_may_be_better, not_worse
+from asktell.problem.formats import dump_goal, load_goal
 
 LESS = [
     "cost", "cost_usd", "price", "latency", "latency_ms", "p95Latency", "seconds", "duration", "error", "errorRate",
@@ -104,40 +106,83 @@ def test_bounds_at_the_ends_and_without_a_range_are_right(key: Any, bound: Any) 
     assert BestFeasible("q", {key: bound}).constraints
 
 
-@pytest.mark.parametrize("method", [Race, lambda **x: Adaptive(confidence=0.9, **x)])
-def test_tolerances_as_wide_as_the_range_are_refused_before_anything_is_spent(
-    method: Any,
-) -> None:
-    def new(goal: Goal, tolerance: float) -> Selector:
-        return Selector(["a", "b"], goal, 20, method(tolerance=tolerance), examples=10)
-
+def test_tolerances_as_wide_as_the_range_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"For 5 points, write 0\.05"):
-        new(BestFeasible(UNIT), 5)
+        maximize("acc", range=(0, 1), tolerance=5)
     with pytest.raises(InvalidArgumentError, match="less than the width"):
-        new(BestFeasible(PERCENT), 100)
-    with pytest.raises(InvalidArgumentError, match=r"write 0\.05"):
-        # Of a set, the tolerance is a part of each range
-        new(ParetoSet(PERCENT, "b"), 5)
-    for goal, tolerance in (
-        (BestFeasible(UNIT), 0.05),
-        (BestFeasible(PERCENT), 5),
-        (BestFeasible("acc"), 500),
-        (ParetoSet(PERCENT, "b"), 0.05),
-    ):
-        new(goal, tolerance)
+        minimize("acc", range=(0, 100), tolerance=100)
+    assert maximize("acc", range=(0, 100), tolerance=5).tolerance == 5.0
+    assert maximize("acc", tolerance=500).tolerance == 500.0
+
+
+@pytest.mark.parametrize("wrong", [0, -0.1, math.inf, math.nan, True, "0.1"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(maximize, "acc"),
+        partial(minimize, "acc"),
+        partial(at_least, 0.5),
+        partial(at_most, 0.5),
+        partial(within, 0.5),
+    ],
+)
+def test_a_tolerance_is_a_finite_number_above_0(make: Any, wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="must be a number above 0"):
+        make(tolerance=wrong)
 
 
 def test_a_tolerance_that_voids_a_constraint_is_refused() -> None:
     for key, bound in (
-        (UNIT, at_least(0.5)),
-        ("failure_rate", at_most(0.02)),
-        ("time", at_most(2, quantile=0.9)),
+        (UNIT, at_least(0.5, tolerance=5)),
+        (UNIT, within(0.5, tolerance=1)),
+        ("failure_rate", at_most(0.02, tolerance=5)),
+        # A share of the examples
+        ("time", at_most(2, quantile=0.9, tolerance=5)),
     ):
-        goal = BestFeasible(maximize("points"), {key: bound})
-        with pytest.raises(InvalidArgumentError, match="Every prompt would satisfy"):
-            Selector(["a", "b"], goal, 20, Adaptive(confidence=0.9, tolerance=5), examples=10)  # fmt: skip
-        # Race does not apply its tolerance to constraints
-        Selector(["a", "b"], goal, 20, Race(tolerance=5), examples=10)
+        with pytest.raises(InvalidArgumentError, match="less than the width"):
+            BestFeasible(maximize("points"), {key: bound})
+
+
+def test_a_metric_has_one_tolerance_wherever_it_is_stated() -> None:
+    acc = maximize("acc", range=(0, 1), tolerance=0.02)
+    with pytest.raises(InvalidArgumentError, match=r"two tolerances, 0\.02 and 0\.1"):
+        BestFeasible(acc, {"acc": at_least(0.5, tolerance=0.1)})
+    with pytest.raises(InvalidArgumentError, match=r"two tolerances, 0\.02 and 0\.1"):
+        BestFeasible("b", {acc: at_least(0.5, tolerance=0.1)})
+    with pytest.raises(InvalidArgumentError, match=r"two tolerances, 0\.02 and 0\.1"):
+        ParetoSet(
+            minimize("b"),
+            acc,
+            subject_to={maximize("acc", range=(0, 1)): within(0.5, tolerance=0.1)},
+        )
+    for bound in (at_least(0.5), at_least(0.5, tolerance=0.02)):
+        goal = BestFeasible(acc, {"acc": bound})
+        assert goal.tolerances == {"acc": 0.02}
+        assert str(goal) == "maximize acc (tolerance 0.02) subject to acc >= 0.5"
+    of_bound = BestFeasible(UNIT, {"acc": at_least(0.5, tolerance=0.02)})
+    assert of_bound.value_tolerances.tolist() == [0.02, 0.02]
+
+
+def test_the_tolerance_of_a_quantile_is_a_share_of_the_examples() -> None:
+    time = minimize("time", range=(0, 60), tolerance=3)
+    limit = at_most(20, quantile=0.9, tolerance=0.05)
+    goal = BestFeasible(time, {"time": limit})
+    assert goal.value_tolerances.tolist() == [3.0, 0.05]
+    assert str(goal) == (
+        "minimize time (tolerance 3) subject to time <= 20 on 90% of the examples (tolerance 0.05)"
+    )
+    with pytest.raises(InvalidArgumentError, match="a share of the examples"):
+        BestFeasible("acc", {time: limit})
+
+
+def test_tolerances_are_in_the_units_of_the_values() -> None:
+    cost = minimize("cost", range=(0, 20), tolerance=1)
+    limits = {maximize("safe", range=(0, 10)): at_least(5, tolerance=0.5)}
+    assert BestFeasible(cost, limits).value_tolerances.tolist() == [1.0, 0.05]
+    both = ParetoSet("acc", cost, subject_to=limits)
+    assert both.value_tolerances.tolist() == [0.0, 0.05, 0.05]
+    for goal in (BestFeasible(cost, limits), both):
+        assert load_goal(json.loads(json.dumps(dump_goal(goal)))) == goal
 
 
 def told(goal: Goal, scores: tuple[float, float] = (0.2, 0.7)) -> Selector:

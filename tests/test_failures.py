@@ -501,7 +501,7 @@ def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
     seed: int,
 ) -> None:
     best, fronts = (
-        BestFeasible(maximize("a", range=(0, 1)), {"b": 0.5}),
+        BestFeasible(maximize("a", range=(0, 1), tolerance=0.1), {"b": 0.5}),
         [ParetoSet("a", "b"), FRONT],
     )
     if method.startswith("csr"):
@@ -513,9 +513,7 @@ def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
     examples, repeats, sampling = pool
     if budget == "cost":
         budget = Budget(cost=3.0) if method in ("auto", "race", "settled") else 12
-    chosen: Any = (
-        Adaptive(confidence=0.8, tolerance=0.1) if method == "settled" else method
-    )
+    chosen: Any = Adaptive(confidence=0.8) if method == "settled" else method
     straight = Selector(
         PROMPTS,
         goal,

@@ -37,8 +37,8 @@ def play(selector: Any, n: Any = None) -> None:
 
 
 METHODS: list[Callable[[], Any]] = [
-    lambda: Race(np.float32(0.9), np.float32(0.05), np.int32(5)),
-    lambda: Adaptive(F(2), np.float16(0.5), I(128), np.float32(0.9), I(0)),
+    lambda: Race(np.float32(0.9), np.int32(5)),
+    lambda: Adaptive(F(2), np.float16(0.5), I(128), np.float32(0.9)),
     lambda: "auto",
     lambda: "uniform",
 ]
@@ -208,7 +208,7 @@ def test_other_scalars_are_no_whole_numbers(wrong: Any) -> None:
 def test_other_scalars_are_no_confidence(wrong: Any) -> None:
     for make in (
         lambda: Race(confidence=wrong),
-        lambda: Race(tolerance=wrong),
+        lambda: asktell.maximize("a", tolerance=wrong),
         lambda: asktell.within(wrong),
         lambda: asktell.at_least(0.5, quantile=wrong),
         lambda: Budget(cost=wrong),

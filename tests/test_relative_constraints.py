@@ -326,7 +326,7 @@ def test_proofs_at_a_tie_are_right_at_every_look(
             if not state.finished:
                 decided, means = Race().decide(state), state.current_tally().means
                 ever["race"] |= decided.settled and decided.answer == (wrong,)
-                ever["adaptive"] |= not len(unproven(state, [wrong], means, 0.05, 0.0))
+                ever["adaptive"] |= not len(unproven(state, [wrong], means, 0.05))
         for name, found in ever.items():
             proven[name] += found
     # Of 200, 10 are expected at most, and more than 17 in 1% of such tests.

@@ -60,11 +60,10 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
-from asktell.problem.checks import LARGEST, check_number, check_part, whole
+from asktell.problem.checks import check_number, check_part, whole
 from asktell.problem.goals import (
     BestFeasible,
     check_over_all_examples,
-    check_tolerance,
 )
 from asktell.problem.words import short
 from asktell.state import Decided, Departure, Problem, State
@@ -191,12 +190,12 @@ class Adaptive(AbstractMethod):
             selections: for one kind of prompts and data, the selection may be wrong
             more often. With "proof", it holds for each kind if every metric has a
             range.
-        tolerance: How much worse than the best the selection may be, and still count as
-            right. A constraint may also be violated by this much. The tolerance is in
-            units of the metric. There are two exceptions for a metric with a range: in
-            a Pareto set and in a constraint, it is a fraction of the width of the
-            range. With the default 0, equally good prompts delay the stop, because no
-            scores show which of them is better.
+
+    With `confidence`, a selection that is worse than the best by at most the tolerance
+    counts as right, and so does a selected prompt that violates a constraint by at most
+    the constraint's tolerance. The goal states the tolerances, such as
+    `asktell.maximize("accuracy", range=(0, 1), tolerance=0.02)`. Without a tolerance,
+    equally good prompts delay the stop, because no scores show which of them is better.
 
     Some trials may be in progress when the selection ends. Their scores are still
     recorded, but do not change the selection.
@@ -206,7 +205,6 @@ class Adaptive(AbstractMethod):
     batch: float = 0.25
     draws: int = 256
     confidence: float | None = None
-    tolerance: float = 0.0
     confidence_kind: ConfidenceKind = "proof"
 
     def __post_init__(self) -> None:
@@ -215,10 +213,8 @@ class Adaptive(AbstractMethod):
         Raises:
             InvalidArgumentError: a parameter is out of range, or needs `confidence`.
         """
-        tolerance = check_number("tolerance of Adaptive", self.tolerance, 0.0, LARGEST)
         checked: dict[str, Any] = {
             "draws": whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS),
-            "tolerance": tolerance,
         }
         for name, number in (("share", self.share), ("batch", self.batch)):
             if number is not None or name == "batch":
@@ -233,14 +229,10 @@ class Adaptive(AbstractMethod):
             raise InvalidArgumentError(
                 f'confidence_kind of Adaptive must be "proof" or "posterior", got {kind}.'
             )
-        for name, is_given in (
-            ("tolerance", self.tolerance),
-            ("confidence_kind", self.confidence_kind != "proof"),
-        ):
-            if is_given and self.confidence is None:
-                raise InvalidArgumentError(
-                    f"{name} of Adaptive requires confidence: Adaptive(confidence=0.95, ...)."
-                )
+        if self.confidence_kind != "proof" and self.confidence is None:
+            raise InvalidArgumentError(
+                "confidence_kind of Adaptive requires confidence: Adaptive(confidence=0.95, ...)."
+            )
 
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem.
@@ -253,16 +245,9 @@ class Adaptive(AbstractMethod):
         Raises:
             IncompatibleMethodError: `confidence` is given, and the goal uses segments
                 (`in_every_segment` or `worst_segment`).
-            InvalidArgumentError: the tolerance is as wide as the range of a metric.
         """
         if self.confidence is not None:
             check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
-        check_tolerance(
-            problem.goal,
-            "The tolerance of Adaptive",
-            self.tolerance,
-            of_constraints=True,
-        )
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.
@@ -343,22 +328,20 @@ class Adaptive(AbstractMethod):
             return None
         # Only active arms compete, since failed and retired arms cannot be selected.
         chosen = _answer(state, statement)
-        best = isinstance(state.problem.goal, BestFeasible)
-        places, n_objectives = (
-            np.searchsorted(active, chosen),
-            len(state.problem.goal.objectives),
-        )
+        goal = state.problem.goal
         right = membership.settled(
-            statement.values[:, active], places, best, self.tolerance, n_objectives
+            statement.values[:, active],
+            np.searchsorted(active, chosen),
+            isinstance(goal, BestFeasible),
+            goal.value_tolerances,
+            len(goal.objectives),
         )
         if float(right.mean()) < self.confidence:
             return None
         # No claim to prove: the posterior is sure enough already.
         if self.confidence_kind == "posterior":
             return active[:0]
-        return unproven(
-            state, chosen, statement.means, 1.0 - self.confidence, self.tolerance
-        )
+        return unproven(state, chosen, statement.means, 1.0 - self.confidence)
 
     # Step 6: the selection
 

@@ -54,13 +54,7 @@ class AbstractMethod(ABC):
         >>> result = asktell.run(selector, lambda prompt, example: float("Think" in prompt), progress=False)
         >>> result.best.id
         'long'
-
-    Attributes:
-        tolerance: how much worse than the best prompt a prompt may be, and still count
-            as the best. In units of the metric, 0 by default.
     """
-
-    tolerance: float = 0.0
 
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.

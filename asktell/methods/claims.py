@@ -196,17 +196,24 @@ def _are_violating(
 
 
 def _all_satisfied(
-    bounds: Bounds, arms: Int[Ints, " some"], error: float
+    bounds: Bounds,
+    arms: Int[Ints, " some"],
+    error: float,
+    tolerances: Float[Floats, " values"] | None = None,
 ) -> Bool[Bools, " some"]:
-    """True for the arms that certainly satisfy every constraint. Plain bounds of many arms are tested together."""
+    """True for the arms that certainly satisfy every constraint. Plain bounds of many arms are tested together.
+
+    `tolerances`: how far the goal's values may be below 0. None: not at all.
+    """
     kept = np.ones(len(arms), dtype=bool)
     for column in slacks_of(bounds.problem.goal):
+        least = 0.0 if tolerances is None else -float(tolerances[column])
         left = arms[kept].tolist()
         if _bound(bounds, column).of is not None:
-            kept[kept] = [satisfies(bounds, arm, column, error) for arm in left]
+            kept[kept] = [satisfies(bounds, arm, column, error, least) for arm in left]
         else:
             means = [bounds.mean(arm, column) for arm in left]
-            kept[kept] = bounds.certainly_above(means, 0.0, error, or_equal=True)
+            kept[kept] = bounds.certainly_above(means, least, error, or_equal=True)
     return kept
 
 
@@ -226,7 +233,7 @@ class ErrorsOfBest(NamedTuple):
     race: float
 
 
-def errors_of_best(bounds: Bounds, error: float, tolerance: float) -> ErrorsOfBest:
+def errors_of_best(bounds: Bounds, error: float) -> ErrorsOfBest:
     """Divide the error among the claims about the best feasible prompt.
 
     *Race.* If the range of the metric is known and scores are not noisy: the claim that
@@ -238,8 +245,8 @@ def errors_of_best(bounds: Bounds, error: float, tolerance: float) -> ErrorsOfBe
     few prompts this costs more than it saves, so they are compared in pairs.
 
     *Pairs*, under C constraints: for each of the K - 1 others, the claim that it beats
-    the true best (or that it satisfies a constraint that it violates, if it is
-    infeasible), and that the true best violates one of the C constraints. There is no
+    the true best (or that it satisfies a constraint that it violates by more than the
+    tolerance, if it is infeasible), and that the true best violates one of the C constraints. There is no
     race under constraints. Only a prompt that certainly is feasible can beat another,
     so all bets would come late.
 
@@ -249,15 +256,16 @@ def errors_of_best(bounds: Bounds, error: float, tolerance: float) -> ErrorsOfBe
     best there, after which its pairs are ignored.
     """
     problem, n_others = bounds.problem, bounds.problem.n_arms - 1
+    has_tolerance = bool(problem.goal.value_tolerances[0] > 0.0)
     n_constraints = n_misses(problem.goal, problem.n_arms)
     n_constraints += _n_skips(problem.goal, problem.n_arms)
     # The scores of one round decide which prompts are in the next round, so bets with
     # repeats would not be fair.
     is_one_round = problem.repeats == 1 and problem.rounds is None
     races = is_one_round and not n_constraints and bounds.limits[0] is not None
-    if not races or (tolerance and n_others < FEW):
+    if not races or (has_tolerance and n_others < FEW):
         return ErrorsOfBest(error / max(1, n_others + n_constraints), race=0.0)
-    if tolerance:
+    if has_tolerance:
         return ErrorsOfBest(error / 2 / n_others, race=error / 2)
     return ErrorsOfBest(0.0, race=error)
 
@@ -285,23 +293,23 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
     return np.asarray(arms[found <= by_place.shape[1]])
 
 
-def certain_best(
-    bounds: Bounds, arms: Int[Ints, " some"], error: float, tolerance: float
-) -> int | None:
-    """The best feasible arm among `arms`, up to the tolerance. None if it is not established.
+def certain_best(bounds: Bounds, arms: Int[Ints, " some"], error: float) -> int | None:
+    """The best feasible arm among `arms`, up to the goal's tolerances. None if it is not established.
 
     It certainly satisfies every constraint, and certainly no other arm is ahead of it
     by more than the tolerance. Under (i) to (iii), it is ever wrong with the
     probability that `errors_of_best` divides at most.
     """
-    kept = _all_satisfied(bounds, arms, error)
+    tolerances = bounds.problem.goal.value_tolerances
+    kept = _all_satisfied(bounds, arms, error, tolerances)
     means = bounds.scores.means[arms, 0]
     if not kept.any():
         return None
     leader = arms[np.flatnonzero(kept)[means[kept].argmax()]]
     others = arms[arms != leader]
     leaders = np.full(len(others), leader)
-    near = bounds.are_ahead(leaders, others, 0, -tolerance, error, or_equal=True)
+    least = -float(tolerances[0])
+    near = bounds.are_ahead(leaders, others, 0, least, error, or_equal=True)
     return int(leader) if near.all() else None
 
 
@@ -320,22 +328,25 @@ def error_of_front(goal: Goal, n_arms: int, error: float) -> float:
 
 
 def certain_front(
-    bounds: Bounds, arms: Int[Ints, " some"], error: float, tolerance: float
+    bounds: Bounds, arms: Int[Ints, " some"], error: float
 ) -> list[int] | None:
-    """The Pareto set among `arms`, up to the tolerance. None if it is not established.
+    """The Pareto set among `arms`, up to the goal's tolerances. None if it is not established.
 
     Each selected arm certainly satisfies every constraint, and no other arm dominates
-    it by more than the tolerance. Each other arm is dominated by a selected arm, up to
-    the tolerance. Whether the others satisfy the constraints does not matter. Under (i)
+    it by more than the tolerances. Each other arm is dominated by a selected arm, up to
+    the tolerances. Whether the others satisfy the constraints does not matter. Under (i)
     to (iii), it is ever wrong with the probability that `error_of_front` divides at
     most.
     """
     n_objectives = len(bounds.problem.goal.objectives)
+    tolerances = bounds.problem.goal.value_tolerances
     means = bounds.scores.means[arms, :n_objectives]
-    kept = _all_satisfied(bounds, arms, error)
+    is_exhausted = bounds.scores.is_exhausted(arms)
+    # All that can be known is known, so nothing is left to tolerate.
+    kept = _all_satisfied(bounds, arms, error, None if is_exhausted else tolerances)
     if not kept.any():
         return None
-    if bounds.scores.is_exhausted(arms):
+    if is_exhausted:
         largest = float(np.abs(means).max()) or 1.0
         rounded = np.round(means[kept] / largest, _DECIMALS)
         return [int(arm) for arm in arms[kept][pareto_mask(rounded)]]
@@ -345,9 +356,9 @@ def certain_front(
     def are_not_dominated(
         some: Int[Ints, " pairs"], others: Int[Ints, " pairs"]
     ) -> Bool[Bools, " pairs"]:
-        """True where the other arm of a pair certainly does not dominate the arm by more than the tolerance."""
+        """True where the other arm of a pair certainly does not dominate the arm by more than the tolerances."""
         found = np.zeros(len(some), dtype=bool)
-        for q in range(n_objectives):
+        for q, tolerance in enumerate(tolerances[:n_objectives].tolist()):
             left = np.flatnonzero(~found)
             found[left] = bounds.are_ahead(
                 some[left], others[left], q, -tolerance, error, or_equal=tolerance > 0
@@ -361,12 +372,12 @@ def certain_front(
     # The feasible arm most likely to dominate each arm, which is compared first.
     rival = arms[lead.argmin(axis=1)]
     # `free`: not dominated by its rival. `close`: dominated by its rival up to the
-    # tolerance.
+    # tolerances.
     free, close = kept.copy(), np.isfinite(lead.min(axis=1))
     free[kept] = are_not_dominated(arms[kept], rival[kept])
     for q in range(n_objectives):
         close[close] = bounds.are_ahead(
-            rival[close], arms[close], q, -tolerance, error, or_equal=True
+            rival[close], arms[close], q, -float(tolerances[q]), error, or_equal=True
         )
     if not (free | close).all():
         return None
@@ -472,7 +483,6 @@ def unproven(
     answer: list[int],
     means: Float[Floats, "arms metrics"],
     error: float,
-    tolerance: float,
 ) -> Int[Ints, " open"]:
     """The arms on either side of every open claim. Empty: the selected arms, `answer`, are established.
 
@@ -485,13 +495,14 @@ def unproven(
     if not isinstance(goal, BestFeasible):
         values = goal.values(means, goal.offsets)
         members = np.array(answer, dtype=np.int64)
-        return _unproven_front(bounds, members, rivals, values, error, tolerance)
-    errors = errors_of_best(bounds, error, tolerance)
+        return _unproven_front(bounds, members, rivals, values, error)
+    errors = errors_of_best(bounds, error)
     if not errors.race:
-        return _unproven_best(bounds, answer[0], rivals, error, tolerance)
+        return _unproven_best(bounds, answer[0], rivals, error)
     left = np.setdiff1d(rivals, lost_race(state, bounds, errors.race))
     best = np.full(len(left), answer[0])
-    near = bounds.are_ahead(best, left, 0, -tolerance, errors.claim, or_equal=True)
+    least = -float(goal.value_tolerances[0])
+    near = bounds.are_ahead(best, left, 0, least, errors.claim, or_equal=True)
     return left[:0] if near.all() else np.union1d(left[~near], answer)
 
 
@@ -512,15 +523,15 @@ def _unproven_best(
     best: int,
     rivals: Int[Ints, " rivals"],
     error: float,
-    tolerance: float,
 ) -> Int[Ints, " open"]:
     """The arms with open claims about the best feasible arm.
 
     The selection is wrong only if the selected arm violates a constraint, or if another
-    feasible arm is better by more than the tolerance. In either case one of the claims
+    feasible arm is better, by more than the tolerance. In either case one of the claims
     below is false.
     """
     goal, n_arms = bounds.problem.goal, bounds.problem.n_arms
+    tolerance = float(goal.value_tolerances[0])
     n_constraints = len(goal.constraints)
     part = error / 2 if n_constraints else error
     of_rival = part / max(1, len(rivals) + n_misses(goal, n_arms))
@@ -532,8 +543,8 @@ def _unproven_best(
         if not bounds.lead_is_at_most(rival, best, 0, tolerance, of_rival)
         and not _misses(bounds, rival, of_rival)
     }
-    if open_ or not _keeps(bounds, best, -tolerance, of_best):
-        open_ |= {best} | _undecided(bounds, [best], -tolerance, of_best)
+    if open_ or not _keeps(bounds, best, of_best):
+        open_ |= {best} | _undecided(bounds, [best], of_best)
     return np.array(sorted(open_), dtype=np.int64)
 
 
@@ -543,7 +554,6 @@ def _unproven_front(
     rivals: Int[Ints, " rivals"],
     values: Float[Floats, "arms columns"],
     error: float,
-    tolerance: float,
 ) -> Int[Ints, " open"]:
     """The arms with open claims about the Pareto set.
 
@@ -552,6 +562,7 @@ def _unproven_front(
     tolerance or violates it, so only one of the two claims can be false.
     """
     goal, everyone = bounds.problem.goal, np.union1d(members, rivals)
+    tolerances = goal.value_tolerances.tolist()
     columns = range(len(goal.objectives))
     values = values[:, : len(columns)]
     n_of_arm = (len(everyone) - 1) * len(columns)
@@ -559,47 +570,48 @@ def _unproven_front(
     each = error / max(1, len(everyone) * n_of_arm)
     infeasible = {rival for rival in rivals.tolist() if _misses(bounds, rival, each)}
     possible = set(rivals.tolist()) - infeasible
-    open_ = {m for m in members.tolist() if not _keeps(bounds, m, -tolerance, each)}
+    open_ = {m for m in members.tolist() if not _keeps(bounds, m, each)}
     # Each feasible rival must be covered: a member is at least as good in every
-    # objective, up to the tolerance.
+    # objective, up to the tolerances.
     for rival in sorted(possible):
         behind = (values[rival] - values[members]).max(axis=1)
         likely = members[np.argsort(behind, kind="stable")[:TRIED]].tolist()
-        if not any(
-            _covers(bounds, member, rival, tolerance, each) for member in likely
-        ):
+        if not any(_covers(bounds, member, rival, each) for member in likely):
             open_ |= {rival, likely[0]}
     # Each member must belong: no other arm dominates it, or the other arm is no better
-    # by more than the tolerance.
+    # by more than the tolerances.
     for member in members.tolist():
         for other in sorted((possible | set(members.tolist())) - {member}):
             # The objective in which the other arm is likeliest to be behind comes first.
             by_lead = np.argsort(values[other] - values[member], kind="stable")
             is_behind = any(
-                bounds.lead_is_at_most(other, member, int(k), tolerance or -1e-9, each)
+                bounds.lead_is_at_most(
+                    other, member, int(k), tolerances[k] or -1e-9, each
+                )
                 for k in by_lead
             )
-            if not is_behind and not _covers(bounds, member, other, tolerance, each):
+            if not is_behind and not _covers(bounds, member, other, each):
                 open_ |= {member, other}
     if open_:
-        open_ |= _undecided(bounds, members.tolist(), -tolerance, each)
+        open_ |= _undecided(bounds, members.tolist(), each)
     return np.array(sorted(open_), dtype=np.int64)
 
 
-def _covers(
-    bounds: Bounds, arm: int, other: int, tolerance: float, error: float
-) -> bool:
+def _covers(bounds: Bounds, arm: int, other: int, error: float) -> bool:
     """True if the other arm certainly leads by at most the tolerance in every objective."""
+    goal = bounds.problem.goal
+    tolerances = goal.value_tolerances[: len(goal.objectives)].tolist()
     return all(
         bounds.lead_is_at_most(other, arm, k, tolerance, error)
-        for k in range(len(bounds.problem.goal.objectives))
+        for k, tolerance in enumerate(tolerances)
     )
 
 
-def _keeps(bounds: Bounds, arm: int, least: float, error: float) -> bool:
-    """True if the slack of an arm certainly is at least `least`, for each constraint."""
-    columns = slacks_of(bounds.problem.goal)
-    return all(satisfies(bounds, arm, k, error, least) for k in columns)
+def _keeps(bounds: Bounds, arm: int, error: float) -> bool:
+    """True if an arm certainly satisfies each constraint, up to its tolerance."""
+    goal = bounds.problem.goal
+    least = (-goal.value_tolerances).tolist()
+    return all(satisfies(bounds, arm, k, error, least[k]) for k in slacks_of(goal))
 
 
 def _misses(bounds: Bounds, arm: int, error: float) -> bool:
@@ -608,11 +620,13 @@ def _misses(bounds: Bounds, arm: int, error: float) -> bool:
     return any(violates(bounds, arm, k, error) for k in columns)
 
 
-def _undecided(bounds: Bounds, arms: list[int], least: float, error: float) -> set[int]:
+def _undecided(bounds: Bounds, arms: list[int], error: float) -> set[int]:
     """The arms whose further scores may help to decide the relative constraints of `arms`."""
     found = references(bounds) if arms else set()
-    for column in slacks_of(bounds.problem.goal):
+    goal = bounds.problem.goal
+    least = (-goal.value_tolerances).tolist()
+    for column in slacks_of(goal):
         if _bound(bounds, column).of is not None:
             for arm in arms:
-                found.update(_in_the_way(bounds, arm, column, error, least))
+                found.update(_in_the_way(bounds, arm, column, error, least[column]))
     return found

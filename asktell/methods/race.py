@@ -32,9 +32,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import (
-    LARGEST,
     MOST_EXAMPLES,
-    check_number,
     check_part,
     whole,
 )
@@ -42,7 +40,6 @@ from asktell.problem.goals import (
     BestFeasible,
     check_not_sure,
     check_over_all_examples,
-    check_tolerance,
 )
 from asktell.state import Decided, Departure, Problem, State
 
@@ -63,11 +60,6 @@ class Race(AbstractMethod):
     Args:
         confidence: The probability that the selection is right, if it ends before the
             budget is spent.
-        tolerance: How much worse than the best the selection may be, and still count as
-            right. It is in units of the metric. For a Pareto set, the tolerance of a
-            metric with a range is a fraction of the width of the range. Constraints
-            have no tolerance. With the default 0, equally good prompts are evaluated on
-            every example, because no scores show which of them is better.
         block: The number of examples on which each remaining prompt is evaluated
             between two looks at the scores.
 
@@ -75,10 +67,16 @@ class Race(AbstractMethod):
     for every metric (`asktell.maximize("accuracy", range=(0, 1))`), no evaluation fails
     and the evaluated model does not change during the run. `Result.checks` lists these
     conditions, and whether each of them holds.
+
+    The goal states the tolerance of each metric, such as `asktell.maximize("accuracy",
+    range=(0, 1), tolerance=0.02)`. A selection that is worse than the best by at most
+    the tolerance counts as right, and so does a selected prompt that violates a
+    constraint by at most the constraint's tolerance. Without a tolerance, equally good
+    prompts are evaluated on every example, because no scores show which of them is
+    better.
     """
 
     confidence: float = 0.95
-    tolerance: float = 0.0
     block: int = 10
 
     def __post_init__(self) -> None:
@@ -87,10 +85,8 @@ class Race(AbstractMethod):
         Raises:
             InvalidArgumentError: a parameter is out of range.
         """
-        tolerance = check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
         vars(self).update(
             confidence=check_part("confidence of Race", self.confidence),
-            tolerance=tolerance,
             block=whole("block of Race", self.block, 1, MOST_EXAMPLES),
         )
 
@@ -103,11 +99,9 @@ class Race(AbstractMethod):
         Raises:
             IncompatibleMethodError: the goal is a `BestFeasible(..., sure=...)`, or it
                 uses segments (`in_every_segment` or `worst_segment`).
-            InvalidArgumentError: the tolerance is as wide as the range of a metric.
         """
         check_not_sure(problem.goal, "Race")
         check_over_all_examples(problem.goal, "Race")
-        check_tolerance(problem.goal, "The tolerance of Race", self.tolerance)
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.
@@ -181,14 +175,14 @@ class Race(AbstractMethod):
         bounds = Bounds(*history.memo.get(key, recorded), tuple(state.no_rivals()))
         error, goal, n_arms = 1 - self.confidence, problem.goal, problem.n_arms
         if isinstance(goal, BestFeasible):
-            return bounds, claims.errors_of_best(bounds, error, self.tolerance)
+            return bounds, claims.errors_of_best(bounds, error)
         of_front = claims.error_of_front(goal, n_arms, error)
         return bounds, ErrorsOfBest(of_front, race=0.0)
 
     def _certain_answer(
         self, state: State, bounds: Bounds, error: float, stays: Int[Ints, " stays"]
     ) -> list[int] | None:
-        """The selected arms if they are certain up to the tolerance, else None."""
+        """The selected arms if they are certain up to the goal's tolerances, else None."""
         if state.doubts:
             return None
         if not len(stays):
@@ -198,9 +192,9 @@ class Race(AbstractMethod):
         if needs_scores and (bounds.scores.counts[stays] == 0).any():
             return None
         if isinstance(bounds.problem.goal, BestFeasible):
-            best = claims.certain_best(bounds, stays, error, self.tolerance)
+            best = claims.certain_best(bounds, stays, error)
             return None if best is None else [best]
-        return claims.certain_front(bounds, stays, error, self.tolerance)
+        return claims.certain_front(bounds, stays, error)
 
     def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""

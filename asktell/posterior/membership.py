@@ -210,51 +210,62 @@ def settled(
     values: Float[Floats, "draws arms values"],
     answer: Int[Ints, " chosen"],
     best_feasible: bool,
-    tolerance: float,
+    tolerance: float | Float[Floats, " values"],
     n_objectives: int | None = None,
 ) -> Bool[Bools, " draws"]:
-    """True for the draws in which the selection `answer` is right, within a tolerance in the values' units.
+    """True for the draws in which the selection `answer` is right, within the tolerance of each value, in its units.
 
     Best feasible prompt: no feasible prompt is better by more than the tolerance, and
-    no constraint is violated by more. If no prompt is feasible, no violation is smaller
-    by more.
+    no constraint is violated by more than its tolerance. If no prompt is feasible, no
+    violation is smaller by more.
 
     Pareto set: every prompt outside is matched by a member that is worse by at most the
     tolerance in every value, and no member is dominated by a prompt that is better by
     more in every value. Under constraints (columns from `n_objectives` on) only
     feasible prompts have to be matched and can dominate, and no member violates a
-    constraint by more than the tolerance. If no prompt is feasible, no violation is
+    constraint by more than its tolerance. If no prompt is feasible, no violation is
     smaller than a member's by more.
     """
+    tolerances = np.broadcast_to(tolerance, values.shape[2:])
     if best_feasible:
-        keeps, violation, best = (
-            feasible(values),
-            np.maximum(0.0, -least_slack(values)),
-            int(answer[0]),
-        )
+        keeps, best = feasible(values), int(answer[0])
         some = keeps.any(axis=1)
         rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)
-        close = (
-            violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
-        )
-        return np.asarray(close & (~some | (rivals <= values[:, best, 0] + tolerance)))
+        close = _nearly_feasible(values, answer[:1], 1, tolerances)
+        is_best = rivals <= values[:, best, 0] + tolerances[0]
+        return np.asarray(close & (~some | is_best))
     p = values.shape[2] if n_objectives is None else n_objectives
-    violation = np.maximum(0.0, -least_slack(values, p))
-    keeps = violation == 0
-    some = keeps.any(axis=1)
-    allowed = np.where(some, 0.0, violation.min(axis=1)) + tolerance
-    right: Bool[Bools, " draws"] = np.all(
-        violation[:, answer] <= allowed[:, None], axis=1
-    )
+    keeps = feasible(values, p)
+    right = _nearly_feasible(values, answer, p, tolerances)
+    tolerances = tolerances[:p]
     outside = np.setdiff1d(np.arange(values.shape[1]), answer)
     open_, values = keeps[:, outside], values[:, :, :p]
     undominated = np.ones(len(values), dtype=bool)
     for member in answer:
         own = values[:, [member]]
-        open_ = open_ & np.any(values[:, outside] > own + tolerance, axis=2)
+        open_ = open_ & np.any(values[:, outside] > own + tolerances, axis=2)
         ahead = values - own
-        beats: Bool[Bools, "draws arms"] = np.all(ahead > tolerance, axis=2)
-        if tolerance == 0:
-            beats = np.all(ahead >= 0, axis=2) & np.any(ahead > 0, axis=2)
+        # Without a tolerance, equal values do not prevent dominance.
+        is_ahead = np.where(tolerances > 0, ahead > tolerances, ahead >= 0)
+        beats: Bool[Bools, "draws arms"] = np.all(is_ahead, axis=2)
+        beats &= np.any(ahead > tolerances, axis=2)
         undominated &= ~np.any(beats & keeps, axis=1)
     return np.asarray(right & undominated & ~np.any(open_, axis=1))
+
+
+def _nearly_feasible(
+    values: Float[Floats, "draws arms values"],
+    answer: Int[Ints, " chosen"],
+    n_objectives: int,
+    tolerances: Float[Floats, " values"],
+) -> Bool[Bools, " draws"]:
+    """True for the draws in which all of `answer` satisfy each constraint up to its tolerance.
+
+    If no prompt is feasible, no violation is smaller by more than the tolerance.
+    """
+    if values.shape[2] == n_objectives:
+        return np.ones(len(values), dtype=bool)
+    least = np.maximum(0.0, -least_slack(values, n_objectives)).min(axis=1)
+    allowed = least[:, None, None] + tolerances[n_objectives:]
+    violations = -values[:, answer, n_objectives:]
+    return np.asarray(np.all(violations <= allowed, axis=(1, 2)))

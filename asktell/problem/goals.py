@@ -101,12 +101,15 @@ class Objective:
         range: the lowest and the highest possible score, None if unknown.
         worst_segment: whether the mean of the worst segment counts instead of the
             overall mean.
+        tolerance: the difference between two means that does not matter, in the
+            metric's units. None if it was not stated.
     """
 
     metric: str
     minimize: bool = False
     range: tuple[float, float] | None = None
     worst_segment: bool = False
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or not self.metric:
@@ -127,6 +130,8 @@ class Objective:
                     f"least {SMALLEST_RANGE}. Got {short(self.range)}."
                 )
             object.__setattr__(self, "range", (low, high))
+        tolerance = _checked_tolerance(self.metric, self.tolerance, self.range)
+        object.__setattr__(self, "tolerance", tolerance)
 
     @property
     def scale(self) -> float:
@@ -153,6 +158,7 @@ def maximize(
     *,
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
+    tolerance: float | None = None,
 ) -> Objective:
     """An objective to maximize. `maximize("rouge")` is equivalent to the bare name "rouge".
 
@@ -171,13 +177,20 @@ def maximize(
             `Difference.guaranteed`).
         worst_segment: True optimizes the mean over the prompt's worst segment, instead
             of the mean over all examples. Needs `Selector(..., segments=...)`.
+        tolerance: a difference between two means that does not matter to you, in the
+            metric's units. It is above 0, and less than the width of the range. A
+            prompt within the tolerance of the best prompt counts as good (see
+            `Verdict`), and methods that stop early then end with such a prompt. None:
+            the verdict assumes 1% of the range, and early stops need the best prompt
+            itself.
 
     Raises:
-        InvalidArgumentError: the name is empty, or the range is not two finite numbers,
-            the smaller one first.
+        InvalidArgumentError: the name is empty, the range is not two finite numbers,
+            the smaller one first, or the tolerance is not a finite number above 0 and
+            below the width of the range.
     """
     name, span = _name_and_range(metric, range)
-    return Objective(name, False, span, worst_segment)
+    return Objective(name, False, span, worst_segment, tolerance)
 
 
 def minimize(
@@ -185,6 +198,7 @@ def minimize(
     *,
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
+    tolerance: float | None = None,
 ) -> Objective:
     """An objective to minimize, such as latency or cost. The arguments and errors are those of `maximize`.
 
@@ -195,7 +209,7 @@ def minimize(
     As a key of `subject_to`, it means that a number is the highest allowed mean.
     """
     name, span = _name_and_range(metric, range)
-    return Objective(name, True, span, worst_segment)
+    return Objective(name, True, span, worst_segment, tolerance)
 
 
 def _name_and_range(
@@ -217,6 +231,7 @@ class Threshold:
     at_most: bool
     quantile: float | None = None
     in_every_segment: bool = False
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         at_most = check_flag("at_most", self.at_most)
@@ -229,11 +244,16 @@ class Threshold:
             at_most=at_most,
             quantile=quantile,
             in_every_segment=check_flag("in_every_segment", self.in_every_segment),
+            tolerance=_positive(f"The tolerance of {name}", self.tolerance),
         )
 
 
 def at_least(
-    bound: float, *, quantile: float | None = None, in_every_segment: bool = False
+    bound: float,
+    *,
+    quantile: float | None = None,
+    in_every_segment: bool = False,
+    tolerance: float | None = None,
 ) -> Threshold:
     """Require that a metric's mean is at least `bound`.
 
@@ -252,16 +272,26 @@ def at_least(
             quantile=0.05)`, at least 95% of the examples must score 0.5 or more.
         in_every_segment: True requires the bound in each segment of the examples. Needs
             `Selector(..., segments=...)`.
+        tolerance: a violation that does not matter to you, in the metric's units. With
+            `quantile`, it is a share of the examples, such as 0.01. It is above 0. A
+            method that stops early may select a prompt that violates the constraint by
+            up to the tolerance. All probabilities are still about the bound itself. If
+            the metric is also an objective, both have one tolerance, so it is enough to
+            state it once.
 
     Raises:
-        InvalidArgumentError: the bound is not finite, or the quantile is not above 0
-            and below 1.
+        InvalidArgumentError: the bound is not finite, the quantile is not above 0 and
+            below 1, or the tolerance is not a finite number above 0.
     """
-    return Threshold(bound, False, quantile, in_every_segment)
+    return Threshold(bound, False, quantile, in_every_segment, tolerance)
 
 
 def at_most(
-    bound: float, *, quantile: float | None = None, in_every_segment: bool = False
+    bound: float,
+    *,
+    quantile: float | None = None,
+    in_every_segment: bool = False,
+    tolerance: float | None = None,
 ) -> Threshold:
     """Require that a metric's mean is at most `bound`. The arguments and errors are those of `at_least`.
 
@@ -272,7 +302,7 @@ def at_most(
         >>> print(asktell.BestFeasible("rouge", subject_to={"latency": asktell.at_most(2.0)}))
         maximize rouge subject to latency <= 2
     """
-    return Threshold(bound, True, quantile, in_every_segment)
+    return Threshold(bound, True, quantile, in_every_segment, tolerance)
 
 
 BEST, BASELINE = "best", "baseline"
@@ -285,10 +315,13 @@ class Within:
 
     margin: float
     of: str = BEST
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         margin = check_number("the margin of within()", self.margin, 0.0, LARGEST)
         object.__setattr__(self, "margin", margin)
+        tolerance = _positive("The tolerance of within()", self.tolerance)
+        object.__setattr__(self, "tolerance", tolerance)
         if self.of not in (BEST, BASELINE):
             raise InvalidArgumentError(
                 f'within(..., of=...) must be "{BEST}" or "{BASELINE}", got {short(self.of)}. The baseline is the '
@@ -296,7 +329,7 @@ class Within:
             )
 
 
-def within(margin: float, *, of: str = BEST) -> Within:
+def within(margin: float, *, of: str = BEST, tolerance: float | None = None) -> Within:
     """Require that a metric's mean is at most `margin` worse than the mean of a reference prompt.
 
         >>> import asktell
@@ -320,12 +353,13 @@ def within(margin: float, *, of: str = BEST) -> Within:
             even if this prompt violates a constraint or was eliminated. Failed and
             retired prompts do not count. "baseline" is the prompt in use
             (`Selector(..., baseline=ID)`).
+        tolerance: as in `at_least`. It is added to the margin where it is used.
 
     Raises:
-        InvalidArgumentError: the margin is negative or not finite, or `of` is neither
-            "best" nor "baseline".
+        InvalidArgumentError: the margin is negative or not finite, `of` is neither
+            "best" nor "baseline", or the tolerance is not a finite number above 0.
     """
-    return Within(margin, of)
+    return Within(margin, of, tolerance)
 
 
 @final
@@ -345,6 +379,8 @@ class Constraint:
         in_every_segment: whether each segment must satisfy the constraint.
         of: the reference of a relative constraint, "best" or "baseline". None for an
             absolute constraint.
+        tolerance: a violation that does not matter, in the metric's units. With
+            `quantile`, a share of the examples. None if it was not stated.
     """
 
     metric: str
@@ -355,10 +391,15 @@ class Constraint:
     quantile: float | None = None
     in_every_segment: bool = False
     of: str | None = None
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         threshold = Threshold(
-            self.bound, self.at_most, self.quantile, self.in_every_segment
+            self.bound,
+            self.at_most,
+            self.quantile,
+            self.in_every_segment,
+            self.tolerance,
         )
         if self.of is not None:
             Within(self.bound, self.of)
@@ -514,6 +555,11 @@ class Goal(ABC):
         worst_of: for each objective, then for each constraint, the columns of which the
             worst counts. Without segments it is a single column.
         ranges: the lowest and the highest score of each column with a known range.
+        tolerances: for each column with a stated tolerance, the difference that does
+            not matter, in the units of the column.
+        value_tolerances: the same for each of the q `values`, in their units, shape
+            (q,). For an objective, it is a difference of two values, and for a
+            constraint the size of a violation. 0 where no tolerance was stated.
         baseline: the position of the baseline among the prompts, from 0. A constraint
             `within(..., of="baseline")` compares with this prompt. None if there is no
             baseline.
@@ -536,6 +582,8 @@ class Goal(ABC):
     baseline: int | None
     offsets: Float[Floats, " constraints"]
     ranges: Mapping[str, tuple[float, float]]
+    tolerances: Mapping[str, float]
+    value_tolerances: Float[Floats, " values"]
     _shares: tuple[_Share, ...]
     _weights: tuple[float, ...]  # of the objectives' columns
     _title: ClassVar[str] = ""
@@ -563,13 +611,25 @@ class Goal(ABC):
         shares = tuple(
             _Share(metrics.index(c.metric), c.bound, c.at_most) for c in tails.values()
         )
+        # The columns behind the metrics are shares, from 0 to 1.
+        ranges = _ranges(parts) | dict.fromkeys(columns[len(metrics) :], (0.0, 1.0))
+        tolerances = _tolerances(parts, ranges)
+        # One of each value, in units of its column
+        units = [*(1.0 / weight for weight in weights), *(b.scale for b in bounds)]
         vars(self).update(
             objectives=objectives,
             constraints=constraints,
             metrics=metrics,
             columns=columns,
-            # The columns behind the metrics are shares, from 0 to 1.
-            ranges=_ranges(parts) | dict.fromkeys(columns[len(metrics) :], (0.0, 1.0)),
+            ranges=ranges,
+            tolerances=tolerances,
+            value_tolerances=np.array(
+                [
+                    tolerances.get(columns[column], 0.0) / abs(unit)
+                    for column, unit in zip(judged, units, strict=True)
+                ],
+                dtype=np.float64,
+            ),
             bounds=bounds,
             offsets=np.array([bound.bound for bound in bounds], dtype=np.float64),
             by_segment=tuple(dict.fromkeys(by_segment)),
@@ -582,12 +642,19 @@ class Goal(ABC):
         )
 
     def __str__(self) -> str:
-        bounds = (
-            f" subject to {', '.join(map(str, self.constraints))}"
-            if self.constraints
-            else ""
-        )
-        return self._title + ", ".join(map(str, self.objectives)) + bounds
+        # A tolerance follows the first mention of its column.
+        left = dict(self.tolerances)
+
+        def in_words(part: Objective | Constraint, column: str) -> str:
+            tolerance = left.pop(column, None)
+            return str(part) + (
+                "" if tolerance is None else f" (tolerance {exact(tolerance)})"
+            )
+
+        objectives = [in_words(each, each.metric) for each in self.objectives]
+        bounds = [in_words(each, each.column) for each in self.constraints]
+        subject_to = f" subject to {', '.join(bounds)}" if bounds else ""
+        return self._title + ", ".join(objectives) + subject_to
 
     @property
     def is_constrained(self) -> bool:
@@ -866,6 +933,8 @@ class BestFeasible(Goal):
             `within`, and None for other bounds. `scale` is described at `values`.
         ranges: the lowest and the highest possible value of each column, as far as they
             are known.
+        tolerances: the difference that does not matter for each column, as far as it
+            was stated, in the units of the column.
 
     For some names, a number is refused as a bound, because it could be the lowest or
     the highest allowed mean. These are the names that contain a word such as "cost",
@@ -938,6 +1007,8 @@ class ParetoSet(Goal):
             `within`, and None for other bounds. `scale` is described at `values`.
         ranges: the lowest and the highest possible value of each column, as far as they
             are known.
+        tolerances: the difference that does not matter for each column, as far as it
+            was stated, in the units of the column.
 
     The Pareto set does not depend on the units of the metrics. But methods with rounds
     eliminate prompts in an order that depends on the units. For these methods, declare
@@ -1003,6 +1074,7 @@ def _constraints(
     """The constraints of `subject_to`. A name of an objective has the direction and the range of the objective."""
     if isinstance(subject_to, Mapping):
         known = {o.metric: o for o in objectives}
+        _check_unit_of_tolerance(subject_to, known)
         named = [
             (known.get(m, m) if isinstance(m, str) else m, bound)
             for m, bound in subject_to.items()
@@ -1055,15 +1127,45 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
             f"{FAILURE_RATE!r} needs an upper bound on its mean. Write, for example, "
             "asktell.at_most(0.02)."
         )
-    parts = (
+    return Constraint(
+        objective.metric,
         bound.bound,
         bound.at_most,
         objective.scale,
         objective.range,
         bound.quantile,
         bound.in_every_segment,
+        tolerance=_one_tolerance(objective, bound),
     )
-    return Constraint(objective.metric, *parts)
+
+
+def _check_unit_of_tolerance(
+    subject_to: Mapping[Any, object], objectives: Mapping[str, Objective]
+) -> None:
+    """Check that no tolerance in the metric's units is given for a bound on a quantile, where it is a share."""
+    for key, bound in subject_to.items():
+        if (
+            isinstance(bound, Threshold)
+            and bound.quantile is not None
+            and isinstance(key, Objective)
+            and key.tolerance is not None
+            and key.metric not in objectives
+        ):
+            raise InvalidArgumentError(
+                f"The tolerance for {key.metric!r} is in the metric's units, but the constraint is on a quantile. "
+                "There the tolerance is a share of the examples. Give it with the bound, such as "
+                f"at_most({exact(bound.bound)}, quantile={exact(bound.quantile)}, tolerance=0.01)."
+            )
+
+
+def _one_tolerance(objective: Objective, bound: Threshold | Within) -> float | None:
+    """The tolerance of a bound, else of its metric. For a bound on a quantile, only its own."""
+    of_metric, of_bound = objective.tolerance, bound.tolerance
+    if isinstance(bound, Threshold) and bound.quantile is not None:
+        return of_bound
+    if of_metric is not None and of_bound is not None and of_metric != of_bound:
+        raise _two_tolerances(objective.metric, of_metric, of_bound)
+    return of_metric if of_bound is None else of_bound
 
 
 def _relative(
@@ -1088,6 +1190,7 @@ def _relative(
         objective.scale,
         objective.range,
         of=bound.of,
+        tolerance=_one_tolerance(objective, bound),
     )
 
 
@@ -1143,6 +1246,49 @@ def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, f
     return ranges
 
 
+def _tolerances(
+    parts: Sequence[Objective | Constraint],
+    ranges: Mapping[str, tuple[float, float]],
+) -> dict[str, float]:
+    """The tolerance of each column that has one, in the units of the column."""
+    tolerances: dict[str, float] = {}
+    for part in parts:
+        if part.tolerance is None:
+            continue
+        name = part.metric if isinstance(part, Objective) else part.column
+        # A range may be declared elsewhere in the goal.
+        _checked_tolerance(name, part.tolerance, ranges.get(name))
+        first = tolerances.setdefault(name, part.tolerance)
+        if first != part.tolerance:
+            raise _two_tolerances(name, first, part.tolerance)
+    return tolerances
+
+
+def _two_tolerances(name: str, one: float, other: float) -> InvalidArgumentError:
+    """The error for a metric with two tolerances."""
+    return InvalidArgumentError(
+        f"The metric {name!r} has two tolerances, {exact(one)} and {exact(other)}. Give one tolerance."
+    )
+
+
+def _positive(name: str, tolerance: object) -> float | None:
+    """Check that a tolerance is a finite number above 0, or None."""
+    if tolerance is None:
+        return None
+    return check_number(name, tolerance, 0.0, LARGEST, above=True)
+
+
+def _checked_tolerance(
+    metric: str, tolerance: object, span: tuple[float, float] | None
+) -> float | None:
+    """The tolerance of a metric as a float, after a check. `span`: the metric's range, if it is known."""
+    name = f"The tolerance for {metric!r}"
+    checked = _positive(name, tolerance)
+    if checked is not None and span is not None:
+        check_less_than_range(name, checked, span)
+    return checked
+
+
 def _by_segment(*parts: Objective | Constraint) -> list[bool]:
     """For each part of a goal, whether its worst segment counts."""
     return [
@@ -1164,42 +1310,6 @@ def check_less_than_range(name: str, margin: float, span: tuple[float, float]) -
             f"{name} must be less than the width of the metric's range, {exact(width)}, got {exact(margin)}. No two "
             f"scores differ by more.{_as_share(margin, span, ' points')}"
         )
-
-
-def check_tolerance(
-    goal: Goal, name: str, tolerance: float, of_constraints: bool = False
-) -> None:
-    """Check that a tolerance is less than the width of the ranges that are known.
-
-    Args:
-        goal: the goal.
-        name: the tolerance, as the beginning of a message.
-        tolerance: the tolerance, in units of the metric. For a Pareto set, it is a part
-            of the width of the range.
-        of_constraints: True if a constraint may be violated by this part of the width
-            of its range.
-
-    Raises:
-        InvalidArgumentError: any two prompts would count as equally good, or every
-            prompt would satisfy a constraint.
-    """
-    is_part = isinstance(goal, ParetoSet)
-    for objective in goal.objectives:
-        if objective.range is not None:
-            check_less_than_range(
-                f"{name} for {objective.metric!r}",
-                tolerance,
-                (0.0, 1.0) if is_part else objective.range,
-            )
-    for constraint in goal.constraints if of_constraints else ():
-        # Violations are shares of the evaluations, of the examples or of the range
-        is_share = constraint.metric == FAILURE_RATE or constraint.quantile is not None
-        if tolerance >= 1.0 and (is_share or constraint.range is not None):
-            raise InvalidArgumentError(
-                f"{name} must be below 1, because the constraint {str(constraint)!r} may be violated by this part of "
-                f"its range, got {exact(tolerance)}. Every prompt would satisfy it."
-                f"{_as_share(tolerance, (0.0, 1.0), '%')}"
-            )
 
 
 def _as_share(number: float, span: tuple[float, float], unit: str) -> str:
@@ -1353,6 +1463,7 @@ def parse_goal(
     ranges: Mapping[str, Sequence[float]] | None = None,
     sure: float | None = None,
     worst_segment: Sequence[str] = (),
+    tolerances: Mapping[str, float] | None = None,
 ) -> Goal:
     """Make a goal from names and numbers, as in a configuration file.
 
@@ -1361,27 +1472,37 @@ def parse_goal(
         maximize: the name of the metric to maximize, or a list of names.
         minimize: the name of the metric to minimize, or a list of names.
         at_least: a mapping from metric to its lower bound. A bound is a number, a
-            mapping such as {"bound": 2.0, "quantile": 0.95, "in_every_segment": True},
-            or a text such as "within 0.02 of best" or "within 0.02 of baseline".
+            mapping such as {"bound": 2.0, "quantile": 0.95, "in_every_segment": True,
+            "tolerance": 0.01}, or a text such as "within 0.02 of best" or "within 0.02 of baseline".
         at_most: a mapping from metric to its upper bound, in the same forms.
         ranges: a mapping from metric to [lowest possible score, highest possible
             score].
         sure: as in `BestFeasible`.
         worst_segment: the names of the objectives of which the worst segment counts.
+        tolerances: a mapping from metric to the difference that does not matter, in the
+            metric's units.
 
     Raises:
         InvalidArgumentError: the arguments do not fit together, such as "best-feasible"
             with two objectives, or a range of a metric that the goal does not have.
     """
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
+    tolerances = tolerances or {}
     worst = {worst_segment} if isinstance(worst_segment, str) else set(worst_segment)
 
     def objective(metric: str, minimized: bool) -> Objective:
-        return Objective(metric, minimized, ranges.get(metric), metric in worst)  # type: ignore[arg-type]  # checks it
+        return Objective(
+            metric,
+            minimized,
+            ranges.get(metric),  # type: ignore[arg-type]  # checks it
+            metric in worst,
+            tolerances.get(metric),
+        )
 
     wanted = [objective(name, minimized=False) for name in _listed(maximize)]
     wanted += [objective(name, minimized=True) for name in _listed(minimize)]
-    _check_names([o.metric for o in wanted], worst, at_least, at_most, ranges)
+    named = {"ranges": ranges, "tolerances": tolerances}
+    _check_names([o.metric for o in wanted], worst, at_least, at_most, named)
     subject_to: dict[str | Objective, float | Threshold | Within] = {}
     for bounds, minimized in ((at_least, False), (at_most, True)):
         for name, bound in bounds.items():
@@ -1434,9 +1555,13 @@ def _check_names(
     worst_segment: set[str],
     at_least: Mapping[str, AnyBound],
     at_most: Mapping[str, AnyBound],
-    ranges: Mapping[str, Sequence[float]],
+    by_metric: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Check that the names in the parts of a goal fit together, as the arguments of `parse_goal`."""
+    """Check that the names in the parts of a goal fit together, as the arguments of `parse_goal`.
+
+    `by_metric` has the parts that map a metric to a value, such as `ranges`, by their
+    names.
+    """
     if unknown := sorted(worst_segment - set(objectives)):
         raise InvalidArgumentError(
             f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize. Add it to one of them."
@@ -1446,11 +1571,12 @@ def _check_names(
             f"at_least and at_most both bound {min(both)!r}. Remove one bound."
         )
     used = [*objectives, *at_least, *at_most]
-    if unused := [name for name in ranges if name not in used]:
-        raise InvalidArgumentError(
-            f"ranges has {short(unused[0])}, which is not a metric of the goal{nearest(unused[0], used)}. "
-            f"The metrics of the goal are {used}."
-        )
+    for part, of_metrics in by_metric.items():
+        if unused := [name for name in of_metrics if name not in used]:
+            raise InvalidArgumentError(
+                f"{part} has {short(unused[0])}, which is not a metric of the goal{nearest(unused[0], used)}. "
+                f"The metrics of the goal are {used}."
+            )
 
 
 def parse_within(metric: str, text: str) -> Within:
@@ -1476,7 +1602,7 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
         return parse_within(metric, bound)
     if not isinstance(bound, Mapping):
         return bound  # type: ignore[return-value]  # which the constraint checks
-    known = ("bound", "quantile", "in_every_segment")
+    known = ("bound", "quantile", "in_every_segment", "tolerance")
     if "bound" not in bound or (
         unknown := [name for name in bound if name not in known]
     ):
@@ -1486,14 +1612,15 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
             else "The key 'bound' is missing"
         )
         raise InvalidArgumentError(
-            f"The bound on {metric!r} must be a number, or a table with the key 'bound' and, if needed, 'quantile' and "
-            f"'in_every_segment'. {wrong}."
+            f"The bound on {metric!r} must be a number, or a table with the key 'bound' and, if needed, 'quantile', "
+            f"'in_every_segment' and 'tolerance'. {wrong}."
         )
     return Threshold(
         bound["bound"],
         at_most,
         bound.get("quantile"),
         bound.get("in_every_segment", False),
+        bound.get("tolerance"),
     )
 
 

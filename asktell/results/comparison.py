@@ -117,8 +117,11 @@ class Comparison:
         confidence: the probability that all intervals contain the true differences.
         differences: metric -> the difference a minus b, with its interval.
         examples: the number of examples. None if it is unlimited.
-        tolerance: differences up to this size count as equal, in the units of each
-            metric.
+        tolerances: metric -> the difference up to which the two prompts count as equal,
+            in the metric's units. Metrics without a tolerance are left out.
+        looks_once: True if the intervals are for one look: at a finished table, or at
+            the end of a selection whose budget was fixed beforehand. Otherwise they
+            hold no matter how often you look, and are wider.
 
     The premises of the intervals are the `checks` of the result.
     """
@@ -128,7 +131,8 @@ class Comparison:
     confidence: float
     differences: Mapping[str, Difference]
     examples: int | None = None
-    tolerance: float = 0.0
+    tolerances: Mapping[str, float] = field(default_factory=dict)
+    looks_once: bool = False
     _changes: _Changes | None = field(default=None, repr=False, compare=False)
     _example_ids: tuple[str, ...] | None = field(
         default=None, repr=False, compare=False
@@ -253,7 +257,12 @@ class Comparison:
         differences = {
             name: asdict(difference) for name, difference in self.differences.items()
         }
-        return {**plain, "differences": differences, "guaranteed": self.guaranteed}
+        return {
+            **plain,
+            "differences": differences,
+            "tolerances": dict(self.tolerances),
+            "guaranteed": self.guaranteed,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
@@ -263,7 +272,7 @@ class Comparison:
         }
         others = {
             name: data[name]
-            for name in ("a", "b", "confidence", "examples", "tolerance")
+            for name in ("a", "b", "confidence", "examples", "tolerances", "looks_once")
         }
         return cls(**others, differences=differences)
 
@@ -325,7 +334,8 @@ class Comparison:
         if difference.estimate is None:
             both = f"{quoted(self.a)} and {quoted(self.b)}"
             return capitalized(f"{both} have no common example yet.")
-        claim, amount = self._claim(difference), self._amount(difference)
+        claim = self._claim(difference, self.tolerances.get(metric, 0.0))
+        amount = self._amount(difference)
         # The data of a claim follow a colon. A reason may not have data after it.
         is_doubted = claim.endswith(".")
         return capitalized(
@@ -346,13 +356,13 @@ class Comparison:
             "interval does not"
         )
 
-    def _claim(self, difference: Difference) -> str:
+    def _claim(self, difference: Difference, tolerance: float) -> str:
         """Which prompt is better, without the numbers. A claim in doubt ends with a period."""
         a, b = quoted(self.a), quoted(self.b)
         if difference.verdict == EQUAL:
             is_exact = difference.low == difference.high == 0.0
-            within = f" within the tolerance of {self.tolerance:g}" * (
-                self.tolerance > 0.0 and not is_exact
+            within = f" within the tolerance of {tolerance:g}" * (
+                tolerance > 0.0 and not is_exact
             )
             return f"{a} and {b} are equal{within}"
         if difference.verdict in (BETTER, WORSE):
@@ -381,8 +391,9 @@ class Comparison:
         parts = [f"difference {estimate}"]
         has_interval = difference.low is not None and difference.high is not None
         if has_interval and difference.low != difference.high:
+            looks = "" if self.looks_once else " at every look"
             parts.append(
-                f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}"
+                f"{self._percent} interval{looks} {_signed(difference.low)} to {_signed(difference.high)}"
             )
         # Not "5 of 20 common examples": 20 is the number of all examples
         of = "" if self.examples is None else f" of {self.examples}"
@@ -402,8 +413,8 @@ def _signed(number: float | None) -> str:
 
 
 Place: TypeAlias = tuple[int, str | int]
-Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
-"""Two prompts, each as (position, id), a confidence and a tolerance -> their comparison."""
+Comparer: TypeAlias = Callable[[Place, Place, float, float | None], Comparison]
+"""Two prompts, each as (position, id), a confidence and a tolerance or None -> their comparison."""
 
 
 # Of the largest mean of a metric: a smaller difference is an error of rounding. Sums of
@@ -453,6 +464,8 @@ class Pairs:
         late: the arms that were added after the first scores, which may have been used
             to write them.
         has_drifted: whether the model seems to have changed during the run.
+        looks_once: whether the intervals are for one look: at a finished table, or after a
+            selection that ended with the budget that it began with.
         selected: the selected arms. They were chosen by the same scores, so an interval
             of their lead pays for a choice among all evaluated arms (Bonferroni).
     """
@@ -466,16 +479,21 @@ class Pairs:
     doubtful: bool
     late: Collection[int] = ()
     has_drifted: Callable[[], bool] = lambda: False
+    looks_once: bool = False
     selected: Collection[int] = ()
 
     def __call__(
-        self, a: Place, b: Place, confidence: float, tolerance: float
+        self, a: Place, b: Place, confidence: float, tolerance: float | None
     ) -> Comparison:
         """Compare two prompts. The error is divided among the metrics."""
         goal = self.problem.goal
         (arm_a, id_a), (arm_b, id_b) = a, b
-        for metric, span in goal.ranges.items():
-            check_less_than_range(f"The tolerance for {metric!r}", tolerance, span)
+        tolerances = dict(goal.tolerances)
+        if tolerance is not None:
+            tolerances = dict.fromkeys(goal.columns, tolerance) if tolerance else {}
+        for metric in tolerances.keys() & goal.ranges.keys():
+            name = f"The tolerance for {metric!r}"
+            check_less_than_range(name, tolerances[metric], goal.ranges[metric])
         of_a, of_b, is_whole = self._common(arm_a, arm_b)
         # Doubtful scores guarantee nothing. After a change of the model, scores are not
         # identically distributed.
@@ -496,8 +514,8 @@ class Pairs:
             differences[metric] = compare(
                 of_a[:, j], of_b[:, j], estimate, p_better,
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
-                tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
-                looks_once=self.problem.looks_once,
+                tolerance=tolerances.get(metric, 0.0), minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
+                looks_once=self.looks_once,
             )  # fmt: skip
         # Changed examples are found only when they are asked for.
         ids = None if self.problem.examples is None else self.problem.examples.ids
@@ -508,7 +526,8 @@ class Pairs:
             confidence,
             differences,
             self.problem.population,
-            tolerance,
+            {name: tolerances[name] for name in compared if name in tolerances},
+            self.looks_once,
             changes,
             ids,
             goal.minimized,
@@ -584,11 +603,12 @@ def compare_two(
     b: AnyPrompt | None,
     default: int | None,
     confidence: float,
-    tolerance: float,
+    tolerance: float | None,
 ) -> Comparison:
     """Compare two prompts, given as in `Result.compare`. `default`: the arm to use if b is None."""
     confidence = check_part("The confidence", confidence)
-    tolerance = check_number("The tolerance", tolerance, 0.0, LARGEST)
+    if tolerance is not None:
+        tolerance = check_number("The tolerance", tolerance, 0.0, LARGEST)
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:

@@ -24,10 +24,10 @@ class Difference:
             prompts has no scores yet.
         low: the lower end of the interval of the difference. The interval stays valid
             no matter how often you look while scores arrive. In a finished table
-            (`asktell.analyze`), it is for one look, and therefore narrower. It does not
-            depend on the statistical model, but it always contains the estimate. None
-            if the range of the metric is unknown and there are too few pairs for an
-            interval.
+            (`asktell.analyze`), and at the end of a selection whose budget was fixed
+            beforehand, it is for one look, and therefore narrower. It does not depend
+            on the statistical model, but it always contains the estimate. None if the
+            range of the metric is unknown and there are too few pairs for an interval.
         high: the upper end of the interval. None as for `low`.
         p_better: the probability that a is better than b, according to the statistical
             model. If the metric is minimized, better means lower.

@@ -273,7 +273,7 @@ class Result:
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         """Compare two prompts in every metric: the difference, its interval and the probability that a is better.
 
@@ -289,13 +289,16 @@ class Result:
             b: another prompt. The default is the baseline, or the selected prompt if
                 there is no baseline.
             confidence: the probability that all intervals of this comparison contain
-                the true differences, above 0 and below 1. It holds no matter how often
-                you look while scores arrive. If one of the two prompts is selected, the
+                the true differences, above 0 and below 1. While a selection runs, it
+                holds no matter how often you look. At the end of a budget that was
+                fixed beforehand, intervals are for one look, and narrower. If one of the two prompts is selected, the
                 intervals allow for its choice among all evaluated prompts. If you make
                 n comparisons, pass 1 - 0.05 / n, so that all of them hold together with
                 95% confidence.
-            tolerance: differences up to this size count as equal, in the units of each
-                metric. It must be less than the width of each known range.
+            tolerance: differences up to this size count as equal in every metric, in
+                the metric's units. It must be less than the width of each known range.
+                None: each metric has the tolerance that the goal states for it, or
+                none. 0: no metric has a tolerance.
 
         Raises:
             InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, a

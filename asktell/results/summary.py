@@ -23,7 +23,7 @@ from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.goals import BestFeasible, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
@@ -31,7 +31,7 @@ from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
 from asktell.results.verdict import Chances, chances, judge
-from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
+from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State, events
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
@@ -78,16 +78,13 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     feasible = [entry.feasible for entry in selected]
 
     # In words
-    # A set's tolerance is about each metric, but the verdict's loss of a set is a share of
-    # the hypervolume.
-    tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
-    pairs, lead = _pairs(state, statement, answer), None
+    pairs, lead = _pairs(state, method, statement, answer), None
     is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
     if is_one and baseline is not None and answer and answer[0] != baseline:
         places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
-        compared = pairs(*places, confidence=_CONFIDENCE, tolerance=0.0)
+        compared = pairs(*places, confidence=_CONFIDENCE, tolerance=None)
         lead = compared.differences[goal.objectives[0].metric]
-    verdict = judge(state, statement, of_arms, answer, named.ids, tolerance, lead)
+    verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -158,13 +155,13 @@ def compare(
     a: AnyPrompt,
     b: AnyPrompt | None,
     confidence: float,
-    tolerance: float,
+    tolerance: float | None,
 ) -> Comparison:
     """Compare as `Result.compare` does. The rest of the result is only computed if b is the selected prompt."""
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
-    pairs = _pairs(state, stated(state), _answer(state, method))
+    pairs = _pairs(state, method, stated(state), _answer(state, method))
     return compare_two(pairs, named, a, b, baseline, confidence, tolerance)
 
 
@@ -175,7 +172,12 @@ def _answer(state: State, method: AbstractMethod) -> list[int]:
     return method.answer(state)
 
 
-def _pairs(state: State, statement: Statement | None, selected: list[int]) -> Pairs:
+def _pairs(
+    state: State,
+    method: AbstractMethod,
+    statement: Statement | None,
+    selected: list[int],
+) -> Pairs:
     in_progress = (*state.pending.values(), *state.returned)
     # Prompts whose examples may depend on scores, so comparisons with them have no
     # guarantee
@@ -186,8 +188,25 @@ def _pairs(state: State, statement: Statement | None, selected: list[int]) -> Pa
     )
     return Pairs(
         state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
-        partial(has_drifted, state), selected,
+        partial(has_drifted, state), _looks_once(state, method), selected,
     )  # fmt: skip
+
+
+def _looks_once(state: State, method: AbstractMethod) -> bool:
+    """Whether intervals are for one look: at a finished table, or at the end of a budget that was fixed beforehand.
+
+    A selection that has stopped early, or was extended, has ended at a moment that depends
+    on its scores.
+    """
+    if state.problem.looks_once:
+        return True
+    is_extended = any(isinstance(each.event, events.Extended) for each in state.growth)
+    return (
+        state.finished
+        and not state.decisions[-1][1].settled
+        and not isinstance(method, Race)
+        and not is_extended
+    )
 
 
 def _notes(
@@ -248,6 +267,15 @@ def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:
     yield from method.estimator.remarks(features, state.told > 0)
 
 
+def _within(goal: Goal) -> str:
+    """The tolerances of the goal as a part of a sentence, with a space. Empty without a tolerance."""
+    if not goal.tolerances:
+        return ""
+    if len(goal.columns) > 1:
+        return " within the tolerance" + "s" * (len(goal.tolerances) > 1)
+    return f" within {next(iter(goal.tolerances.values())):g}"
+
+
 def _certainty(
     state: State, method: AbstractMethod, found_checks: tuple[Check, ...]
 ) -> str:
@@ -257,7 +285,7 @@ def _certainty(
     if not isinstance(method, Race | Adaptive):
         return f"{type(method).__name__} ended the run before the budget was spent."
     by_name: dict[str, Check] = {check.name: check for check in found_checks}
-    within = f" within {method.tolerance:g}" if method.tolerance else ""
+    within = _within(state.problem.goal)
     # A run that stopped early has a confidence
     percent = f"{100 * (method.confidence or 0.0):g}%"
 

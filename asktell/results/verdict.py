@@ -195,8 +195,12 @@ class Verdict:
             estimate and ends of a 95% interval. None for a Pareto set, and for a single
             prompt.
         tolerance: the difference that does not matter, in the units of `loss`. It is
-            the tolerance of the method, such as `Race(tolerance=0.02)`. Without one, it
-            is 1% of the metric's range.
+            the tolerance of the goal's first metric, such as `maximize("accuracy",
+            tolerance=0.02)`. If none was stated, it is 1% of the metric's range. For a
+            metric without a range, it is then 1% of the larger of the spread of the
+            means and the standard deviation of the scores. For a Pareto set, it is
+            always 0.01, a share of the hypervolume.
+        assumption: a sentence on the tolerance, if none was stated. Otherwise empty.
         change: with a baseline, whether to replace it. None without a baseline, for a
             Pareto set, and if the action is "none".
     """
@@ -215,6 +219,7 @@ class Verdict:
     choices: tuple[str | int, ...] = ()
     worth: tuple[float, float, float] | None = None
     tolerance: float | None = None
+    assumption: str = ""
     change: Change | None = None
 
     @property
@@ -292,16 +297,12 @@ def judge(
     of_arms: Chances | None,
     answer: Sequence[int],
     ids: Sequence[str | int],
-    tolerance: float = 0.0,
     lead: Difference | None = None,
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
     `statement` is None if nothing was recorded. `of_arms` is None if there is not enough
-    data for probabilities. `tolerance`: a loss of a single best prompt that does not
-    matter, in the objective's units. 0 stands for 1% of the objective's range. Without
-    a range, it is 1% of the larger of the spread of the means and the standard
-    deviation of the scores. `lead`: the selected arm compared with the baseline in the
+    data for probabilities. `lead`: the selected arm compared with the baseline in the
     first objective, as in `Result.comparison`. None without a baseline, or if it is
     selected.
     """
@@ -312,8 +313,8 @@ def judge(
         return _undecided(state, statement, answer, ids)
     arms = np.array(answer)
     if isinstance(state.problem.goal, ParetoSet):
-        return _OfSet(state, statement, of_arms, arms, ids, tolerance).verdict()
-    return _OfBest(state, statement, of_arms, arms, ids, tolerance, lead).verdict()
+        return _OfSet(state, statement, of_arms, arms, ids).verdict()
+    return _OfBest(state, statement, of_arms, arms, ids, lead).verdict()
 
 
 def _needed(lead: Difference) -> int | None:
@@ -380,7 +381,6 @@ class _Judge(ABC):
         of_arms: Chances,
         answer: Indices,
         ids: Sequence[str | int],
-        tolerance: float,
     ) -> None:
         self.state, self.statement, self.chances = state, statement, of_arms
         self.answer, self.ids = answer, ids
@@ -400,7 +400,7 @@ class _Judge(ABC):
         losses = self.losses(self.held)
         self.loss = float(losses.mean())
         self.loss_95 = float(np.quantile(losses, _COVERED))
-        self.tolerance = tolerance or self.least_loss()
+        self.tolerance = self.least_loss()
         self.p_good = self.p_within(self.held)
         self.outlook = self._outlook()
 
@@ -440,7 +440,12 @@ class _Judge(ABC):
 
     @abstractmethod
     def least_loss(self) -> float:
-        """A loss that is too small to matter."""
+        """The tolerance: a loss that is too small to matter."""
+
+    @property
+    def assumption(self) -> str:
+        """The sentence on the tolerance if the goal states none, else empty."""
+        return ""
 
     @abstractmethod
     def verdict(self) -> Verdict:
@@ -462,6 +467,7 @@ class _Judge(ABC):
             sentence=" ".join([headline, *reasons[:_MOST_REASONS]]),
             p_good=self.p_good,
             tolerance=self.tolerance,
+            assumption=self.assumption,
             p_feasible=self.p_feasible,
             loss=self.loss,
             loss_95=self.loss_95,
@@ -797,10 +803,9 @@ class _OfBest(_Judge):
         of_arms: Chances,
         answer: Indices,
         ids: Sequence[str | int],
-        tolerance: float,
         lead: Difference | None,
     ) -> None:
-        super().__init__(state, statement, of_arms, answer, ids, tolerance)
+        super().__init__(state, statement, of_arms, answer, ids)
         self.lead, self.baseline = lead, state.problem.baseline
 
     def truths(self, values: Draws) -> Draws:
@@ -905,21 +910,40 @@ class _OfBest(_Judge):
         return np.asarray(leading / np.maximum(leading.sum(axis=1, keepdims=True), 1))
 
     def least_loss(self) -> float:
-        metric = self.goal.objectives[0].metric
-        scores, limits = self.state.history.scores(), self.goal.limits(metric)
-        if (
-            limits is None
-            and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all()
-        ):
-            limits = (0.0, 1.0)
-        if limits is not None:
+        stated = self.goal.tolerances.get(self.goal.objectives[0].metric)
+        if stated is not None:
+            return stated
+        if (limits := self._limits) is not None:
             return _TOLERATED * (limits[1] - limits[0])
         # Sorted, so that the order of evaluations does not change the last digits
-        column = np.sort(scores[:, self.goal.columns.index(metric)])
-        of_scores = float(np.nanstd(column))
+        of_scores = float(np.nanstd(np.sort(self._scores)))
         return _TOLERATED * max(
             of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0)))
         )
+
+    @property
+    def assumption(self) -> str:
+        if self.goal.objectives[0].metric in self.goal.tolerances:
+            return ""
+        what = "the spread of the scores" if self._limits is None else "the range"
+        return (
+            f"No tolerance was stated. Differences of less than {self.number(self.tolerance)} in {self.metric} are "
+            f"taken not to matter ({in_percent(_TOLERATED)} of {what})."
+        )
+
+    @property
+    def _scores(self) -> Vector:
+        """(n,) all scores of the first objective."""
+        column = self.goal.columns.index(self.goal.objectives[0].metric)
+        return np.asarray(self.state.history.scores()[:, column])
+
+    @cached_property
+    def _limits(self) -> tuple[float, float] | None:
+        """The range of the first objective, which is 0 to 1 if all scores are 0 or 1. None if it is unknown."""
+        limits = self.goal.limits(self.goal.objectives[0].metric)
+        if limits is None and np.isin(self._scores, (0.0, 1.0)).all():
+            return 0.0, 1.0
+        return limits
 
     @property
     def metric(self) -> str:
@@ -1066,7 +1090,9 @@ class _OfBest(_Judge):
             return SHIP
         if self.baseline_violates:
             return SHIP if action in (TAKE, EITHER) else NOT_DECIDED
-        is_likely = lead.p_better >= _GOOD and self.baseline not in self._equals
+        is_likely = (
+            lead.p_better >= _GOOD or action == TAKE
+        ) and self.baseline not in self._equals
         return NOT_DECIDED if action == GO_ON or is_likely else KEEP
 
     @property

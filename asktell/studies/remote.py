@@ -531,7 +531,7 @@ class RemoteStudy(AbstractStudy):
         )
 
     def _compare_places(
-        self, a: Place, b: Place, confidence: float, tolerance: float
+        self, a: Place, b: Place, confidence: float, tolerance: float | None
     ) -> Comparison:
         """Compare two prompts of a result, by their ids."""
         return self.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
@@ -545,14 +545,15 @@ class RemoteStudy(AbstractStudy):
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         asked: dict[str, object] = {
-            "confidence": checks.check_part("The confidence", confidence),
-            "tolerance": checks.check_number(
-                "The tolerance", tolerance, 0.0, checks.LARGEST
-            ),
+            "confidence": checks.check_part("The confidence", confidence)
         }
+        if tolerance is not None:
+            asked["tolerance"] = checks.check_number(
+                "The tolerance", tolerance, 0.0, checks.LARGEST
+            )
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
             found = _named_prompt(prompt)
             asked.update(

@@ -792,7 +792,7 @@ class Study(AbstractStudy):
         a: AnyPrompt,
         b: AnyPrompt | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
     ) -> Comparison:
         return self._view().compare(a, b, confidence, tolerance)
 

@@ -52,11 +52,14 @@ def play(
     method: Any,
     budget: int,
     seed: int,
+    tolerance: float | None = None,
     **options: Any,
 ) -> Any:
     """The selector of one run; `fails` (K, N) says which cells do."""
     k, n = scores.shape
-    goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+    goal = asktell.BestFeasible(
+        asktell.maximize("accuracy", range=(0, 1), tolerance=tolerance)
+    )
     selector = asktell.Selector(
         [f"prompt {i}" for i in range(k)], goal, budget, method, n, seed=seed, **options
     )
@@ -112,7 +115,7 @@ def early_row(
         scores = scores_of(k, n, seed)
         fails = np.random.default_rng([seed, 1]).random((k, n)) < rate
         result = play(
-            scores, fails, kind(confidence=0.95, tolerance=TOLERANCE), k * n, seed
+            scores, fails, kind(confidence=0.95), k * n, seed, TOLERANCE
         ).result()
         spent.append(result.spent / result.budget)
         if result.stopped_early:

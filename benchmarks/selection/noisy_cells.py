@@ -53,11 +53,13 @@ def play(
     repeats: int,
     budget: int,
     seed: int,
+    tolerance: float = 0.0,
 ) -> asktell.Result:
     """The result of one run."""
     rng = np.random.default_rng([seed, repeats])
     k, n = truth.shape
-    metric = asktell.maximize("score", range=None if kind == "Gaussian" else (0, 1))
+    span = None if kind == "Gaussian" else (0.0, 1.0)
+    metric = asktell.maximize("score", range=span, tolerance=tolerance or None)
     prompts = [f"prompt {i}" for i in range(k)]
     selector = asktell.Selector(
         prompts,
@@ -110,11 +112,12 @@ def early(
         means = truth.mean(axis=1)
         result = play(
             kind,
-            kinds[name](confidence=0.95, tolerance=tolerance),
+            kinds[name](confidence=0.95),
             truth,
             repeats,
             k * n * repeats,
             seed,
+            tolerance,
         )
         if result.stopped_early:
             stopped += 1

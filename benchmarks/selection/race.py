@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 import asktell
 from asktell.numerics.pareto import pareto_mask
+from asktell.problem.formats import dump_goal, load_goal
 from asktell.simulation import replay
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -103,7 +104,7 @@ def play(
 ) -> Raced:
     """One run with as many evaluations as there are cells."""
     rng = np.random.default_rng([seed, k, n, list(KINDS).index(kind)])
-    goal = GOALS[goal_name]
+    goal = tolerant(GOALS[goal_name], tolerance)
     beyond = MANY if inputs == "new" else 1
     everything = np.stack(
         [KINDS[kind](rng, k, beyond * n) for _ in goal.metrics], axis=2
@@ -113,7 +114,7 @@ def play(
         if beyond == 1
         else everything[:, rng.choice(beyond * n, n, replace=False)]
     )
-    method, world = asktell.Race(tolerance=tolerance, **options), WORLDS[inputs]
+    method, world = asktell.Race(**options), WORLDS[inputs]
     selector = asktell.Selector(
         [f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed, **world
     )
@@ -124,6 +125,16 @@ def play(
     return Raced(
         wrong, result.stopped_early and result.spent < k * n, result.spent / (k * n)
     )
+
+
+def tolerant(goal: Any, tolerance: float, of_constraints: bool = False) -> Any:
+    """The goal with a tolerance for each objective, as a part of its range, and perhaps for each constraint, too."""
+    data = dump_goal(goal)
+    dumped = data["objectives"] + data["subject_to"] * of_constraints
+    parts = (*goal.objectives, *goal.constraints)
+    for each, part in zip(dumped, parts, strict=False):
+        each["tolerance"] = tolerance * part.scale or None
+    return load_goal(data)
 
 
 def is_right(goal: Any, values: Floats, answer: list[int], tolerance: float) -> bool:

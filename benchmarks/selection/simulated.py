@@ -30,7 +30,7 @@ from asktell.problem.goals import Goal
 from asktell.simulation.lines import read_lines
 from asktell.simulation.replay import play
 from asktell.state import State
-from benchmarks.selection.race import MANY, WORLDS
+from benchmarks.selection.race import MANY, WORLDS, tolerant
 from benchmarks.selection.run import OUTPUT
 
 Line = dict[str, Any]
@@ -135,7 +135,8 @@ def measure(
         kind, n_arms, goal, n_examples * (MANY if inputs == "new" else 1), seed
     )
     cells = given(everything, n_examples, seed)
-    method = asktell.Adaptive(confidence=0.95, tolerance=tolerance)
+    wanted = tolerant(wanted, tolerance, of_constraints=True)
+    method = asktell.Adaptive(confidence=0.95)
     budget = n_arms * min(per_prompt, n_examples)
     values = wanted.values(everything.mean(axis=1))[None]
 
@@ -148,14 +149,12 @@ def measure(
 
     sure: list[tuple[int, bool]] = []
 
-    def prove(
-        state: State, answer: list[int], means: Array, error: float, tolerance: float
-    ) -> Indices:
+    def prove(state: State, answer: list[int], means: Array, error: float) -> Indices:
         # Proofs are looked for whenever the posterior is sure: the first time is where
         # it alone would have stopped.
         if not sure:
             sure.append((state.spent, is_right(answer)))
-        return unproven(state, answer, means, error, tolerance)
+        return unproven(state, answer, means, error)
 
     with patch("asktell.methods.adaptive.unproven", prove):
         selector = asktell.Selector(

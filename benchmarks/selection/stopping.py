@@ -12,7 +12,7 @@ of the budget that was not spent, over all runs.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from asktell.simulation.replay import Replay, play
 from benchmarks import problems, results
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.track_and_stop import track_and_stop
-from benchmarks.selection.race import WORLDS
+from benchmarks.selection.race import WORLDS, tolerant
 from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems
 
 Line = dict[str, Any]
@@ -35,14 +35,12 @@ Line = dict[str, Any]
 GOALS = ("best", "best@.5", "pareto")
 CONFIDENCE = 0.95
 TENSORZERO, FEWEST = "tensorzero", 10
-RULES: dict[str, Callable[[float], AbstractMethod]] = {
-    "auto, proof": lambda tolerance: asktell.Adaptive(
-        confidence=CONFIDENCE, tolerance=tolerance
+RULES: dict[str, AbstractMethod] = {
+    "auto, proof": asktell.Adaptive(confidence=CONFIDENCE),
+    "auto, posterior": asktell.Adaptive(
+        confidence=CONFIDENCE, confidence_kind="posterior"
     ),
-    "auto, posterior": lambda tolerance: asktell.Adaptive(
-        confidence=CONFIDENCE, tolerance=tolerance, confidence_kind="posterior"
-    ),
-    "race": lambda tolerance: asktell.Race(confidence=CONFIDENCE, tolerance=tolerance),
+    "race": asktell.Race(confidence=CONFIDENCE),
 }
 
 
@@ -82,12 +80,11 @@ def measure(task: Stop, folder: Path | None) -> Line:
         )
         spent, stopped = replay.spent, replay.spent < budget
     else:
-        method = RULES[task.rule](task.tolerance)
         selector = asktell.Selector(
             problem.table.prompts,
-            problem.goal,
+            tolerant(problem.goal, task.tolerance, of_constraints=True),
             budget,
-            method,
+            RULES[task.rule],
             n,
             seed=task.seed,
             **WORLDS[task.inputs],

@@ -171,6 +171,19 @@ def test_arrays_that_do_not_fit(
                 subject_to={"cost": asktell.at_most(3)},
             ),
         ),
+        (
+            "rouge from 0 to 1 (tolerance 0.01), minimize cost subject to rouge >= .5, latency <= 2 on 95% of the "
+            "examples (tolerance .02), brevity >= 3 (tolerance 0.1)",
+            asktell.ParetoSet(
+                asktell.maximize("rouge", range=(0, 1), tolerance=0.01),
+                asktell.minimize("cost"),
+                subject_to={
+                    "rouge": asktell.at_least(0.5),
+                    "latency": asktell.at_most(2, quantile=0.95, tolerance=0.02),
+                    "brevity": asktell.at_least(3, tolerance=0.1),
+                },
+            ),
+        ),
     ],
 )
 def test_goals_in_words(text: str, goal: asktell.BestFeasible) -> None:
@@ -189,6 +202,7 @@ def test_goals_in_words(text: str, goal: asktell.BestFeasible) -> None:
             "a subject to b <= 2 on most of the examples",
             "a subject to b <= 2 in every",
             "a subject to b <= 2, b <= 3",
+            "a (tolerance much)",
         ),
     ],
 )

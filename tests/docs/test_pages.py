@@ -1460,7 +1460,7 @@ def test_use_mcp(
     assert lines[0].startswith(
         "Too early to name a winner (no score yet: 'old', 'new')."
     )
-    assert lines[-1].startswith('Take "new". ')
+    assert lines[-1].startswith('Ship "new": better than "old" by ')
 
 
 @pytest.mark.page("how-to/use-opik-langfuse-phoenix.md", family="platforms")

@@ -208,11 +208,17 @@ def zero_one(levels: list[list[float]], n: int, seed: int = 0) -> Array:
 
 
 UNIT = (0.0, 1.0)
-ZERO_ONE = ParetoSet(
-    maximize("a", range=UNIT),
-    maximize("b", range=UNIT),
-    subject_to={minimize("c", range=UNIT): 0.5},
-)
+
+
+def zero_one_goal(tolerance: float | None = None) -> ParetoSet:
+    return ParetoSet(
+        maximize("a", range=UNIT, tolerance=tolerance),
+        maximize("b", range=UNIT, tolerance=tolerance),
+        subject_to={minimize("c", range=UNIT, tolerance=tolerance): 0.5},
+    )
+
+
+ZERO_ONE = zero_one_goal()
 LEVELS = [
     [0.9, 0.9, 0.9],
     [0.8, 0.2, 0.1],
@@ -223,11 +229,14 @@ LEVELS = [
 
 
 @pytest.mark.parametrize(
-    "method", [Race(), Race(tolerance=0.05), Adaptive(confidence=0.95)]
+    ("method", "tolerance"),
+    [(Race(), None), (Race(), 0.05), (Adaptive(confidence=0.95), None)],
 )
-def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
+def test_a_clear_front_under_constraints_ends_early(
+    method: Any, tolerance: float | None
+) -> None:
     scores = zero_one(LEVELS, 150)
-    selector = play(scores, ZERO_ONE, method, together=5)
+    selector = play(scores, zero_one_goal(tolerance), method, together=5)
     result = selector.result()
     assert selected(selector) == [1, 2]
     assert result.stopped_early
@@ -235,7 +244,7 @@ def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
     if isinstance(method, Race):
         assert result.prompts[0].reason == "established to violate c <= 0.5"
         assert result.prompts[4].reason == "established to violate c <= 0.5"
-        if not method.tolerance:
+        if tolerance is None:
             assert (
                 result.prompts[3].reason
                 == "established to be dominated by another prompt"
@@ -270,25 +279,27 @@ def test_an_infeasible_front_is_never_settled_early_by_the_posterior() -> None:
 
 
 @pytest.mark.parametrize(
-    "method",
+    ("method", "tolerance"),
     [
-        Race(confidence=0.9),
-        Race(confidence=0.9, tolerance=0.05),
-        pytest.param(Adaptive(confidence=0.9), marks=pytest.mark.slow),
+        (Race(confidence=0.9), None),
+        (Race(confidence=0.9), 0.05),
+        pytest.param(Adaptive(confidence=0.9), None, marks=pytest.mark.slow),
     ],
 )
-def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
-    wrong = stopped = 0
+def test_answers_that_end_early_are_rarely_wrong(
+    method: Any, tolerance: float | None
+) -> None:
+    goal, wrong, stopped = zero_one_goal(tolerance), 0, 0
     for seed in range(8):
         rng = np.random.default_rng(seed)
         scores = zero_one(rng.uniform(0.1, 0.9, (4, 3)).tolist(), 150, seed)
-        selector = play(scores, ZERO_ONE, method, seed=seed, inputs="given", repeats=1)
-        values = ZERO_ONE.values(scores.mean(axis=1))
+        selector = play(scores, goal, method, seed=seed, inputs="given", repeats=1)
+        values = goal.values(scores.mean(axis=1))
         answer = np.array([int(entry.id) for entry in selector.result().selected])
         if selector.result().stopped_early:
             stopped += 1
             right = asktell.posterior.membership.settled(
-                values[None], answer, False, method.tolerance + 1e-9, 2
+                values[None], answer, False, goal.value_tolerances + 1e-9, 2
             )
             wrong += not right[0]
     assert stopped >= 3
@@ -297,17 +308,22 @@ def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
 
 def test_constraints_share_the_error() -> None:
     """What is left to prove names a member whose feasibility is open, and both sides of an open comparison."""
-    method = Adaptive(confidence=0.95)
-    selector = Selector(
-        ["x", "y", "z"], ZERO_ONE, 300, method, examples=100, inputs="given", repeats=1
-    )
     scores = zero_one([[0.9, 0.4, 0.1], [0.4, 0.9, 0.45], [0.05, 0.05, 0.1]], 100)
-    for example in range(90):
-        for prompt in range(3):
-            selector.observe(prompt, scores[prompt, example].tolist(), example=example)
-    means = scores[:, :90].mean(axis=1)
-    assert unproven(selector.state, [0, 1], means, 0.05, 0.0).tolist() == [1]
-    assert unproven(selector.state, [0, 1], means, 0.05, 0.4).tolist() == []
+    for tolerance, expected in ((None, [1]), (0.4, [])):
+        selector = Selector(
+            ["x", "y", "z"],
+            zero_one_goal(tolerance),
+            300,
+            Adaptive(confidence=0.95),
+            examples=100,
+            inputs="given",
+            repeats=1,
+        )
+        for example in range(90):
+            for prompt in range(3):
+                selector.observe(prompt, scores[prompt, example].tolist(), example)
+        means = scores[:, :90].mean(axis=1)
+        assert unproven(selector.state, [0, 1], means, 0.05).tolist() == expected
 
 
 # Wrong set-ups

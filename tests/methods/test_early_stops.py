@@ -14,16 +14,13 @@ from asktell.methods.claims import unproven
 def play(
     scores: Any,
     goal: Any,
-    tolerance: float = 0.0,
     seed: int = 0,
     together: int = 1,
     confidence_kind: Any = "proof",
     **options: Any,
 ) -> Selector:
     k, n, _ = scores.shape
-    method = Adaptive(
-        confidence=0.95, tolerance=tolerance, confidence_kind=confidence_kind
-    )
+    method = Adaptive(confidence=0.95, confidence_kind=confidence_kind)
     selector = Selector(
         [f"p{i}" for i in range(k)],
         goal,
@@ -98,9 +95,9 @@ def test_by_the_posterior_alone_it_ends_sooner_and_says_that_it_is_no_proof() ->
         np.random.default_rng(4).random((6, 100, 1))
         < np.linspace(0.3, 0.9, 6)[:, None, None]
     ).astype(float)
-    goal = BestFeasible(asktell.maximize("right", range=(0, 1)))
+    goal = BestFeasible(asktell.maximize("right", range=(0, 1), tolerance=0.02))
     proven, likely = (
-        play(scores, goal, 0.02, confidence_kind=kind).result()
+        play(scores, goal, confidence_kind=kind).result()
         for kind in ("proof", "posterior")
     )
     assert proven.stopped_early
@@ -167,7 +164,7 @@ def test_what_is_left_to_prove_names_both_sides() -> None:
                 [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)],
                 example=at,
             )
-    open_ = unproven(selector.state, [0], np.array([[1.0], [0.9], [0.0]]), 0.05, 0.0)
+    open_ = unproven(selector.state, [0], np.array([[1.0], [0.9], [0.0]]), 0.05)
     assert sorted(open_.tolist()) == [0, 1]
 
 
@@ -181,7 +178,9 @@ def test_a_rare_large_score_may_always_be_to_come(seeds: Iterable[int]) -> None:
     for seed in seeds:
         scores = np.random.default_rng(seed).beta(0.05, 1.0, size=(2, 150, 2))
         bound = scores[:, :, 1].mean(axis=1).min() - 0.021
-        goal = BestFeasible("quality", subject_to={"toxicity": asktell.at_most(bound)})
-        result = play(scores, goal, tolerance=0.02, seed=seed).result()
+        limit = asktell.at_most(bound, tolerance=0.02)
+        quality = asktell.maximize("quality", tolerance=0.02)
+        goal = BestFeasible(quality, subject_to={"toxicity": limit})
+        result = play(scores, goal, seed=seed).result()
         wrong += result.stopped_early
     assert wrong <= 1

@@ -14,6 +14,7 @@ import pytest
 from asktell import Adaptive, BestFeasible, Race, Selector, at_most, maximize
 
 GOAL = BestFeasible(maximize("right", range=(0, 1)))
+TOLERANT = BestFeasible(maximize("right", range=(0, 1), tolerance=0.01))
 SLOW = pytest.param(200, marks=pytest.mark.slow)
 
 
@@ -43,13 +44,18 @@ class Played(NamedTuple):
 
 
 def played(
-    agents: Agents, n: int, method: Any, looks: int = 0, **options: Any
+    agents: Agents,
+    n: int,
+    method: Any,
+    looks: int = 0,
+    goal: BestFeasible = GOAL,
+    **options: Any,
 ) -> Played:
     """A run to its end; after every so many evaluations the last prompt is compared with the first."""
     chances, k = agents.examples(n), len(agents.means)
     budget = k * n * options.get("repeats", 1)
     selector, found = (
-        Selector([f"p{i}" for i in range(k)], GOAL, budget, method, n, **options),
+        Selector([f"p{i}" for i in range(k)], goal, budget, method, n, **options),
         set[str](),
     )
     while trial := selector.ask():
@@ -95,7 +101,7 @@ def test_early_stops_are_rarely_wrong_where_nobody_declared_the_noise(
     for seed in range(runs):
         agents = Agents(seed, n_agents, step=0.05)
         selector, _ = played(
-            agents, 80, method(confidence=0.95, tolerance=0.01), seed=seed
+            agents, 80, method(confidence=0.95), goal=TOLERANT, seed=seed
         )
         result = selector.result()
         assert not selector.state.problem.is_noisy
@@ -120,11 +126,12 @@ def test_what_is_clear_is_found_under_noise_and_repeats_bound_it_more_closely() 
 
 
 @pytest.mark.parametrize(
-    "method", [Race(), Race(tolerance=0.02), Adaptive(confidence=0.95)]
+    ("method", "goal"),
+    [(Race(), GOAL), (Race(), TOLERANT), (Adaptive(confidence=0.95), GOAL)],
 )
-def test_doubtful_scores_end_nothing(method: Any) -> None:
+def test_doubtful_scores_end_nothing(method: Any, goal: BestFeasible) -> None:
     """Of two prompts, one is always right: a race and a proof were over after 20 and 16 of 600 evaluations."""
-    selectors = [Selector(["x", "y"], GOAL, 120, method, 60) for _ in range(2)]
+    selectors = [Selector(["x", "y"], goal, 120, method, 60) for _ in range(2)]
     selectors[1].remark(
         "The judge disagrees with people in 9 of 20 cases.",
         topic="right",

@@ -8,6 +8,7 @@ import pytest
 
 import asktell
 from asktell import (
+    Adaptive,
     BestFeasible,
     Budget,
     InvalidArgumentError,
@@ -17,6 +18,7 @@ from asktell import (
     Study,
     at_most,
     maximize,
+    minimize,
 )
 from asktell.intervals.betting import Betting
 from asktell.intervals.racing import certainly_worse
@@ -24,6 +26,12 @@ from benchmarks.selection import race as simulated
 
 UNIT = (0.0, 1.0)
 BEST = BestFeasible(maximize("a", range=UNIT))
+
+
+def within(tolerance: float) -> BestFeasible:
+    return BestFeasible(maximize("a", range=UNIT, tolerance=tolerance))
+
+
 PAIR = {"x": "be brief", "y": "be exact"}
 
 
@@ -114,7 +122,7 @@ def test_within_a_tolerance_many_end_with_a_claim_of_their_own() -> None:
     )
     np.clip(scores, 0, 1, out=scores)
     selector = Selector(
-        [f"p{i}" for i in range(9)], BEST, 1800, Race(tolerance=0.3), examples=200
+        [f"p{i}" for i in range(9)], within(0.3), 1800, "race", examples=200
     )
     result = play(selector, scores).result()
     assert result.stopped_early
@@ -181,11 +189,9 @@ def test_equal_prompts_go_on_to_the_last_example_and_within_a_tolerance_they_end
         .result()
         .stopped_early
     )
-    early = play(
-        Selector(PAIR, BEST, 120, Race(tolerance=0.1), examples=60), scores
-    ).result()
+    early = play(Selector(PAIR, within(0.1), 120, "race", examples=60), scores).result()
     suite = play(
-        Selector(PAIR, BEST, 120, Race(tolerance=0.1), examples=60, **SUITE), scores
+        Selector(PAIR, within(0.1), 120, "race", examples=60, **SUITE), scores
     ).result()
     assert suite.spent <= 60 < early.spent < 120
     assert (early.stopped_early, len(early.unresolved)) == (True, 1)
@@ -424,7 +430,6 @@ def test_a_baseline_that_always_fails_holds_nobody_up() -> None:
 WRONG = [
     {"confidence": 1.0},
     {"confidence": 0},
-    {"tolerance": -1},
     {"block": 0},
     {"confidence": True},
 ]
@@ -486,3 +491,26 @@ def test_when_it_is_done_a_trial_of_the_baseline_that_is_handed_back_is_not_aske
     assert selector.result().done
     selector.tell(held, [0.0])  # who has evaluated it all the same may say so
     assert selector.state.history.scores_of(held.id) == (0.0,)
+
+
+@pytest.mark.parametrize("method", [Race(), Adaptive(confidence=0.95)])
+@pytest.mark.parametrize("kind", [BestFeasible, ParetoSet])
+def test_a_bound_at_the_mean_is_settled_within_its_tolerance_only(
+    kind: Any, method: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    chances = np.array([[0.9, 0.5], [0.2, 0.1]])
+    scores = (rng.random((2, 120, 2)) < chances[:, None]).astype(float)
+    spent = {}
+    for tolerance in (None, 0.3):
+        limit = {minimize("c", range=UNIT): at_most(0.5, tolerance=tolerance)}
+        goal = kind(maximize("a", range=UNIT), subject_to=limit)
+        selector = play(Selector(PAIR, goal, 240, method, examples=120), scores)
+        result = selector.result()
+        assert result.stopped_early == (tolerance is not None)
+        spent[tolerance] = result.spent
+    assert [entry.id for entry in result.selected] == ["x"]
+    assert "The selection is correct within the tolerance with 95% confidence." in str(
+        result
+    )
+    assert spent[0.3] < 240 == spent[None]

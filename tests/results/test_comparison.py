@@ -30,8 +30,9 @@ def exact(a: Any, b: Any, **options: Any) -> Difference:
 def said(
     difference: Difference, examples: int | None = None, tolerance: float = 0.0
 ) -> str:
+    tolerances = {"accuracy": tolerance} if tolerance else {}
     return str(
-        Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerance)
+        Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerances)
     )
 
 
@@ -76,7 +77,7 @@ def test_an_undecided_difference_has_its_probability() -> None:
         'accuracy: "b" is probably better than "mine" (estimated probability 73%). '
         "This is not established, because the 95% interval includes 0. The "
         "probability depends on a statistical model, but the interval does not. "
-        "Estimated difference +0.021, 95% interval -0.15 to +0.169 (120 common "
+        "Estimated difference +0.021, 95% interval at every look -0.15 to +0.169 (120 common "
         "examples of 300)."
     )
 
@@ -101,7 +102,7 @@ def test_a_sentence_never_rounds_to_certainty() -> None:
         'accuracy: "b" is probably worse than "mine" (estimated probability over '
         "99%). This is not established, because the 95% interval includes 0. The "
         "probability depends on a statistical model, but the interval does not. "
-        "Estimated difference -0.05, 95% interval -0.12 to +0.01 (80 common "
+        "Estimated difference -0.05, 95% interval at every look -0.12 to +0.01 (80 common "
         "examples)."
     )
 
@@ -143,7 +144,7 @@ def test_scores_that_all_agree_are_no_proof() -> None:
         assert difference.high is not None
         assert difference.high > 0.1
         assert said(difference).startswith(
-            'accuracy: "b" and "mine" have the same mean so far: difference 0, 95% interval '
+            'accuracy: "b" and "mine" have the same mean so far: difference 0, 95% interval at every look '
         )
     # Nothing tells how far others may lie
     assert compare(ones * 7, ones * 7, population=300).high is None
@@ -151,7 +152,7 @@ def test_scores_that_all_agree_are_no_proof() -> None:
     assert late.verdict == "equal"
     assert said(late, 300, 0.02).startswith(
         'accuracy: "b" and "mine" are equal within the tolerance of 0.02: difference '
-        "0, 95% interval -0.0072"
+        "0, 95% interval at every look -0.0072"
     )
 
 
@@ -276,7 +277,7 @@ def test_a_comparison_comes_back_from_json() -> None:
         0.95,
         {"right": compare([1.0], [0.0], 0.3, 0.7, limits=(0, 1))},
         60,
-        0.1,
+        {"right": 0.1},
     )
     assert (
         Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison
@@ -439,11 +440,13 @@ def difference(
 SENTENCES = {
     "better": (
         difference(0.05, 0.01, 0.09, 0.99, 60, "better"),
-        '"b" is better than "mine": difference +0.05, 95% interval +0.01 to +0.09 (60 common examples of 100).',
+        '"b" is better than "mine": difference +0.05, 95% interval at every look '
+        "+0.01 to +0.09 (60 common examples of 100).",
     ),
     "worse": (
         difference(-0.05, -0.09, -0.01, 0.01, 60, "worse"),
-        '"b" is worse than "mine": difference -0.05, 95% interval -0.09 to -0.01 (60 common examples of 100).',
+        '"b" is worse than "mine": difference -0.05, 95% interval at every look '
+        "-0.09 to -0.01 (60 common examples of 100).",
     ),
     "exact": (
         difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
@@ -461,7 +464,7 @@ SENTENCES = {
             '"b" is probably better than "mine" (estimated probability 92%). This is '
             "not established, because the 95% interval includes 0. The probability "
             "depends on a statistical model, but the interval does not. Estimated "
-            "difference +0.02, 95% interval -0.03 to +0.07 (14 common examples of "
+            "difference +0.02, 95% interval at every look -0.03 to +0.07 (14 common examples of "
             "100)."
         ),
     ),
@@ -471,14 +474,14 @@ SENTENCES = {
             '"b" is probably worse than "mine" (estimated probability over 99%). This'
             " is not established, because the 95% interval includes 0. The "
             "probability depends on a statistical model, but the interval does not. "
-            "Estimated difference +0.02, 95% interval -0.03 to +0.07 (14 common "
+            "Estimated difference +0.02, 95% interval at every look -0.03 to +0.07 (14 common "
             "examples of 100)."
         ),
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
         (
-            '"b" and "mine" have the same mean so far: difference 0, 95% interval -0.03 to +0.03 (14 '
+            '"b" and "mine" have the same mean so far: difference 0, 95% interval at every look -0.03 to +0.03 (14 '
             "common examples of 100)."
         ),
     ),
@@ -486,7 +489,7 @@ SENTENCES = {
         difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),
         (
             '"b" and "mine" cannot be ranked yet (estimated probability that "b" is better: 50%). '
-            "Estimated difference +0.02, 95% interval -0.3 to +0.3 (1 common example of 100)."
+            "Estimated difference +0.02, 95% interval at every look -0.3 to +0.3 (1 common example of 100)."
         ),
     ),
     "too few": (
@@ -516,7 +519,7 @@ def test_every_sentence_of_a_comparison(kind: str) -> None:
         0.95,
         {"accuracy": found},
         100,
-        tolerance=0.1 if kind == "equal" else 0.0,
+        tolerances={"accuracy": 0.1} if kind == "equal" else {},
     )
     print(comparison)  # pytest -rP shows all sentences, to be read aloud
     assert str(comparison) == f"accuracy: {sentence}"

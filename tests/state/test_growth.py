@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asktell
-from asktell import Adaptive, BestFeasible, Budget, ParetoSet, Race, Selector
+from asktell import (
+    Adaptive,
+    BestFeasible,
+    Budget,
+    ParetoSet,
+    Race,
+    Selector,
+    at_least,
+    maximize,
+)
 from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
@@ -20,11 +29,15 @@ from asktell.state import ACCEPTED, REJECTED, RETIRED
 from asktell.state.problem import Problem, grown
 from tests.presets import PRESETS
 
-GOALS = {"best": BestFeasible("a", {"b": 0.3}), "set": ParetoSet("a", "b")}
+A = maximize("a", tolerance=0.2)
+GOALS = {
+    "best": BestFeasible(A, {"b": at_least(0.3, tolerance=0.2)}),
+    "set": ParetoSet(A, maximize("b", tolerance=0.2)),
+}
 TAKES_MORE = {
     "auto": "auto",
     "race": Race(block=2),
-    "sure": Adaptive(confidence=0.9, tolerance=0.2),
+    "sure": Adaptive(confidence=0.9),
 }
 
 

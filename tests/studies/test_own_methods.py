@@ -222,7 +222,7 @@ class RoundRobin(AbstractMethod):
     """A whole method: a batch of evaluations after the other, and the prompt with the best mean at the end."""
 
     batch: int = 6
-    tolerance: float = 0.25
+    share: float = 0.25
 
     def due(self, state: State) -> bool:
         return state.plan_is_empty and not state.pending

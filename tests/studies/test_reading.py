@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from asktell import Adaptive, BestFeasible, Budget, ParetoSet, Selector, Study
+from asktell import Adaptive, BestFeasible, Budget, ParetoSet, Selector, Study, maximize
 
+X, Y = maximize("x", tolerance=1.0), maximize("y", tolerance=1.0)
 TEXTS = ["a", "b", "c", "d"]
 _numbers = itertools.count()
 
@@ -52,7 +53,7 @@ def retired(make: Callable[..., Any]) -> Any:
 
 
 def settled(make: Callable[..., Any]) -> Any:
-    study = make(method=Adaptive(confidence=0.6, tolerance=1.0))
+    study = make(method=Adaptive(confidence=0.6))
     for trial in study.ask(4):
         study.tell(trial, [0.5] * len(study.metrics))
     return study
@@ -63,7 +64,7 @@ def halfway(make: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.parametrize("place", ["selector", "study"])
-@pytest.mark.parametrize("goal", [BestFeasible("x"), ParetoSet("x", "y")])
+@pytest.mark.parametrize("goal", [BestFeasible(X), ParetoSet(X, Y)])
 @pytest.mark.parametrize(
     "situation", [joined, extended, observed, retired, settled, halfway]
 )

@@ -1,6 +1,7 @@
 """`asktell analyze`: the verdict on finished results. Also reads such files for `asktell gate`."""
 
 import argparse
+import contextlib
 import csv
 import math
 import shutil
@@ -148,6 +149,9 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     bounds = (*arguments.at_least, *arguments.at_most, *arguments.within)
     goal = [*arguments.maximize, *arguments.minimize]
     goal += [each.rpartition("=")[0] for each in bounds]
+    goal += [
+        each.rpartition("=")[0] for each in (*arguments.range, *arguments.tolerance)
+    ]
     compared = (arguments.baseline, vars(arguments).get("candidate"))
     return Wanted(
         candidates=_listed(arguments.candidates),
@@ -208,13 +212,27 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
             )
         maximize = free
         why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."
-    for name in (*maximize, *minimize, *at_least, *at_most):
+    ranges = _numbers(
+        arguments.range,
+        "--range",
+        "a metric and its lowest and highest possible score, such as --range accuracy=0:1",
+    )
+    stated = _numbers(
+        arguments.tolerance,
+        "--tolerance",
+        "a metric and a number, such as --tolerance accuracy=0.01",
+    )
+    tolerances = {name: tolerance for name, (tolerance,) in stated.items()}
+    for name in (*maximize, *minimize, *at_least, *at_most, *ranges, *tolerances):
         if name not in metrics:
             raise InvalidArgumentError(
                 f"There is no metric {name!r}{nearest(name, metrics)}. Choose one of {some(metrics)}."
             )
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
-    return parse_goal(kind, maximize, minimize, at_least, at_most), why
+    goal = parse_goal(
+        kind, maximize, minimize, at_least, at_most, ranges, tolerances=tolerances
+    )
+    return goal, why
 
 
 def _suggested(metrics: Sequence[str]) -> str:
@@ -251,6 +269,26 @@ def _add_relative(
                 f"--at-most '{name}=within {margin}'. If more is better, use --at-least '{name}=within {margin}'."
             )
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"
+
+
+def _numbers(
+    given: Sequence[str], flag: str, example: str
+) -> dict[str, tuple[float, ...]]:
+    """Numbers given as METRIC=X, or as METRIC=X:Y, by metric. `example`: what the flag needs, and an example of it."""
+    found: dict[str, tuple[float, ...]] = {}
+    for each in given:
+        name, _, text = each.rpartition("=")
+        numbers: tuple[float, ...] = ()
+        with contextlib.suppress(ValueError):
+            numbers = tuple(map(float, text.split(":")))
+        if not name or len(numbers) != 1 + example.count(":"):
+            raise InvalidArgumentError(f"{flag} needs {example}, got {each!r}.")
+        if name in found:
+            raise InvalidArgumentError(
+                f"{flag} has {name!r} twice. Keep one of the two."
+            )
+        found[name] = numbers
+    return found
 
 
 def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:

@@ -126,6 +126,10 @@ _OF_RESULTS = (
     _a("--within", metavar="METRIC=X", action="append", default=[],
        help="add a constraint: at most X worse than the best candidate. METRIC='X of baseline' is at most X worse\n"
             "than the baseline; repeatable"),
+    _a("--range", metavar="METRIC=LOW:HIGH", action="append", default=[],
+       help="lowest and highest possible score of a metric; repeatable. Guaranteed statements need it"),
+    _a("--tolerance", metavar="METRIC=X", action="append", default=[],
+       help="differences of up to X in a metric do not matter; repeatable"),
     _a("--candidates", metavar="NAMES", action="append", default=[],
        help="candidates to read, separated by commas: columns of a table, or names in it; repeatable"),
     _a("--metrics", metavar="COLUMNS", action="append", default=[],
@@ -149,7 +153,7 @@ _OF_RESULTS = (
 OF_RESULTS: dict[str, Any] = {
     "maximize": [], "minimize": [], "at_least": [], "at_most": [], "within": [], "candidates": [], "metrics": [],
     "candidate_column": [], "example_column": [], "ignore": [], "repeats": None, "rename": [], "sheet": None,
-    "limited": "count", "encoding": None, "inputs": None,
+    "limited": "count", "encoding": None, "inputs": None, "range": [], "tolerance": [],
 }
 """Values of the flags for files of results, if none is given."""
 
@@ -327,7 +331,8 @@ _DECIDE = (
         (
             _RUN,
             _a("prompts", metavar="A", nargs="+", help="ids or texts of prompts: A, or A and B"),
-            _a("--tolerance", type=float, default=0.0, help="treat smaller differences as equal (default: 0)"),
+            _a("--tolerance", metavar="X", type=float,
+               help="treat differences up to X as equal in every metric (default: the goal's tolerances)"),
             _JSON, _CONFIDENCE,
         ),
         "asktell compare [OPTIONS] RUN [NAME] A [B]",
@@ -350,9 +355,9 @@ _DECIDE = (
             _a("more", metavar="FILE", type=Path, nargs="*", help="more files of results"),
             _a("--baseline", metavar="ID", help="prompt in use (default: CONFIG's baseline)"),
             _a("--candidate", metavar="ID", help="new prompt (default: the other prompt, if there are two)"),
-            _a("--margin", metavar="X", type=float, default=0.0,
+            _a("--margin", metavar="X", type=float,
                help="accept a loss of up to X, in units of the metric, and of X / (width of its range) in the failure\n"
-                    "rate (default: 0)"),
+                    "rate (default: the tolerance of the objective. 0 without one, and with several objectives)"),
             _a("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown"),
             _a("--junit", metavar="FILE.xml", type=Path, help="write a JUnit test report"),
             _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with the responses of both"),

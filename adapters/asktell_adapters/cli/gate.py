@@ -44,6 +44,7 @@ from asktell_adapters.cli.gate_rule import (
     CANDIDATE,
     GateRule,
     beforehand,
+    margin_for,
     ranged,
 )
 from asktell_adapters.cli.output import note, show, show_json, written
@@ -119,7 +120,7 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
         raise InvalidArgumentError(
             f"--confidence must be a number above 0 and below 1, got {arguments.confidence}."
         )
-    if not 0 <= arguments.margin < math.inf:
+    if arguments.margin is not None and not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(
             f"--margin must be a number of at least 0, got {arguments.margin}."
         )
@@ -163,11 +164,8 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
 
     config = load_config(arguments.config, baseline=arguments.baseline)
     baseline, candidate = _pair(config, arguments)
-    rule = GateRule(
-        ranged(config.selector.goal, config.metrics),
-        arguments.margin,
-        arguments.confidence,
-    )
+    goal = ranged(config.selector.goal, config.metrics)
+    rule = GateRule(goal, margin_for(goal, arguments.margin), arguments.confidence)
     return lambda: _judge(config, rule, baseline, candidate, arguments)
 
 

@@ -17,7 +17,7 @@ from asktell_adapters.cli.analyze import (
     read,
     write_report,
 )
-from asktell_adapters.cli.gate_rule import GateRule, ranged
+from asktell_adapters.cli.gate_rule import GateRule, margin_for, ranged
 from asktell_adapters.cli.ruling import Ruling
 from asktell_adapters.finished import Scores
 from asktell_adapters.llms.base import Example
@@ -34,7 +34,8 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         for name in goal.metrics
         if _is_binary(scores, name)
     }
-    rule = GateRule(ranged(goal, binary), arguments.margin, arguments.confidence)
+    goal = ranged(goal, binary)
+    rule = GateRule(goal, margin_for(goal, arguments.margin), arguments.confidence)
     table = scores.table(rule.goal, [one, other])
     # The gate itself judges the rate of failures, so no candidate is eliminated for it.
     selector = finished_selector(

@@ -159,6 +159,18 @@ def beforehand(rule: GateRule, selector: Selector, differ: float) -> str:
     )
 
 
+def margin_for(goal: Goal, given: float | None) -> float:
+    """The accepted loss: as given, else the tolerance of the objective.
+
+    It is 0 without a tolerance. So it is with several objectives, which have different
+    units.
+    """
+    if given is not None:
+        return given
+    objective, *others = goal.objectives
+    return 0.0 if others else goal.tolerances.get(objective.metric, 0.0)
+
+
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal, with ranges that its metrics declare where it has none. Guaranteed intervals need the ranges."""
     spans = {

@@ -262,6 +262,12 @@ def create(
             description="Metric to its lowest and highest possible score, such as [0, 1]."
         ),
     ] = None,
+    tolerances: Annotated[
+        dict[str, float] | None,
+        Field(
+            description="Metric to the difference that does not matter, in its units, such as 0.01."
+        ),
+    ] = None,
     examples: Annotated[
         int | list[str] | None,
         Field(
@@ -284,15 +290,32 @@ def create(
         dict[str, Any](at_least or {}),
         dict[str, Any](at_most or {}),
         ranges,
+        tolerances=tolerances,
     )
     baseline = next(iter(prompts), None) if baseline is None else baseline
     selector = Selector(
         prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats
     )
+    if study in store.names():
+        with store.open(study) as there:
+            _check_budget(there, budget)
     with create_study(store.url, study, selector) as made:
         return Created(
             sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.",
             goal=str(goal),
+        )
+
+
+def _check_budget(study: AnyStudy, budget: int) -> None:
+    """Refuse a larger budget for a study that exists. An agent must not spend more than people allowed.
+
+    Raises:
+        ToolError: the budget is larger.
+    """
+    if budget > study.budget:
+        raise ToolError(
+            f"The study {study.name!r} exists, and its budget is {study.budget} evaluations, not {budget}. Only a "
+            "person may extend it, by `asktell extend`. Call `create` with its own budget, or choose another name."
         )
 
 

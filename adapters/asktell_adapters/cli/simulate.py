@@ -23,15 +23,17 @@ _GOAL = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _METRIC = r"(?P<metric>\S.*?)(?:\s+from\s+(?P<low>\S+)\s+to\s+(?P<high>\S+))?"
+_TOLERANCE = r"(?:\s*\(tolerance\s+(?P<tolerance>\S+?)\))?"
 _OBJECTIVE = re.compile(
     r"(?:(?P<direction>maximize|minimize)\s+)?"
     + _METRIC
     + r"(?P<worst>\s+in its worst segment)?"
+    + _TOLERANCE
 )
 _BOUND = re.compile(
     _METRIC
     + r"\s*(?P<side><=|>=)\s*(?P<bound>\S+)(?:\s+on\s+(?P<share>\S+?)\s*% of the examples)?"
-    r"(?P<every>\s+in every segment)?"
+    r"(?P<every>\s+in every segment)?" + _TOLERANCE
 )
 
 
@@ -100,7 +102,8 @@ def _recorded(
 def goal_of(text: str) -> Goal:
     """The goal that a text describes, as `str(goal)` writes it or shorter. Several objectives select a Pareto set.
 
-    After a metric's name, `from 0 to 10` is the range of its scores.
+    After a metric's name, `from 0 to 10` is the range of its scores. At the end of an
+    objective or a bound, `(tolerance 0.01)` is its tolerance.
 
     Raises:
         InvalidArgumentError: the text is not a goal, or it bounds a metric twice.
@@ -114,8 +117,8 @@ def goal_of(text: str) -> Goal:
             f"--goal cannot be read, got {short(text)}. Write a goal like 'maximize accuracy subject to latency <= 2' "
             "or 'maximize rouge, minimize cost'. After a metric, you may add its range, such as 'from 0 to 10'. After "
             "an objective, you may add 'in its worst segment'. After a bound, you may add 'on 95% of the examples' or "
-            "'in every segment'. At the end, you may add the probability with which all bounds must be satisfied, such "
-            "as ', kept with probability 0.9'."
+            "'in every segment'. After both, you may add '(tolerance 0.01)'. At the end, you may add the probability "
+            "with which all bounds must be satisfied, such as ', kept with probability 0.9'."
         )
     times = Counter(part["metric"] for part in bounds)
     if twice := sorted(metric for metric in times if times[metric] > 1):
@@ -138,6 +141,11 @@ def goal_of(text: str) -> Goal:
         _ranges([*objectives, *bounds]),
         _number(whole["sure"]) if whole["sure"] else None,
         [part["metric"] for part in objectives if part["worst"]],
+        {
+            part["metric"]: _number(part["tolerance"])
+            for part in objectives
+            if part["tolerance"]
+        },
     )
 
 
@@ -171,6 +179,7 @@ def _bound(part: Mapping[str, str | None]) -> dict[str, Any]:
         "bound": _number(part["bound"]),
         "quantile": quantile,
         "in_every_segment": bool(part["every"]),
+        "tolerance": _number(part["tolerance"]) if part["tolerance"] else None,
     }
 
 

@@ -48,7 +48,7 @@ from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
 from asktell_adapters.prompts import check_fields
 
-_STOP = ("confidence", "confidence_kind", "tolerance")
+_STOP = ("confidence", "confidence_kind")
 _NOT_WITH_EVALUATOR = (
     "model",
     "models",

@@ -142,6 +142,15 @@ class GoalTable(Table):
         "For each metric, its lowest and its highest possible score.",
         expected="a table, METRIC = [low, high]",
     )
+    tolerances: dict[str, float] = key(
+        {},
+        "For each metric, the difference that does not matter, in units of the metric. The verdict counts a prompt as "
+        "good if it is within the tolerance of the best. With `confidence`, the run ends with such a prompt, which may "
+        "also violate a constraint by up to the tolerance of its metric. If a quantile has a bound, write `tolerance` "
+        "next to `quantile`. There, it is a share of the examples.",
+        said="none. For the verdict: 1% of the range",
+        expected="a table, METRIC = number",
+    )
 
     sure: float | None = key(
         None,
@@ -162,7 +171,9 @@ class GoalTable(Table):
         ]
         parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
         with self.named():
-            goal = parse_goal(self.type, best[0], best[1], *parts)
+            goal = parse_goal(
+                self.type, best[0], best[1], *parts, tolerances=self.tolerances
+            )
         for name in goal.metrics:
             if computed is not None and name not in computed:
                 if name == "cost":
@@ -243,9 +254,6 @@ class TopTable(Table):
         "What `confidence` needs. `proof`: the statistical model gives this probability, and a test that does not "
         "depend on this model confirms the selection. `posterior`: only the statistical model gives this probability. "
         "This takes fewer evaluations, but has no guarantee. Only with the method `auto`.", said='`"proof"`')
-    tolerance: float | None = key(None,
-        "For `confidence`: how much worse than the best the selected prompt may be. For a single best prompt, the unit "
-        "is the metric's, and for a Pareto set, 0.02 means 2% of each metric's range.", said="`0`")
     features: str | None = key(None,
         '`"text"`: computes a row of numbers (*features*) for each prompt from its text. Some [methods](methods.md) '
         "need features.")

@@ -1,6 +1,5 @@
 """The JSON of requests. Only its shape is checked here, because the engine checks the values."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -187,6 +186,8 @@ class BoundModel(StrictRequest):
     """
     in_every_segment: bool = False
     """Whether the bound is required in each segment of the examples, instead of over all examples."""
+    tolerance: Number | None = None
+    """A violation that does not matter, in the units of the metric. With `quantile`, a share of the examples."""
 
 
 class GoalModel(StrictRequest):
@@ -211,6 +212,11 @@ class GoalModel(StrictRequest):
     """Metric -> its highest allowed mean, in the same forms."""
     ranges: dict[Text, Span] = {}
     """Metric -> [lowest possible score, highest possible score]."""
+    tolerances: dict[Text, Number] = {}
+    """Metric -> the difference that does not matter, in the units of the metric. The
+    verdict then counts a prompt as good if it is within the tolerance of the best, and
+    a study with `confidence` ends with such a prompt.
+    """
     sure: float | None = None
     """Probability, such as 0.95, with which the selected prompt must satisfy its constraints. Null: 0.5 is enough."""
 
@@ -236,18 +242,15 @@ class BudgetModel(StrictRequest):
 _STOPPING: dict[str, type[Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
 
-def _method(name: str, stop: Mapping[str, float | None]) -> str | Adaptive | Race:
-    """The method of this name, with the options for stopping early, if any is given."""
-    given: dict[str, Any] = {
-        option: value for option, value in stop.items() if value is not None
-    }
-    if not given:
+def _method(name: str, confidence: float | None) -> str | Adaptive | Race:
+    """The method of this name, which stops early with a confidence, if one is given."""
+    if confidence is None:
         return name
     if name not in _STOPPING:
         raise InvalidArgumentError(
-            f"{next(iter(given))} requires one of the methods {list(_STOPPING)}, got {short(name)}."
+            f"confidence requires one of the methods {list(_STOPPING)}, got {short(name)}."
         )
-    return _STOPPING[name](**given)
+    return _STOPPING[name](confidence=confidence)
 
 
 class NewStudy(StrictRequest):
@@ -264,11 +267,6 @@ class NewStudy(StrictRequest):
     ] = "auto"
     confidence: Number | None = None
     """Only for `auto` and `race`. Stop as soon as the selection is right with this probability, such as 0.95."""
-    tolerance: Number | None = None
-    """Only with `confidence`. The selected prompt counts as right if it is worse than the
-    best by at most this, in the metric's units. For a Pareto set, 0.02 means 2% of the
-    metric's range.
-    """
     examples: StrictInt | list[Text] | None = None
     """Number of examples, or their distinct ids. Null if the evaluator draws its own."""
     features: list[list[Number]] | Literal["text"] | None = None
@@ -318,8 +316,8 @@ class NewStudy(StrictRequest):
         # These belong to the study, not to its selector.
         for name in ("name", "max_attempts", "exist_ok"):
             del given[name]
-        stop = {name: given.pop(name) for name in ("confidence", "tolerance")}
-        return Selector(method=_method(given.pop("method"), stop), **given)
+        method = _method(given.pop("method"), given.pop("confidence"))
+        return Selector(method=method, **given)
 
 
 class TrialReference(StrictRequest):
@@ -495,8 +493,10 @@ class CompareQuery(StrictRequest):
     """Id of prompt b. Needed only if this id is also the text of another prompt."""
     confidence: float = 0.95
     """The probability that all intervals hold, above 0 and below 1."""
-    tolerance: float = 0.0
-    """The largest difference that does not matter, in the metrics' units."""
+    tolerance: float | None = None
+    """The largest difference that counts as equal, in the units of every metric. By default, each metric has the
+    tolerance of the goal.
+    """
 
     @model_validator(mode="after")
     def _complete(self) -> "CompareQuery":

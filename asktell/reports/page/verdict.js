@@ -4,7 +4,7 @@ function drawVerdict(host, data) {
   host.append(
     element("h1", {}, data.words.answer),
     ...[data.words.verdict && element("p", { class: "say" }, data.words.verdict), answerTile(data), outlookTile(data)].filter(Boolean),
-    ...data.notes.map((note) => element("p", { class: "soft" }, isolated(note))),
+    ...[...data.notes, data.verdict.assumption].filter(Boolean).map((note) => element("p", { class: "soft" }, isolated(note))),
     ...data.failures.slice(0, 1).map(({ reason, count }) => element("p", { class: "soft" }, `The most frequent failure (${whole(count)} times): `, isolated(brief(reason, 200)))),
   );
 }

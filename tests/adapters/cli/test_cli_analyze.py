@@ -80,6 +80,54 @@ def test_goals() -> None:
     )
 
 
+def test_ranges_and_tolerances_of_metrics() -> None:
+    wide({"old": 0.5, "new": 0.5})
+    flags = "--maximize score --range score=0:1 --tolerance score=0.2"
+    found = json.loads(cli(f"analyze wide.csv {flags} --json").out)
+    assert found["goal"].startswith("maximize score (tolerance 0.2)")
+    assert found["verdict"]["tolerance"] == 0.2
+    assert found["verdict"]["assumption"] == ""
+    assert "range" not in [each["name"] for each in found["checks"] if not each["ok"]]
+    assert "Take new or old: they do not differ" in cli(
+        f"analyze wide.csv {flags}"
+    ).out.replace('"', "")
+    assumed = json.loads(cli("analyze wide.csv --json").out)["verdict"]
+    assert "(1% of the range)" in assumed["assumption"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--range cost", "--range needs a metric and its lowest and highest"),
+        ("--range cost=1", "--range needs a metric and its lowest and highest"),
+        ("--range cost=a:2", "--range needs a metric and its lowest and highest"),
+        ("--range cost=2:1 --minimize cost", "must be two finite numbers"),
+        ("--range accuracy=0:1 --range accuracy=0:1", "--range has 'accuracy' twice"),
+        ("--range acuracy=0:1", "There is no metric 'acuracy' (did you mean"),
+        ("--range cost=0:1", "ranges has 'cost', which is not a metric of the goal"),
+        ("--tolerance accuracy", "--tolerance needs a metric and a number"),
+        ("--tolerance accuracy=0", "must be a number above 0"),
+        ("--tolerance accuracy=nan", "must be a number above 0"),
+        (
+            "--tolerance accuracy=5 --range accuracy=0:1",
+            "For 5 points, write 0.05",
+        ),
+    ],
+)
+def test_ranges_and_tolerances_that_make_no_sense(flags: str, said: str) -> None:
+    assert said in cli(f"analyze r.csv --maximize accuracy {flags}", code=2).err
+
+
+def test_the_tolerance_of_the_objective_is_the_margin_of_the_gate() -> None:
+    wide({"old": 0.5, "new": 0.45})
+    gate = "gate wide.csv --maximize score --baseline old"
+    assert "undecided score not worse\n" in cli(gate, code=3).out
+    tolerant = f"{gate} --range score=0:1 --tolerance score=0.2"
+    said = cli(tolerant).out
+    assert 'Passed: "new" is not worse than "old" by more than 20 points' in said
+    assert "undecided score not worse\n" in cli(f"{tolerant} --margin 0", code=3).out
+
+
 @pytest.mark.parametrize("bound", ["cost", "cost=", "cost=much", "=2", "cost=nan"])
 def test_a_bound_needs_a_number(bound: str) -> None:
     said = cli(f"analyze r.csv --maximize accuracy --at-most {bound}", code=2).err
@@ -175,7 +223,7 @@ def test_a_question_is_asked_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "stdin", Terminal("5\n1\n"))
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(Terminal()) as err:
         assert main(["analyze", "three.csv"]) == 0
-    assert err.getvalue().count("Which one (1 to 2)?") == 2
+    assert err.getvalue().count("Which one? Type a number from 1 to 2") == 2
     assert "1. The candidates 'old', 'new'" in err.getvalue()
     assert "Read 2 candidates (columns old, new)" in out.getvalue()
     monkeypatch.setattr(sys, "stdin", Terminal(""))

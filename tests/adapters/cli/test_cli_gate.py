@@ -144,7 +144,7 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
         ({"budget = 600 ": "budget = 12 "}, "", 3, "Confidence 0.95. 12 of 12 evaluations spent."),
         ({"budget = 600 ": "budget = { cost = 5 } "}, "", 3, "10 of 400 evaluations spent"),
         ({"maximize": "type = 'pareto-set'\nmaximize", "at_least = { brevity = 0.5 }": "minimize = 'brevity'"},
-         "--margin 0.99", 0, "passed    brevity not worse by more than 0.99"),
+         "--margin 0.99", 0, "passed    brevity not worse by more than 99 points"),
     ],
 )  # fmt: skip
 def test_the_exit_code_says_what_was_found(
@@ -805,7 +805,7 @@ def test_compare_studies(tmp_path: Path) -> None:
     )
     # New inputs may show a difference.
     assert (
-        'a: "x" and "y" have the same mean so far: difference 0 (all 4 examples)'
+        'a: "x" and "y" have the same mean so far: difference 0, 95% interval '
     ) in cli("compare", url, "new", "x", "y").out
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)[
         "guaranteed"

@@ -196,21 +196,38 @@ def test_mistakes_about_the_budget(
 
 
 def test_a_run_may_stop_early(write: Any) -> None:
-    config = load_config(write(top="confidence = 0.95\ntolerance = 0.01"))
-    assert config.selector.method == asktell.Adaptive(confidence=0.95, tolerance=0.01)
+    config = load_config(write(top="confidence = 0.95"))
+    assert config.selector.method == asktell.Adaptive(confidence=0.95)
     by_model = load_config(write(top="confidence = 0.9\nconfidence_kind = 'posterior'"))
     assert by_model.selector.method == asktell.Adaptive(
         confidence=0.9, confidence_kind="posterior"
     )
     race = load_config(
-        write(top="method = 'race'\ntolerance = 0.01\nbaseline = 0")
+        write(top="method = 'race'\nconfidence = 0.9\nbaseline = 0")
     ).selector
-    assert race.method == asktell.Race(tolerance=0.01)
+    assert race.method == asktell.Race(confidence=0.9)
     assert race.result().baseline == 0
     assert differences(load_config(write()).setup, config.setup) == [
         "'confidence' was not given, and is 0.95 now",
-        "'tolerance' was not given, and is 0.01 now",
     ]
+
+
+def test_tolerances_are_of_the_goal(write: Any) -> None:
+    goal = (
+        'maximize = "exact_match"\nranges = { exact_match = [0, 1] }\n'
+        "at_least = { brevity = { bound = 0.5, quantile = 0.1, tolerance = 0.05 }, length = 'within 2 of best' }\n"
+        "tolerances = { exact_match = 0.01, length = 1 }"
+    )
+    metrics = PARTS["metrics"] + '\nlength = { loader = "MODULE:length" }'
+    config = load_config(write(goal=goal, metrics=metrics))
+    assert config.selector.goal == asktell.BestFeasible(
+        asktell.maximize("exact_match", range=(0, 1), tolerance=0.01),
+        {
+            "brevity": asktell.at_least(0.5, quantile=0.1, tolerance=0.05),
+            asktell.maximize("length"): asktell.within(2, tolerance=1),
+        },
+    )
+    assert config.setup["goal"]["tolerances"] == {"exact_match": 0.01, "length": 1}
 
 
 def test_noisy_scores(write: Any) -> None:
@@ -529,6 +546,24 @@ MISTAKES = [
     (
         {"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"},
         "which is not a metric of the goal",
+    ),
+    (
+        {
+            "goal": "maximize = 'brevity'\nranges = { brevity = [0, 1] }\ntolerances = { brevity = 5 }"
+        },
+        "[goal]: The tolerance for 'brevity' must be less than the width",
+    ),
+    (
+        {"goal": "maximize = 'brevity'\ntolerances = { exact_match = 0.1 }"},
+        "[goal]: tolerances has 'exact_match', which is not a metric of the goal",
+    ),
+    ({"top": "tolerance = 0.01"}, "tolerance"),
+    (
+        {
+            "goal": "maximize = 'brevity'\nat_most = { exact_match = { bound = 1, quantile = 0.9 } }\n"
+            "tolerances = { exact_match = 0.1 }"
+        },
+        "There the tolerance is a share of the examples",
     ),
     (
         {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},

@@ -523,13 +523,12 @@ def test_a_bare_number_is_the_score_of_one_metric(service: Any) -> None:
 
 
 def test_a_study_may_end_early_with_a_confidence_of_its_own(service: Any) -> None:
-    race = {**STUDY, "method": "race", "confidence": 0.9, "tolerance": 0.1}
-    method = service.post("/v1/studies", race, 201)["definition"]["method"]
-    assert (method["type"], method["confidence"], method["tolerance"]) == (
-        "Race",
-        0.9,
-        0.1,
-    )
+    goal = {"maximize": "a", "tolerances": {"a": 0.1}}
+    race = {**STUDY, "goal": goal, "method": "race", "confidence": 0.9}
+    definition = service.post("/v1/studies", race, 201)["definition"]
+    assert definition["goal"]["objectives"][0]["tolerance"] == 0.1
+    method = definition["method"]
+    assert (method["type"], method["confidence"]) == ("Race", 0.9)
     for wrong, said in (
         (
             {"confidence": 9.0},
@@ -538,6 +537,14 @@ def test_a_study_may_end_early_with_a_confidence_of_its_own(service: Any) -> Non
         (
             {"method": "uniform"},
             "confidence requires one of the methods ['auto', 'race'], got 'uniform'",
+        ),
+        (
+            {"goal": {**goal, "tolerances": {"b": 0.1}}},
+            "tolerances has 'b', which is not a metric of the goal",
+        ),
+        (
+            {"goal": {**goal, "tolerances": {"a": 0}}},
+            "The tolerance for 'a' must be a number above 0",
         ),
     ):
         assert (

@@ -774,7 +774,8 @@ def test_scalars_of_numpy_travel_as_plain_numbers(
     frame = remote.result().to_dataframe()
     best, other = (np.str_(name) for name in frame["id"].iloc[:2])
     compared = remote.compare(best, other, np.float32(0.9), np.float32(0.125))
-    assert (compared.a, compared.tolerance) == (str(best), 0.125)
+    assert compared.a == str(best)
+    assert compared.tolerances == dict.fromkeys(remote.metrics, 0.125)
     remote.remark("a note", doubtful=np.True_)  # type: ignore[arg-type]
     remote.retire(other, "worse")
     with RemoteStudy.create(

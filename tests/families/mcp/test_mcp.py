@@ -165,7 +165,7 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(
     for said in verdicts[3:-1]:
         assert not lacking(said, "too early")
         assert lacking(said, "no score")
-    assert not lacking(verdicts[-1], "take", '"new"', 'than "old"')
+    assert not lacking(verdicts[-1], "ship", '"new"', 'than "old"')
     assert lacking(verdicts[-1], "too early")
     assert "Think, then be brief." in (tmp_path / "support.html").read_text()
     with Study.open(url, "support") as study:  # all of it is there for others
@@ -263,12 +263,16 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
         assert not lacking(
             await agent.refused("create", **wrong), "'acuracy'", "mean 'accuracy'"
         )
+        del wrong["ranges"]
+        wrong["tolerances"] = {"accuracy": 0}
+        assert not lacking(await agent.refused("create", **wrong), "above 0")
         await agent.call(
             "create",
             prompts=TWO,
             maximize=["accuracy"],
             budget=9,
             ranges={"accuracy": [0, 1]},
+            tolerances={"accuracy": 0.01},
         )
         said = await agent.refused("verdict", study="suport")
         assert not lacking(said, "'suport'", "'support'")

@@ -107,7 +107,8 @@ class EarlyStopping:
     Args:
         goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
             every metric has a range, as in `maximize("includes", range=(0, 1))`, and no
-            sample fails. See `asktell.Race`.
+            sample fails. See `asktell.Race`. Two runs count as equally good if their
+            means differ by at most the metric's `tolerance`.
         among: the names of all runs to compare. Without `name`, write models, such as
             "openai/a", if the runs differ in their models, and tasks if they differ in
             their tasks. By default, there is a single run.
@@ -117,10 +118,6 @@ class EarlyStopping:
             EvalLog, or a list of these. In results, the baseline is called "baseline".
         confidence: with at least this probability, the early verdict equals the verdict
             that the full eval would have.
-        tolerance: two runs count as equally good if their means differ by less than
-            this number. It is in units of the goal's metric. With a `ParetoSet`, the
-            tolerance of a metric with a range is a fraction of the width of the range.
-            See `asktell.Race`.
         study: the URL of a storage and the name of a study in it, such as
             `("sqlite:///studies.db", "agents")`. Use it if the runs are in different
             processes or on different days. By default, scores are kept in memory.
@@ -140,7 +137,6 @@ class EarlyStopping:
         name: Callable[[EvalSpec], str] | None = None,
         baseline: Logs | None = None,
         confidence: float = 0.95,
-        tolerance: float = 0.0,
         study: tuple[str, str] | None = None,
         value_to_float: ValueToFloat | None = None,
     ) -> None:
@@ -164,7 +160,7 @@ class EarlyStopping:
                 str(task.model),
             )
         )
-        self._race = Race(confidence, tolerance)
+        self._race = Race(confidence)
         self._study, self._to_float = study, value_to_float
         self._selection: Selector | Study | None = None
         self._order: tuple[str, ...] = ()
