@@ -46,6 +46,8 @@ Finished tables
     FinishedTable: finished evaluations, as columns
     finished_selector(table, goal, ...): a selector that has recorded these evaluations and is done
     less_may_be_better(metric): True if the name of a metric suggests that smaller scores are better
+    is_expense(metric): True if the name of a metric suggests an amount that is spent, such as a cost
+    wins_and_losses(a, b, minimize): where scores are better, worse or equal, apart from rounding
 Evaluation
     Evaluator, Outcome: the argument of `asktell.run`, and the outcome of one evaluation
     Calling: the way in which an evaluator is called, which is async or not, in batches or one by one
@@ -83,8 +85,9 @@ if TYPE_CHECKING:
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import MOST_EVALUATIONS, check_cost, real, whole
     from asktell.problem.examples import changes
-    from asktell.problem.goals import Goal, less_may_be_better, parse_goal
+    from asktell.problem.goals import Goal, is_expense, less_may_be_better, parse_goal
     from asktell.problem.words import in_words, nearest, short, some
+    from asktell.results.difference import wins_and_losses
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.results.streak import describe_streak
@@ -122,7 +125,8 @@ _HOMES = {
     "problem.words": ("in_words", "nearest", "short", "some"),
     "problem.checks": ("MOST_EVALUATIONS", "check_cost", "real", "whole"),
     "problem.examples": ("changes",),
-    "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
+    "problem.goals": ("Goal", "is_expense", "less_may_be_better", "parse_goal"),
+    "results.difference": ("wins_and_losses",),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "results.streak": ("describe_streak",),
@@ -156,9 +160,9 @@ __all__ = [
     "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_cost", "check_extra",
     "check_margin", "check_path", "decide", "definition", "describe_spending", "describe_streak", "details_of",
     "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words",
-    "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
-    "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
-    "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "is_expense", "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line",
+    "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
+    "shown_estimates", "some", "whole", "wins_and_losses", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

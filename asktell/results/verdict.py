@@ -1240,10 +1240,7 @@ class _OfSet(_Judge):
     @property
     def standing(self) -> str:
         who = "Together, they are" if len(self.answer) > 1 else "This one prompt is"
-        return (
-            f"{who} expected to be {self.number(self.loss)} as good as the whole true Pareto set (by hypervolume, a "
-            "measure of how good a set is)."
-        )
+        return f"{who} expected to be {self.number(self.loss)} as good as the whole true Pareto set."
 
     @property
     def being_good(self) -> str:

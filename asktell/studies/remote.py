@@ -578,7 +578,12 @@ class RemoteStudy(AbstractStudy):
             if len(found) < _EVALUATIONS_AT_ONCE:
                 return
 
-    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
         document = _record(self._get("report"), "format", "version", "made")
         if (document["format"], document["version"]) != (
             reports.FORMAT,
@@ -589,7 +594,7 @@ class RemoteStudy(AbstractStudy):
                 f"{reports.VERSION}. Use the same version of asktell on both sides, or open the service's own page."
             )
         document["made"]["about"] = reports.plain(about)
-        reports.write(path, document)
+        reports.write(path, reports.with_inputs(document, inputs))
 
     # Requests
 

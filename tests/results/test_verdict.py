@@ -372,8 +372,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "take",
         (
             "Choose among these 3 trade-offs. Together, they are expected to be over "
-            "99% as good as the whole true Pareto set (by hypervolume, a measure of "
-            "how good a set is)."
+            "99% as good as the whole true Pareto set."
         ),
     ),
     "front of one": (
@@ -384,7 +383,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "take",
         (
             "Take prompt 0. This one prompt is expected to be over 99% as good as the"
-            " whole true Pareto set (by hypervolume, a measure of how good a set is)."
+            " whole true Pareto set."
         ),
     ),
     "front, keep evaluating": (
@@ -395,8 +394,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Not decided: these 2 trade-offs lead. Together, they are expected to be "
-            "94% as good as the whole true Pareto set (by hypervolume, a measure of "
-            "how good a set is). With 20 more evaluations (cost about 10), this "
+            "94% as good as the whole true Pareto set. With 20 more evaluations (cost about 10), this "
             "percentage should rise to 95%."
         ),
     ),
@@ -409,7 +407,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Not decided: prompt 4 leads. It satisfies the constraint with 64% "
             "probability. This one prompt is expected to be 42% as good as the whole "
-            "true Pareto set (by hypervolume, a measure of how good a set is). With "
+            "true Pareto set. With "
             "15 more evaluations (cost about 7.5), this percentage should rise to "
             "76%, and the probability of missing at most 1% of it should rise from "
             "23% to 47%."
@@ -423,8 +421,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "take",
         (
             "Choose among these 2 trade-offs. Together, they are expected to be over "
-            "99% as good as the whole true Pareto set (by hypervolume, a measure of "
-            "how good a set is). The probability that all of them satisfy the "
+            "99% as good as the whole true Pareto set. The probability that all of them satisfy the "
             "constraint is over 99%."
         ),
     ),
@@ -436,8 +433,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "best so far",
         (
             "Best so far: these 2 trade-offs. Together, they are expected to be 87% "
-            "as good as the whole true Pareto set (by hypervolume, a measure of how "
-            "good a set is). Every prompt was evaluated on every example, but with "
+            "as good as the whole true Pareto set. Every prompt was evaluated on every example, but with "
             "about 64 new examples, this percentage could rise to 94%."
         ),
     ),

@@ -150,7 +150,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
     with folder.locked():
         check_same(config, folder.read_setup(), folder)
         if folder.study_name is None:
-            folder.write_setup(config.setup)
+            folder.write_setup(config.setup, config.dataset)
             folder.make_study(config.path.stem, config.selector)
         with folder.open_study() as study:
             if study.spent and not study.done:
@@ -363,7 +363,7 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
                     else "The run already has these additions"
                 )
                 note(f"{config.path.name}: {'. '.join(found)}. {more}.")
-                folder.write_setup(config.setup)
+                folder.write_setup(config.setup, config.dataset)
                 return
         if (
             saved.get("prompts") != config.setup["prompts"]

@@ -39,6 +39,10 @@ def load_config(
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     top.check_needed()
+    if top.model is not None and top.models is None and top.candidates is None:
+        from asktell_adapters.config.model import read_model
+
+        read_model(path, "model", top.model)
 
     # Here, since it imports all that a file can name
     from asktell_adapters.config.config import configured

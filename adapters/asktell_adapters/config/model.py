@@ -23,7 +23,6 @@ from asktell_adapters.config.tables import (
     options_table,
 )
 from asktell_adapters.llms.chat_api import Price
-from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import SLOTS, LlamaCpp
@@ -157,6 +156,8 @@ Make: TypeAlias = Callable[[NamedModel, Options, int], Any]
 
 def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCpp:
     """A GGUF file, which is requantized if `dtype` is given."""
+    from asktell_adapters.llms.gguf import requantize, smollm2
+
     dtype = options.pop("dtype", None)
     if table.model == PACKAGED:
         return LlamaCpp(smollm2(dtype or "q8_0"), **options)
@@ -166,6 +167,8 @@ def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCp
 
 def _huggingface(table: NamedModel, options: Options, concurrency: int) -> HuggingFace:
     """A local folder or file if there is one, or else a model of the hub."""
+    from asktell_adapters.llms.gguf import smollm2
+
     if table.model == PACKAGED:
         return HuggingFace(smollm2(None), **options)
     local = table.beside(table.model)
