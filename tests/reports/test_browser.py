@@ -490,7 +490,7 @@ def test_a_front_of_two_metrics_is_drawn(
     made = study([f"p{k}" for k in range(9)], FRONT, 120, stop=70)
     made.report(tmp_path / "page.html")
     with opened(browser, tmp_path / "page.html") as page:
-        assert "so far" in page.locator("h1").inner_text()
+        assert "trade-offs" in page.locator("h1").inner_text()
         page.locator("#plane select").first.select_option("ranked")
         page.locator("#plane select").nth(1).select_option("1")
         assert overlaps(page) == []

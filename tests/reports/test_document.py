@@ -347,7 +347,7 @@ def play(
         (lambda e: 0.1, 'Keep "now": no prompt is shown to be better.', False),
         (
             lambda e: 0.5 + (0.4 if e % 5 else -0.9),
-            'Keep "now": no prompt is shown to be better.',
+            'Not decided: "new" is not shown to be better than "now".',
             True,
         ),
     ],

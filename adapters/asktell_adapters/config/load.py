@@ -39,7 +39,8 @@ def load_config(
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     top.check_needed()
-    if top.model is not None and top.models is None and top.candidates is None:
+    is_alone = top.evaluator is None and top.label is None
+    if is_alone and top.model and top.models is None and top.candidates is None:
         from asktell_adapters.config.model import read_model
 
         read_model(path, "model", top.model)
