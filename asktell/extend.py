@@ -8,6 +8,7 @@ of a method and for a storage are in the packages `asktell.schedulers`,
 Packages
     needs_extra(extra): a block in which a missing package is an error with the command that installs the extra
     import_extra(module, extra): one module, with the same error
+    Registry, BuiltIn: names that asktell and other packages define, such as those of metrics
     check_extra(extra, *modules): the same error, without importing the modules
 Messages
     short(value): the repr of a value in at most 60 characters
@@ -47,6 +48,8 @@ Finished tables
     FinishedTable: finished evaluations, as columns
     finished_selector(table, goal, ...): a selector that has recorded these evaluations and is done
     less_may_be_better(metric): True if the name of a metric suggests that smaller scores are better
+    is_expense(metric): True if the name of a metric suggests an amount that is spent, such as a cost
+    wins_and_losses(a, b, minimize): where scores are better, worse or equal, apart from rounding
 Evaluation
     Evaluator, Outcome: the argument of `asktell.run`, and the outcome of one evaluation
     Calling: the way in which an evaluator is called, which is async or not, in batches or one by one
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
     from asktell._util.files import check_path, write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.log import log
+    from asktell._util.plugins import BuiltIn, Registry
     from asktell._util.terminal import (
         aligned,
         in_markdown,
@@ -100,7 +104,8 @@ if TYPE_CHECKING:
         whole,
     )
     from asktell.problem.examples import changes
-    from asktell.problem.goals import Goal, less_may_be_better, parse_goal
+    from asktell.problem.goals import Goal, is_expense, less_may_be_better, parse_goal
+    from asktell.results.difference import wins_and_losses
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.results.streak import describe_streak
@@ -131,6 +136,7 @@ _HOMES = {
     "_util.files": ("check_path", "write_atomically"),
     "_util.forks": ("fresh_after_fork",),
     "_util.log": ("log",),
+    "_util.plugins": ("BuiltIn", "Registry"),
     "_util.terminal": (
         "aligned",
         "in_markdown",
@@ -153,7 +159,8 @@ _HOMES = {
         "whole",
     ),
     "problem.examples": ("changes",),
-    "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
+    "problem.goals": ("Goal", "is_expense", "less_may_be_better", "parse_goal"),
+    "results.difference": ("wins_and_losses",),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "results.streak": ("describe_streak",),
@@ -182,15 +189,15 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
-    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome", "Standing",
-    "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_cost", "check_extra",
-    "check_margin", "check_path", "decide", "definition", "describe_spending", "describe_streak", "details_of",
-    "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_markdown",
-    "in_percent", "in_words",
-    "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
-    "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
-    "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "BuiltIn",
+    "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
+    "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes",
+    "check_cost", "check_extra", "check_margin", "check_path", "decide", "definition", "describe_spending",
+    "describe_streak", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra",
+    "in_markdown", "in_percent", "in_words", "is_expense", "less_may_be_better", "log", "n_repeats", "nearest",
+    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
+    "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "wins_and_losses", "with_error",
+    "write_atomically",
 ]  # fmt: skip
 
 

@@ -524,13 +524,24 @@ class Selection(ABC):
         """
 
     @abstractmethod
-    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
         """Write an HTML page about the selection. It needs no network and no other file.
 
         Args:
             path: the path of the page. An existing file is replaced.
             about: more facts to show, as a mapping from name to value, such as the
                 model, the dataset or a commit.
+            inputs: the text of each example, in the order of the examples. The page
+                shows it where two prompts are compared on the example.
+
+        Raises:
+            InvalidArgumentError: an input is no text, or there are more inputs than
+                examples.
         """
 
 
@@ -1016,12 +1027,18 @@ class Selector(Selection):
         )
         return Evaluations(found, self.metrics)
 
-    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
         from asktell import reports  # imported late: a selection does not need it
 
-        reports.write(
-            path, reports.document(self.state, self._method, self._prompts, about=about)
+        document = reports.document(
+            self.state, self._method, self._prompts, about=about, inputs=inputs
         )
+        reports.write(path, document)
 
     def __repr__(self) -> str:
         spent, n_pending = describe_spending(self), len(self._state.pending)

@@ -21,7 +21,7 @@ from asktell import (
     at_most,
     minimize,
 )
-from asktell.problem.goals import less_may_be_better
+from asktell.problem.goals import is_expense, less_may_be_better
 from asktell.storages.memory import MemoryStorage
 
 
@@ -169,6 +169,12 @@ def test_a_bare_bound_of_what_may_be_better_smaller_is_asked_about(metric: str) 
 def test_other_bare_bounds_are_least_values(metric: str) -> None:
     assert not less_may_be_better(metric)
     assert not BestFeasible("q", {metric: 0.5}).constraints[0].at_most
+
+
+def test_amounts_that_are_spent() -> None:
+    spent = ["cost", "cost_usd", "latency", "outputTokens", "seconds", "mean_cost"]
+    scored = ["accuracy", "error", "toxicity", "cost_efficiency", "latency_score", "f1"]
+    assert [name for name in spent + scored if is_expense(name)] == spent
 
 
 def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:

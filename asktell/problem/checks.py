@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import math
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -424,6 +424,28 @@ def check_number(
             f"{name} must be a number {least} {high:g}, got {short(number)}."
         )
     return value
+
+
+def check_texts(
+    name: str, given: Iterable[object], n_examples: int | None
+) -> list[str]:
+    """The texts of the first examples, such as their inputs. `name`: the argument.
+
+    Raises:
+        InvalidArgumentError: one is no text, or there are more texts than examples.
+    """
+    texts = list(given)
+    if n_examples is not None and len(texts) > n_examples:
+        raise InvalidArgumentError(
+            f"`{name}` has {len(texts):,} texts, but there are {n_examples:,} examples. Give one text for each "
+            "example, in the order of the examples."
+        )
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidArgumentError(
+                f"`{name}` needs the text of each example, but got {short(text)}."
+            )
+    return [str(text) for text in texts]
 
 
 def check_part(name: str, number: object) -> float:

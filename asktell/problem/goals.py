@@ -81,13 +81,29 @@ def less_may_be_better(metric: str) -> bool:
     `asktell.problem.goals.LESS_IS_BETTER` lists the words. A word that reverses the
     meaning, as in "error_free" or "cost_efficiency", makes it False.
     """
-    parts = re.findall(r"[fF]1|[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
-    words = {part.lower() for part in parts}
+    words = _words(metric)
     if not _REVERSING.isdisjoint(words):
         return False
     if not _RATING.isdisjoint(words):
         return not words.isdisjoint(_FAULTS.split())
     return not words.isdisjoint(LESS_IS_BETTER)
+
+
+def _words(metric: str) -> set[str]:
+    """The words in the name of a metric, in small letters."""
+    parts = re.findall(r"[fF]1|[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
+    return {part.lower() for part in parts}
+
+
+def is_expense(metric: str) -> bool:
+    """True if a metric's name suggests an amount that is spent, such as "cost", "latency_ms" or "output tokens".
+
+    An example on which a prompt spends more is not broken, so such a metric is not
+    compared example by example unless somebody asks for it.
+    """
+    words = _words(metric)
+    is_spent = not words.isdisjoint(_RESOURCES.split())
+    return is_spent and words.isdisjoint(_REVERSING | _RATING)
 
 
 @final

@@ -4,10 +4,17 @@
 page that polls for new data.
 """
 
-from asktell.reports.data import FORMAT, VERSION, document, plain, version_of
+from asktell.reports.data import (
+    FORMAT,
+    VERSION,
+    document,
+    plain,
+    version_of,
+    with_inputs,
+)
 from asktell.reports.page import encode, frame, render, render_live, script_of, write
 
 __all__ = [
     "FORMAT", "VERSION", "document", "encode", "frame", "plain", "render", "render_live", "script_of", "version_of",
-    "write",
+    "with_inputs", "write",
 ]  # fmt: skip

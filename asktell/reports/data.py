@@ -25,15 +25,18 @@ from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
+from asktell.problem.checks import check_texts
 from asktell.problem.goals import ParetoSet
 from asktell.reports import words
 from asktell.reports.heat_map import (
+    Duel,
     Grid,
+    compared_metric,
     discriminating_examples,
     heat_map,
-    pairs_of,
     spending,
 )
+from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluation, evaluations_of
 from asktell.results.labels import Agreement, agreements, in_words
 from asktell.results.result import Result, ranking
@@ -49,8 +52,12 @@ _MOST_TEXT = 700_000  # bytes of all prompts together
 _MOST_ANSWERS = 300_000  # bytes of all responses together
 _ONE_ANSWER = 4_000  # characters of one response
 _MOST_REASON = 300  # characters
+_ONE_REASON, _MOST_REASONS = 2_000, 5  # characters of a judge's reason, and reasons
+_MOST_INPUTS = 300_000  # bytes of the inputs of all examples together
+_ONE_INPUT = 20_000  # characters of one input
 _IN_SEGMENTS = 6  # prompts in the small pictures, besides the baseline
 _MOST_PAIRS = 600  # examples in a comparison of two prompts
+_MOST_FAILED = 100  # examples in a comparison on which an evaluation failed
 _MOST_QUANTITIES = 8
 _MOST_GROUPS, _MOST_GROUP_REASON = (
     50,
@@ -60,6 +67,8 @@ _MOST_GROUPS, _MOST_GROUP_REASON = (
 _LARGEST = 1e100
 # Numbers in the reason of a failure. Reasons that differ only in numbers are one group.
 _COMPARISON = re.compile(" [<>]= ")
+# The digest at the end of an id that was made of a row's first words
+_DIGEST_IN_ID = re.compile(r" \([0-9a-f]{12}\)(-\d+)?$")
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
@@ -73,6 +82,8 @@ def document(
     evaluations: Iterable[Evaluation] | None = None,
     about: Mapping[str, Any] | None = None,
     paused: bool = False,
+    inputs: Sequence[str] | None = None,
+    ruling: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The data of a selection's report, JSON-ready.
 
@@ -85,6 +96,11 @@ def document(
             evaluations of the state, which have neither.
         about: settings of the run to show, by name, such as the model and the data.
         paused: whether the study is paused.
+        inputs: the text of each example, in their order. None if unknown.
+        ruling: of a gate, which heads the page instead of the selection's verdict:
+            `headline`, `verdict` ("passed", "failed" or "undecided"), `requirements`
+            (pairs of a text and its verdict), `reasons` (sentences), the ids of the
+            `candidate` and the `baseline`, and the `confidence`.
     """
     result = summarize(state, method, prompts)
     problem, metrics = state.problem, result.goal.columns
@@ -96,6 +112,10 @@ def document(
     rivals = [place[entry.id] for entry in result.unresolved] if answer else []
     order = ranking(result)
     pairs = _pairs(result, answer, baseline, rivals, order.tolist())
+    if ruling is not None:
+        sides = place[ruling["candidate"]], place[ruling["baseline"]]
+        ruling = {**ruling, "candidate": sides[0], "baseline": sides[1]}
+        pairs = [(*sides, "baseline")]
 
     # Quantities besides the scores, and failures
     if evaluations is None:
@@ -115,6 +135,8 @@ def document(
         "pending": len(state.pending),
         "goal": _goal(result, limits_of(state)),
         "done": result.done,
+        # A finished table, for which nothing was spent
+        "finished": problem.looks_once,
         "spent": result.spent,
         "budget": result.budget,
         "spent_cost": result.spent_cost,
@@ -138,7 +160,7 @@ def document(
         "segments": _segments(result, answer, rivals, baseline),
         "heat_map": heat_map(grid, order),
         "telling": discriminating_examples(grid, result),
-        "duels": _duels(result, grid, extras, pairs),
+        "duels": _duels(result, grid, extras, pairs, ruling),
         "quantities": quantities,
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
@@ -147,8 +169,49 @@ def document(
     if prompts.candidates is not None:
         data["factors"] = _factors(result, prompts.candidates, answer)
     if problem.examples is not None:
-        data["example_names"] = list(problem.examples.ids)
+        data["example_names"] = _example_names(problem.examples.ids, inputs)
+    if ruling is not None:
+        data["ruling"] = ruling
     data["words"] = words.conclusions(data, result)
+    return with_inputs(data, inputs)
+
+
+def _example_names(ids: Sequence[str], inputs: Sequence[str] | None) -> list[str]:
+    """The ids of the examples. An id that was made of an input and a digest becomes the number of its row."""
+    if inputs is None:
+        return list(ids)
+    names = []
+    for row, id_ in enumerate(ids, 1):
+        words = _DIGEST_IN_ID.sub("", id_)
+        start = words.removesuffix("...").removesuffix("…").strip()
+        own = " ".join(inputs[row - 1].split()) if row <= len(inputs) else ""
+        is_made = words != id_ and bool(start) and own.startswith(start)
+        names.append(f"row {row}: {words}" if is_made else id_)
+    return names
+
+
+def with_inputs(
+    data: dict[str, Any], inputs: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Add the texts of the examples that a document compares prompts on, as "inputs", by position.
+
+    Args:
+        data: the document. It is changed, and returned.
+        inputs: the text of each example, in their order. None if unknown.
+
+    Raises:
+        InvalidArgumentError: an input is no text, or there are more inputs than examples.
+    """
+    if inputs is None:
+        return data
+    texts = check_texts("inputs", inputs, data["examples"])
+    room, found = _MOST_INPUTS, dict[str, str]()
+    rows = chain.from_iterable(duel["rows"] for duel in data["duels"])
+    for example in dict.fromkeys(row["example"] for row in rows):
+        if example < len(texts) and room > 0:
+            found[str(example)] = text = texts[example][:_ONE_INPUT]
+            room -= _size(text)
+    data["inputs"] = found
     return data
 
 
@@ -379,41 +442,55 @@ def _pairs(
 
 
 def _duels(
-    result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]
+    result: Result,
+    grid: Grid,
+    extras: "Extras",
+    pairs: list[tuple[int, int, str]],
+    ruling: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Comparisons of two prompts by example, the worst for the first prompt first."""
+    """Comparisons of two prompts by example, the worst for the first prompt first.
+
+    They are ordered by `compared_metric`. An example on which one of the two scored
+    worse there has the probability that this is only noise.
+    """
     if grid.problem.n_examples is None:
         return []
-    duels, room = [], _MOST_ANSWERS
+    duels, room, first = [], _MOST_ANSWERS, compared_metric(grid.problem.goal)
     for a, b, what in pairs:
-        of_a, of_b = grid.of(a), grid.of(b)
-        examples = pairs_of(grid.problem, of_a, of_b)
-        half = _MOST_PAIRS // 2
+        duel = Duel.of(grid, a, b)
+        half, order = _MOST_PAIRS // 2, duel.order(first)
         shown = (
-            examples
-            if len(examples) <= _MOST_PAIRS
-            else examples[:half] + examples[-half:]
+            order
+            if len(order) <= _MOST_PAIRS
+            else np.concatenate((order[:half], order[-half:]))
         )
+        one, other = result.prompts[a], result.prompts[b]
+        stated = result.comparison if what == "baseline" else None
+        if ruling is not None:
+            stated = result.compare(one, other, ruling["confidence"])
+        elif stated is None:
+            stated = result.compare(one, other)
+        false_rates = _false_rates(stated, first, result)
         rows = []
-        for example in shown:
+        for at in shown.tolist():
+            example = int(duel.examples[at])
             row: dict[str, Any] = {
                 "example": example,
-                "a": of_a[example],
-                "b": of_b[example],
+                "a": duel.a[at].tolist(),
+                "b": duel.b[at].tolist(),
+                "ahead": duel.ahead[at].tolist(),
             }
-            answers = [extras.answers.get((arm, example)) for arm in (a, b)]
-            if any(answers) and room > 0:
-                row["answers"] = [
-                    None if text is None else text[:_ONE_ANSWER] for text in answers
-                ]
-                room -= sum(_size(text or "") for text in row["answers"])
-            rows.append(row)
-        stated = result.comparison if what == "baseline" else None
-        comparison = (
-            stated or result.compare(result.prompts[a], result.prompts[b])
-        ).to_dict()
+            if example in false_rates:
+                row["false"] = round(false_rates[example], 4)
+            said = extras.said((a, b), example) if room > 0 else {}
+            room -= _size(json.dumps(said)) if said else 0
+            rows.append(row | said)
+        comparison = stated.to_dict()
+        ahead = duel.ahead
         duels.append({
-            "a": a, "b": b, "what": what, "pairs": len(examples), "rows": rows, "counts": _counts(grid, of_a, of_b),
+            "a": a, "b": b, "what": what, "pairs": len(order), "rows": rows,
+            "counts": [[int((column == sign).sum()) for sign in (1, 0, -1)] for column in ahead.T],
+            "metric": first, "failed": _failed_rows(extras, a, b, duel),
             "differences": comparison["differences"], "confidence": comparison["confidence"],
             "answers": any("answers" in row for row in rows),
             "answers_cut": room <= 0,
@@ -421,22 +498,34 @@ def _duels(
     return duels
 
 
-def _counts(
-    grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float]]
-) -> list[list[int]]:
-    """Wins, ties and losses of the first prompt for each metric. Without a direction, larger scores win."""
-    goal = grid.problem.goal
-    counts = []
-    for j, metric in enumerate(goal.columns):
-        sign = -1.0 if metric in goal.minimized else 1.0
-        ahead = (
-            np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()])
-            * sign
+def _failed_rows(extras: "Extras", a: int, b: int, duel: Duel) -> list[dict[str, Any]]:
+    """Examples without a pair of scores, because an evaluation of one of the two failed, with the reasons."""
+    paired = set(duel.examples.tolist())
+    failed = {example for arm, example in extras.errors if arm in (a, b)}
+    return [
+        {
+            "example": example,
+            "errors": [extras.errors.get((arm, example)) for arm in (a, b)],
+        }
+        for example in sorted(failed - paired)[:_MOST_FAILED]
+    ]
+
+
+def _false_rates(
+    comparison: Comparison, column: int, result: Result
+) -> dict[int, float]:
+    """The probability that a difference on an example is only noise, by the positions of the examples that differ."""
+    name = result.goal.columns[column]
+    if name not in comparison.differences:
+        return {}
+    place = {id_: at for at, id_ in enumerate(result.example_ids or ())}
+    changed = (*comparison.regressions(1.0, name), *comparison.improvements(1.0, name))
+    return {
+        each.example if isinstance(each.example, int) else place[each.example]: (
+            each.false_rate
         )
-        counts.append(
-            [int((ahead > 0).sum()), int((ahead == 0).sum()), int((ahead < 0).sum())]
-        )
-    return counts
+        for each in changed
+    }
 
 
 def _made(
@@ -527,7 +616,11 @@ class Extras:
         metrics: Collection[str],
         answers_of: Collection[int],
     ) -> None:
-        self.answers: dict[tuple[int, int], str] = {}  # by arm and example
+        # The response, and the grades and reasons of each judge, by arm and example
+        self.answers: dict[tuple[int, int], str] = {}
+        self.judged: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        # The reasons of failed evaluations, by arm and example
+        self.errors: dict[tuple[int, int], str] = {}
         self._sums: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
         self._reasons: dict[str, dict[str, Any]] = {}
         arms = {id_: arm for arm, id_ in enumerate(ids)}
@@ -541,12 +634,21 @@ class Extras:
                     self._count(name, arm, value)
             if each.error is not None:
                 self._fail(arm, each.example, each.error)
-            elif (
-                arm in answers_of
-                and each.example is not None
-                and each.answer is not None
-            ):
-                self.answers[arm, each.example] = each.answer
+                if arm in answers_of and each.example is not None:
+                    self.errors[arm, each.example] = each.error[:_MOST_GROUP_REASON]
+            elif arm in answers_of and each.example is not None:
+                if each.answer is not None:
+                    self.answers[arm, each.example] = each.answer
+                if judged := _judged_in(each.details or {}):
+                    self.judged[arm, each.example] = judged
+
+    def said(self, arms: Sequence[int], example: int) -> dict[str, Any]:
+        """The responses of some arms to an example, and what judges said of them. Empty if nothing was stored."""
+        answers = [self.answers.get((arm, example)) for arm in arms]
+        judged = [self.judged.get((arm, example)) for arm in arms]
+        shown = [None if text is None else text[:_ONE_ANSWER] for text in answers]
+        found: dict[str, Any] = {"answers": shown} if any(answers) else {}
+        return found | ({"judged": judged} if any(judged) else {})
 
     def _count(self, name: str, arm: int, value: float) -> None:
         if name in self._sums or len(self._sums) < _MOST_QUANTITIES:
@@ -606,6 +708,30 @@ class Extras:
             }
             for group in groups
         ]
+
+
+def _judged_in(details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The grades and the reasons of each judge in the details of an evaluation, as `Judgement.details` has them."""
+    judged = details.get("judged")
+    found = []
+    for metric, said in judged.items() if isinstance(judged, dict) else ():
+        if not isinstance(said, dict):
+            continue
+        grades, reasons = said.get("grades"), said.get("reasons")
+        kept = {
+            str(name): float(grade)
+            for name, grade in (grades.items() if isinstance(grades, dict) else ())
+            if isinstance(grade, int | float) and abs(grade) <= _LARGEST
+        }
+        texts = [
+            text[:_ONE_REASON]
+            for text in (reasons if isinstance(reasons, list) else ())
+            if isinstance(text, str) and text
+        ]
+        if kept or texts:
+            texts = list(dict.fromkeys(texts))[:_MOST_REASONS]
+            found.append({"metric": str(metric), "grades": kept, "reasons": texts})
+    return found
 
 
 def _quantities_of(evaluation: Evaluation) -> Iterator[tuple[str, float]]:

@@ -2,15 +2,17 @@
 
 import base64
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.numerics.cells import Scored
+from asktell.problem.goals import Goal, is_expense
+from asktell.results.difference import wins_and_losses
 from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
-from asktell.state import FAILED, RETIRED, Problem, State
+from asktell.state import FAILED, RETIRED, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
 _MOST_SIDE = 500
@@ -39,13 +41,6 @@ class Grid:
         rows = history.arms()[known], history.examples()[known], history.scores()[known]
         self.arms, self.examples, self.scores, self.counts, _ = Scored.of(
             *rows, self.problem.n_examples or 1
-        )
-
-    def of(self, arm: int) -> dict[int, list[float]]:
-        """The scores of one prompt by example."""
-        mine = self.arms == arm
-        return dict(
-            zip(self.examples[mine].tolist(), self.scores[mine].tolist(), strict=True)
         )
 
     def effects(self, metric: int) -> Vector:
@@ -271,14 +266,55 @@ def _text(levels: "np.ndarray[Any, np.dtype[np.uint8]]") -> str:
     return base64.b64encode(levels.tobytes()).decode("ascii")
 
 
-def pairs_of(
-    problem: Problem, a: dict[int, list[float]], b: dict[int, list[float]]
-) -> list[int]:
-    """The examples on which both have scores, the worst for `a` in the first objective first."""
-    objective = problem.goal.objectives[0]
-    metric = problem.goal.columns.index(objective.metric)
-    common = sorted(a.keys() & b.keys())
-    return sorted(
-        common,
-        key=lambda example: objective.sign * (a[example][metric] - b[example][metric]),
-    )
+def compared_metric(goal: Goal) -> int:
+    """The column in which prompts are compared example by example: the first objective, or else a metric of quality.
+
+    An amount that is spent, such as a cost, differs on every example and breaks none.
+    """
+    objectives = [goal.columns.index(each.metric) for each in goal.objectives]
+    others = [j for j in range(len(goal.metrics)) if j not in objectives]
+    scored = [j for j in objectives + others if not is_expense(goal.columns[j])]
+    return (scored or objectives)[0]
+
+
+class Duel(NamedTuple):
+    """Two prompts on the n examples that both have scores on.
+
+    Attributes:
+        examples: (n,) the examples, ascending.
+        a: (n, m) the mean scores of the first prompt, in metric units.
+        b: (n, m) those of the second.
+        ahead: (n, m) 1 where the first scored better, -1 where worse, 0 where they tie.
+        signs: (m,) 1 where larger scores are better, else -1.
+    """
+
+    examples: Indices
+    a: Matrix
+    b: Matrix
+    ahead: Indices
+    signs: Vector
+
+    @classmethod
+    def of(cls, grid: Grid, a: int, b: int) -> "Duel":
+        """Compare two arms."""
+        goal = grid.problem.goal
+        rows_a, rows_b = (np.flatnonzero(grid.arms == arm) for arm in (a, b))
+        examples, of_a, of_b = np.intersect1d(
+            grid.examples[rows_a],
+            grid.examples[rows_b],
+            assume_unique=True,
+            return_indices=True,
+        )
+        one, other = grid.scores[rows_a[of_a]], grid.scores[rows_b[of_b]]
+        minimized = [metric in goal.minimized for metric in goal.columns]
+        ahead = [
+            wins_and_losses(one[:, j], other[:, j], is_less)
+            for j, is_less in enumerate(minimized)
+        ]
+        signs = np.where(minimized, -1.0, 1.0)
+        return cls(examples, one, other, np.stack(ahead, axis=1), signs)
+
+    def order(self, column: int) -> Indices:
+        """The rows, the worst for the first prompt first. Differences by rounding do not count."""
+        gaps = (self.a[:, column] - self.b[:, column]) * self.signs[column]
+        return np.argsort(np.where(self.ahead[:, column], gaps, 0.0), kind="stable")

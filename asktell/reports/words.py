@@ -20,8 +20,10 @@ _MOST_OF_A_NAME = 60  # characters
 def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
     """Return a text for each panel, by the panel's name. "answer" is the headline."""
     return {
-        "answer": _headline(result),
-        "verdict": " ".join(_verdict(data, result)),
+        "answer": data["ruling"]["headline"] if "ruling" in data else _headline(result),
+        "verdict": " ".join(
+            data["ruling"]["reasons"] if "ruling" in data else _verdict(data, result)
+        ),
         "plane": _plane(data, result),
         "checks": _checks(result),
         "prompts": _prompts(result),
@@ -30,7 +32,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "segments": _segments(result),
         "examples": _examples(data),
         "duel": " ".join(_duel(data, each) for each in data["duels"][:1]) or _NO_DUEL,
-        "costs": _costs(data),
+        "costs": _costs(data, result),
         "made": "The same prompts, examples, method, seed and scores lead to the same selection.",
     }
 
@@ -364,23 +366,40 @@ def _examples(data: Mapping[str, Any]) -> str:
 
 
 def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
-    """Count the wins, ties and losses of the selected prompt in the first objective."""
-    ids, metric = _names_of(data), data["goal"]["objectives"][0]
+    """Count the wins, ties and losses of the selected prompt, and name the examples that it most likely broke."""
+    ids, metric = _names_of(data), duel["metric"]
     wins, ties, losses = duel["counts"][metric]
     name = data["goal"]["metrics"][metric]["name"]
     if not duel["pairs"]:
         return f"{ids[duel['a']]} and {ids[duel['b']]} have no common examples."
     said = f"On {_count(duel['pairs'], 'common example')}, {ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
-    more = (
-        " Read the losses first: on these examples, the selected prompt is worse."
-        if losses
-        else ""
+    return f"{said} against {ids[duel['b']]} in {_own(name)}.{_most_likely_broke(data, duel)}"
+
+
+def _most_likely_broke(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
+    """Name the examples on which the first prompt is most likely worse, with the share of expected false alarms."""
+    lost = sorted(
+        (row["false"], row["example"])
+        for row in duel["rows"]
+        if row["ahead"][duel["metric"]] < 0 and "false" in row
+    )[:_NAMED]
+    if not lost:
+        return ""
+    names = data.get("example_names")
+    shown = ", ".join(
+        f"example {example}" if names is None else _short(names[example])
+        for _, example in lost
     )
-    return f"{said} against {ids[duel['b']]} in {_own(name)}.{more}"
+    share = _percent(sum(rate for rate, _ in lost) / len(lost))
+    return f" Most likely broken: {shown}. The expected share of false alarms among them is {share}."
 
 
-def _costs(data: Mapping[str, Any]) -> str:
-    """Name the cheapest and the most expensive prompt, and count the failures."""
+def _costs(data: Mapping[str, Any], result: Result) -> str:
+    """Name the cheapest and the most expensive prompt, and count the failures.
+
+    A prompt has one cost on the page. If the cost is a metric of the goal, it is the
+    metric's estimate.
+    """
     n_failed = sum(group["count"] for group in data["failures"])
     failed = (
         f"{_count(n_failed, 'evaluation')} failed."
@@ -390,7 +409,12 @@ def _costs(data: Mapping[str, Any]) -> str:
     cost = next((q for q in data["quantities"] if q["name"] == "cost"), None)
     if cost is None:
         return failed
-    known = [(mean, arm) for arm, mean in enumerate(cost["means"]) if mean is not None]
+    means = cost["means"]
+    if "cost" in result.goal.metrics:
+        means = [entry.estimate["cost"] for entry in result.prompts]
+    known = [(mean, arm) for arm, mean in enumerate(means) if mean is not None]
+    if not known:
+        return failed
     dear, cheap = max(known), min(known)
     if dear[0] == cheap[0]:
         return f"Every prompt cost {_money(data, dear[0])} per {_evaluations(data)}. {failed}"

@@ -59,6 +59,19 @@ class Difference:
     guaranteed: bool
 
 
+def wins_and_losses(
+    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], minimize: bool
+) -> npt.NDArray[np.int64]:
+    """1 where a score of `a` is better than that of `b` at the same place, -1 where it is worse, and 0 where they tie.
+
+    This is the rule for "scored worse" on every surface. A difference that is only an
+    error of rounding is a tie. Such errors are in the means of repeated evaluations.
+    """
+    largest = float(np.abs(np.concatenate((a, b))).max(initial=0.0))
+    signs = np.sign(decimal(a - b, largest)).astype(np.int64)
+    return -signs if minimize else signs
+
+
 def compare(
     scores_a: npt.ArrayLike,
     scores_b: npt.ArrayLike,

@@ -135,7 +135,7 @@ def _plain_means(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column
         values = [entry.plain_mean.get(metric) for entry in entries]
         texts = ["-" if value is None else f"{value:.4g}" for value in values]
         header = "plain mean" if len(names) == 1 else f"plain mean of {metric}"
-        yield Column(header, "text", texts, {f"{name} plain mean": values}, "float64")
+        yield Column(header, "number", texts, {f"{name} plain mean": values}, "float64")
 
 
 def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
-from asktell.methods.parts import dump_part, load_part, own_parts
+from asktell.methods.parts import dump_part, load_method, own_parts
 from asktell.problem import checks
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -100,7 +100,9 @@ class RemoteStudy(AbstractStudy):
         with checked("The study from the service"):
             self._goal = load_goal(info["definition"]["goal"])
             self._proxies = tuple(info["definition"].get("proxies", ()))
-            self._method: AbstractMethod = load_part(info["definition"]["method"])
+            self._method: AbstractMethod = load_method(
+                info["definition"]["method"], None
+            )
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
         self._repeats: dict[int, int] = {}
@@ -577,7 +579,12 @@ class RemoteStudy(AbstractStudy):
             if len(found) < _EVALUATIONS_AT_ONCE:
                 return
 
-    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
         document = _record(self._get("report"), "format", "version", "made")
         if (document["format"], document["version"]) != (
             reports.FORMAT,
@@ -588,7 +595,7 @@ class RemoteStudy(AbstractStudy):
                 f"{reports.VERSION}. Use the same version of asktell on both sides, or open the service's own page."
             )
         document["made"]["about"] = reports.plain(about)
-        reports.write(path, document)
+        reports.write(path, reports.with_inputs(document, inputs))
 
     # Requests
 

@@ -809,19 +809,32 @@ class Study(AbstractStudy):
         )
         return Evaluations(found, self.metrics)
 
-    def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        reports.write(path, self._patiently(lambda: self.report_data(about)))
+    def report(
+        self,
+        path: str | Path,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
+        reports.write(path, self._patiently(lambda: self.report_data(about, inputs)))
 
-    def report_data(self, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def report_data(
+        self,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
         """Return the data of the page that `report` writes, as a mapping that `json.dumps` accepts.
 
         Args:
             about: as for `report`.
+            inputs: as for `report`.
+
+        Raises:
+            InvalidArgumentError: as for `report`.
         """
         view, told = self._view(), self.evaluations()
         return reports.document(
             view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
-            paused=self.paused,
+            paused=self.paused, inputs=inputs,
         )  # fmt: skip
 
     def export(self, path: str | Path) -> None:

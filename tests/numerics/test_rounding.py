@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asktell.numerics.arrays import decimal, mostly_equal
+from asktell.results.difference import wins_and_losses
 
 
 def test_differences_of_decimal_fractions_are_one_number() -> None:
@@ -22,3 +23,12 @@ def test_half_of_a_row_or_more_are_one_number(row: list[int]) -> None:
         mostly_equal(np.array([row, row], dtype=float)).tolist()
         == [bool(row) and 2 * most >= len(row)] * 2
     )
+
+
+def test_means_that_are_equal_but_for_rounding_tie() -> None:
+    a = np.array([(0.1 + 0.2 + 0.3) / 3, 0.2, 1.0, 0.5])
+    b = np.array([(0.3 + 0.2 + 0.1) / 3, 0.2 + 1e-9, 0.0, 0.5])
+    assert a[0] != b[0]
+    assert wins_and_losses(a, b, minimize=False).tolist() == [0, -1, 1, 0]
+    assert wins_and_losses(a, b, minimize=True).tolist() == [0, 1, -1, 0]
+    assert wins_and_losses(a[:0], b[:0], minimize=True).tolist() == []

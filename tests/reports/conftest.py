@@ -62,6 +62,48 @@ def unfold(page: Any) -> None:
     page.evaluate("unfold(...PANELS.filter(([, title]) => title).map(([id]) => id))")
 
 
+def faults(page: Any) -> list[str]:
+    """What is wrong with the drawing of a page: texts that are cut off, and names that cover a mark or each other."""
+    return page.evaluate(  # type: ignore[no-any-return]
+        """() => {
+          const found = [], page = document.documentElement.scrollWidth;
+          if (page > innerWidth) found.push(`the page is ${page} pixels wide`);
+          const across = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width;
+          const meet = (a, b) => across(a, b) && a.y < b.y + b.height && b.y < a.y + a.height;
+          const isOutside = (box, { width, height }) =>
+            box.x < -1 || box.x + box.width > width + 1 || box.y < -2 || box.y + box.height > height + 3;
+          const middle = (box) => ({ x: box.x + box.width / 2, y: box.y + box.height / 2, width: 0.1, height: 0.1 });
+          for (const svg of document.querySelectorAll("figure svg, .multiples svg")) {
+            if (!svg.checkVisibility() || !svg.viewBox.baseVal.width) continue;
+            const all = (what) => [...svg.querySelectorAll(what)].map((each) => [each, each.getBBox()]);
+            const say = (text, what) => found.push(`${svg.closest("section").id}: "${text.textContent}" ${what}`);
+            for (const [text, box] of all("text")) if (isOutside(box, svg.viewBox.baseVal)) say(text, "is cut off");
+            const names = all(".label"), marks = all("circle, path").filter(([each]) => each.querySelector("title"));
+            names.forEach(([name, box], i) => {
+              for (const [other, its] of names.slice(i + 1)) if (meet(box, its)) say(name, "covers a name");
+              for (const [, its] of marks) if (meet(box, middle(its))) say(name, "covers a point");
+            });
+          }
+          return found;
+        }"""
+    )
+
+
+def unnamed(page: Any) -> list[str]:
+    """The contenders whose names are not in the chart on the first screen. At most 15 have to be."""
+    return page.evaluate(  # type: ignore[no-any-return]
+        """() => {
+          const data = prepared(document.getElementById("data").textContent);
+          const shown = [...document.querySelectorAll("#plane .label")].map((each) => each.textContent);
+          const isCut = (text, name) => text.endsWith("…") && name.startsWith(text.slice(0, -1));
+          const isShown = (name) => shown.some((text) => name === text || isCut(text, name));
+          const drawn = known(data, ...data.goal.objectives);
+          const contenders = [...data.answer, ...data.unresolved].filter((arm) => drawn.includes(arm));
+          return contenders.slice(0, 15).map((arm) => data.names[arm]).filter((name) => !isShown(name));
+        }"""
+    )
+
+
 def told(k: int, example: int, n_metrics: int) -> list[float]:
     """Scores that depend on prompt and example, and look like noise; examples 0 and 1 are failed by everybody."""
     rng = np.random.default_rng([k, example])

@@ -1,19 +1,23 @@
 """Every kind of report, in a real browser with all panels open: none of its scripts may fail."""
 
 import itertools
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import asktell
+from asktell import reports
+from asktell.simulation.analyze import FinishedTable, finished_selector
 from asktell.storages.memory import MemoryStorage
 from asktell.studies.study import Study
 from asktell_adapters.cli.view import View
-from tests.reports.conftest import HURRY, unfold
+from tests.reports.conftest import HURRY, faults, unfold, unnamed
 
 N = 12
 PROMPTS = {f"p{k}": f"Summarize the text, variant {k}." for k in range(5)}
@@ -155,6 +159,69 @@ def test_a_report_of_every_kind(
     with watched(browser) as page:
         page.goto((tmp_path / "report.html").as_uri())
         use(page)
+        look_at(page)
+
+
+def look_at(page: Any) -> None:
+    """Draw a page wide and narrow, light and dark, and for paper. It has no fault in any of these."""
+    for width, theme in ((1280, "light"), (390, "dark")):
+        page.emulate_media(color_scheme=theme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.reload()
+        unfold(page)
+        assert faults(page) == []
+        assert unnamed(page) == []
+    first = page.locator("#verdict").inner_text() + page.locator("#plane").inner_text()
+    assert not re.search(r"decision|null|hypervolume|[0-9a-f]{12}", first)
+    # As wide as A4 between its margins
+    page.emulate_media(media="print", color_scheme="light")
+    page.set_viewport_size({"width": 718, "height": 1000})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert faults(page) == []
+    printed = page.inner_text("main")
+    assert not re.search(r"open a row|point at|\bnull\b", printed, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("verdict", ["passed", "failed", "undecided", None])
+def test_a_report_of_a_gate_and_of_finished_results(
+    browser: Any, tmp_path: Path, verdict: str | None
+) -> None:
+    ids = ["old", "new"]
+    cells = list(itertools.product(range(2), range(N)))
+    table = FinishedTable(
+        prompts=dict(zip(ids, ids, strict=True)),
+        examples=[f"question {n}" for n in range(N)],
+        arms=np.array([arm for arm, _ in cells]),
+        places=np.array([n for _, n in cells]),
+        scores=np.array([[(7 * n + 3 * arm) % 5 / 4] for arm, n in cells]),
+    )
+    goal = asktell.BestFeasible(asktell.maximize("quality", range=(0, 1)))
+    selector = finished_selector(table, goal, "old")
+    ruling = {
+        "headline": f'{verdict}: "new" against "old".',
+        "verdict": verdict,
+        "requirements": [["quality not worse", verdict]],
+        "reasons": ["A reason."],
+        "candidate": "new",
+        "baseline": "old",
+        "confidence": 0.95,
+    }
+    data = reports.document(
+        selector.state, selector.method, selector.prompts, ruling=ruling if verdict else None,
+        inputs=[f"The whole of question {n}" for n in range(N)],
+    )  # fmt: skip
+    reports.write(tmp_path / "report.html", data)
+    with watched(browser) as page:
+        page.goto((tmp_path / "report.html").as_uri())
+        unfold(page)
+        assert not page.locator("#spending").is_visible()
+        assert page.get_by_text("Forecast").count() == 0
+        if verdict:
+            assert page.locator("h1").inner_text() == ruling["headline"]
+            assert page.locator("#verdict .badge").first.inner_text() == verdict
+            assert page.locator("#verdict .tile a").first.inner_text() == "new"
+            assert "the candidate win or lose" in page.locator("#duel").inner_text()
+        look_at(page)
 
 
 @pytest.mark.parametrize("kind", ["proxies and segments", "factors", "Pareto set"])

@@ -13,7 +13,7 @@ import asktell
 from asktell import reports
 from asktell.storages.memory import MemoryStorage
 from asktell.studies.study import Study
-from tests.reports.conftest import HOSTILE, told, unfold
+from tests.reports.conftest import HOSTILE, faults, told, unfold
 
 GOAL = asktell.BestFeasible(
     "rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)}
@@ -265,16 +265,16 @@ def test_bars_stay_within_the_range_of_a_metric(
             "JSON.parse(document.getElementById('data').textContent).goal.metrics[0].range"
         )
         assert high == [0.0, 1.0 if binary else 2.0]
-        at, tops = page.evaluate(
+        at, ends = page.evaluate(
             """(high) => {
               const own = (what) => [...document.querySelectorAll(`#plane svg[role=img] ${what}`)];
               const tick = own("text.soft").find((each) => each.textContent === String(high));
-              return [Number(tick.getAttribute("y")) - 4, own("line:not([class])").map((bar) => bar.y2.baseVal.value)];
+              return [Number(tick.getAttribute("x")), own("line:not([class])").map((bar) => bar.x2.baseVal.value)];
             }""",
             high[1],
         )
-        assert len(tops) >= 6
-        assert min(tops) >= at - 0.01
+        assert len(ends) >= 6
+        assert max(ends) <= at + 0.01
 
 
 def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path) -> None:
@@ -559,3 +559,92 @@ def test_it_prints(
         assert page.locator("section > details[open]").count() == 0
         page.pdf(path=tmp_path / "page.pdf")
         assert (tmp_path / "page.pdf").stat().st_size > 20_000
+
+
+def test_a_row_opens_with_the_input_both_responses_the_grades_and_the_reasons(
+    browser: Any, tmp_path: Path
+) -> None:
+    goal = asktell.BestFeasible(asktell.maximize("s", range=(0, 1)))
+    selector = asktell.Selector(
+        {"a": "A", "b": "B"}, goal, 60, "uniform", examples=30, baseline="b"
+    )
+    study = asktell.Study.create(MemoryStorage(), "s", selector)
+    while trial := study.ask():
+        example = trial.example or 0
+        if example == 7:
+            study.fail(trial, "TimeoutError: no response")
+            continue
+        right = trial.prompt_id == "a" if example % 3 else example % 2
+        judged = {
+            "grades": {"clear": float(right)},
+            "reasons": [f"Because of {example}."],
+        }
+        details = {"output": f"{trial.prompt_id} on {example}", "judged": {"s": judged}}
+        study.tell(trial, [float(right)], details=details)
+    inputs = [f"Start of {n}. {'A long input. ' * 40}End of {n}." for n in range(30)]
+    study.report(tmp_path / "page.html", inputs=inputs)
+    for width in (390, 1280):
+        with opened(browser, tmp_path / "page.html", width) as page:
+            list_ = page.locator("#duel")
+            rows = list_.locator("tbody tr:not(.detail)")
+            shown = list_.locator("select").last
+            shown.select_option("differs")
+            assert set(rows.locator("td:nth-child(5)").all_inner_texts()) == {"win"}
+            list_.locator("input[type=search]").fill("End of 11.")
+            assert rows.count() == 1
+            assert "example 11" in rows.inner_text()
+            rows.locator("button").click()
+            detail = list_.locator("tr.detail:visible").inner_text()
+            for text in (inputs[11], "a on 11", "b on 11", "clear 1", "clear 0"):
+                assert text in detail
+            assert detail.count("Because of 11.") == 2
+            shown.select_option("failed")
+            list_.locator("input[type=search]").fill("")
+            assert rows.count() == 1
+            assert "example 7" in rows.inner_text()
+            rows.locator("button").click()
+            failed = list_.locator("tr.detail:visible pre").all_inner_texts()[1:]
+            assert set(failed) == {"TimeoutError: no response"}
+
+
+def test_a_limit_that_decides_nothing_stretches_no_axis(
+    browser: Any, tmp_path: Path
+) -> None:
+    goal = asktell.BestFeasible("s", {"latency": asktell.at_most(1000.0)})
+    selector = asktell.Selector(
+        {f"p{k}": f"Prompt {k}" for k in range(6)}, goal, 90, examples=30
+    )
+    while trial := selector.ask():
+        k = int(str(trial.prompt_id)[1:])
+        noise = (7 * trial.id % 11) / 20
+        selector.tell(trial, {"s": 0.1 * k + noise, "latency": 2.0 + 0.1 * k + noise})
+    selector.report(tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html", 390, folded=True) as page:
+        chart = page.locator("#plane select").first
+        assert chart.input_value() == "ranked"
+        names = page.locator("#plane .label").all_text_contents()
+        assert sorted(names) == [f"p{k}" for k in range(6)]
+        chart.select_option("plane")
+        marks = "#plane svg[role=img] :is(circle, path):has(title)"
+        heights = page.locator(marks).evaluate_all(
+            "all => all.map((e) => e.getBBox().y)"
+        )
+        assert max(heights) - min(heights) > 50
+        assert faults(page) == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_stand_beside_crowded_points(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    goal = asktell.ParetoSet("rouge", "brevity")
+    prompts = {f"a prompt with number {k}": f"Prompt {k}" for k in range(40)}
+    selector = asktell.Selector(prompts, goal, 120, examples=10)
+    while trial := selector.ask():
+        k = list(prompts).index(str(trial.prompt_id))
+        score = 0.5 + 0.001 * (k % 7) + 0.01 * (trial.example or 0)
+        selector.tell(trial, [score, 1.0 - score + 0.001 * (k % 5)])
+    selector.report(tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html", width, folded=True) as page:
+        assert len(page.locator("#plane .label").all()) == 15
+        assert faults(page) == []

@@ -534,3 +534,136 @@ def test_prompts_that_the_end_did_not_select_were_not_eliminated() -> None:
     data = play(selector, lambda prompt, e: [{"A.": 0.9}.get(prompt, 0.1), 0.1 * e])
     assert selector.done
     assert data["words"]["spending"].endswith("No prompt has been eliminated.")
+
+
+def compared(scores: dict[str, list[float]], metric: str = "s") -> dict[str, Any]:
+    """The document of two prompts with these scores by example, "b" as the baseline. Repeats are lists."""
+    goal = asktell.BestFeasible(
+        asktell.maximize("s", range=(0, 1)), subject_to={"cost": asktell.at_most(9)}
+    )
+    n = len(scores["a"])
+    selector = asktell.Selector(
+        {"a": "A", "b": "B"}, goal, 2, examples=n, baseline="b", repeats=3
+    )
+    for prompt, cells in scores.items():
+        for example, cell in enumerate(cells):
+            for score in np.atleast_1d(cell):
+                told = {"s": float(score), "cost": 1.0 + (prompt == "a")}
+                selector.observe(prompt, told, example)
+    return document(selector)
+
+
+def test_means_of_repeats_that_differ_by_rounding_tie() -> None:
+    ups, downs = [0.1, 0.2, 0.6], [0.6, 0.2, 0.1]
+    data = compared({"a": [ups, ups, 0.9, 0.1], "b": [downs, downs, 0.2, 0.4]})
+    [duel] = data["duels"]
+    sides = [next(row for row in duel["rows"] if row["example"] == 0)[k] for k in "ab"]
+    assert sides[0] != sides[1]
+    assert duel["counts"][0] == [1, 2, 1]
+    ahead = {row["example"]: row["ahead"][0] for row in duel["rows"]}
+    assert ahead == {0: 0, 1: 0, 2: 1, 3: -1}
+    assert [row["example"] for row in duel["rows"]] == [3, 0, 1, 2]
+    assert "wins 1, ties 2 and loses 1" in data["words"]["duel"]
+
+
+def test_examples_are_compared_by_a_score_and_not_by_what_they_cost() -> None:
+    prompts, within = {"a": "A", "b": "B"}, asktell.within(0.1)
+    goal = asktell.BestFeasible(asktell.minimize("cost"), subject_to={"s": within})
+    selector = asktell.Selector(prompts, goal, 2, examples=8, baseline="b")
+    for example in range(8):
+        right = float(example % 2)
+        selector.observe("a", {"cost": 2.0, "s": right}, example)
+        selector.observe("b", {"cost": 3.0, "s": 1.0}, example)
+    data = document(selector)
+    duel = data["duels"][0]
+    assert data["goal"]["metrics"][duel["metric"]]["name"] == "s"
+    assert "in s." in data["words"]["duel"]
+
+
+def test_the_likeliest_regressions_are_named_with_their_share_of_false_alarms() -> None:
+    a = [0.0, 0.0, *[1.0] * 28]
+    data = compared({"a": a, "b": [1.0, 1.0, *[0.0] * 5, *[1.0] * 23]})
+    [duel] = data["duels"]
+    rates = {row["example"]: row["false"] for row in duel["rows"] if "false" in row}
+    assert rates.keys() == set(range(7))
+    expected = f"{50 * (rates[0] + rates[1]):.0f}%"
+    assert (
+        f"Most likely broken: example 0, example 1. The expected share of false alarms among them is {expected}."
+        in data["words"]["duel"]
+    )
+
+
+def test_an_opened_row_has_the_input_the_grades_and_the_reasons() -> None:
+    study = Study.create("memory://judged", "judged", selector_of_two())
+    text = "All of the input. " * 100
+    said = {"grades": {"clear": 0.5}, "reasons": ["Too short.", "", "Too short."]}
+    while trial := study.ask():
+        if trial.example == 2:
+            study.fail(trial, "TimeoutError: no response after 30 s")
+            continue
+        details = {"output": "no", "judged": {"s": said, "odd": 3}}
+        study.tell(trial, [float(trial.prompt_id == "a")], details=details)
+    inputs = [f"{text}{n}" for n in range(4)]
+    data = study.report_data(inputs=inputs)
+    [duel] = data["duels"]
+    assert data["inputs"] == {
+        str(row["example"]): inputs[row["example"]] for row in duel["rows"]
+    }
+    graded = [{"metric": "s", "grades": {"clear": 0.5}, "reasons": ["Too short."]}]
+    assert duel["rows"][0]["judged"] == [graded, graded]
+    assert duel["failed"] == [
+        {"example": 2, "errors": ["TimeoutError: no response after 30 s"] * 2}
+    ]
+    assert "inputs" not in study.report_data()
+    for wrong in ([1, 2], ["a"] * 5):
+        with pytest.raises(asktell.InvalidArgumentError, match="`inputs`"):
+            study.report_data(inputs=wrong)  # type: ignore[arg-type]
+
+
+def selector_of_two() -> asktell.Selector:
+    goal = asktell.BestFeasible(asktell.maximize("s", range=(0, 1)))
+    return asktell.Selector(
+        {"a": "A", "b": "B"}, goal, 8, "uniform", examples=4, baseline="b"
+    )
+
+
+def test_an_id_that_was_made_of_an_input_becomes_the_number_of_its_row() -> None:
+    ids = [
+        "What is (the) (0123456789ab)",
+        "What is (the) (0123456789ab)-2",
+        "own (0123456789ab)",
+    ]
+    goal = asktell.BestFeasible("s")
+    selector = asktell.Selector(["A", "B"], goal, 6, examples=ids)
+    data = document(selector, inputs=["What is (the)  matter?"] * 3)
+    assert data["example_names"] == [
+        "row 1: What is (the)",
+        "row 2: What is (the)",
+        "own (0123456789ab)",
+    ]
+    assert document(selector)["example_names"] == ids
+
+
+def test_a_ruling_heads_the_page_of_a_gate() -> None:
+    scores = [[1.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
+    selector = selector_of_two()
+    for prompt, row in zip("ab", scores, strict=True):
+        for example, score in enumerate(row):
+            selector.observe(prompt, {"s": score}, example)
+    ruling = {
+        "headline": 'Undecided: too few evaluations of "a".',
+        "verdict": "undecided",
+        "requirements": [["s not worse", "undecided"]],
+        "reasons": ["More are needed."],
+        "candidate": "a",
+        "baseline": "b",
+        "confidence": 0.9,
+    }
+    data = document(selector, ruling=ruling)
+    assert (data["words"]["answer"], data["words"]["verdict"]) == (
+        ruling["headline"],
+        "More are needed.",
+    )
+    [duel] = data["duels"]
+    assert (duel["a"], duel["b"], duel["confidence"]) == (0, 1, 0.9)
+    assert "Undecided" in reports.render(data).split("<noscript>")[1].split("</")[0]

@@ -93,12 +93,19 @@ def test_a_browser_sees_what_comes_without_a_reload(
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(server.url)
         page.get_by_text("20 of 40 evaluations", exact=False).first.wait_for()
+        bar = page.locator("header progress")
+        assert bar.evaluate("bar => bar.value") == 0.5
+        assert page.get_by_label("The leader from").count() == 0
         while trial := running.ask():
             running.tell(trial, [0.5, 0.9], 0.1)
         page.locator("#verdict td").get_by_text("40", exact=True).wait_for(
             timeout=60_000
         )
         assert "Done: 40 of 40" in page.locator("header").inner_text()
+        assert bar.evaluate("bar => bar.value") == 1
+        course = page.get_by_label("The leader from 20 to 40 evaluations")
+        leader = page.locator("#verdict .tile a").first.inner_text()
+        assert leader in course.locator(".label").all_text_contents()
         assert (
             page.locator("h1")
             .inner_text()

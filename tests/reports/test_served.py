@@ -151,5 +151,12 @@ def test_a_browser_follows_and_changes_a_study(
         assert [each for each in complaints if "status of 4" not in each] == []
         page.get_by_role("link", name="All studies").click()
         page.get_by_role("link", name="summaries").wait_for(timeout=60_000)
+        # The list uses the width of the window
+        for width in (390, 1600):
+            page.set_viewport_size({"width": width, "height": 900})
+            box = page.locator("table").bounding_box()
+            assert box["width"] >= 0.9 * width
+        part = page.get_by_label("progress of summaries").evaluate("bar => bar.value")
+        assert part == running.spent / running.budget
         assert [each for each in complaints if "status of 4" not in each] == []
         page.context.close()

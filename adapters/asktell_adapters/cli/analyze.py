@@ -50,7 +50,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     selector = finished_selector(table, goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
-        write_report(selector, arguments.output, arguments.files)
+        write_report(selector, arguments.output, arguments.files, scores)
     examples = (
         None
         if arguments.examples is None
@@ -341,11 +341,14 @@ def write_report(
     selector: Selector,
     path: Path,
     files: Sequence[Path],
-    about: dict[str, object] | None = None,
+    scores: Scores,
+    ruling: dict[str, object] | None = None,
 ) -> None:
-    """Write the page."""
+    """Write the page. A ruling heads it."""
     document = reports.document(
         selector.state, selector.method, selector.prompts, name=files[0].stem,
-        about={"files": ", ".join(map(str, files)), **(about or {})},
+        about={"files": ", ".join(map(str, files))}, ruling=ruling,
+        inputs=scores.inputs(selector.example_ids or ()),
     )  # fmt: skip
+    document["notes"] += scores.offers()
     reports.write(path, document)

@@ -3,6 +3,7 @@
 | file                | content                                                                             |
 |---------------------|-------------------------------------------------------------------------------------|
 | `study.db`          | the study: every evaluation with its response, on the disk before it counts         |
+| `inputs.json`       | the inputs of the examples, for pages. Written with `run.json`                       |
 | `run.json`          | the set-up that the run was started with. No other set-up is mixed into the run     |
 | `result.json`       | `Result.to_dict()`, once the run has finished                                       |
 | `improvement.json`  | of `asktell improve`: the generations, their parents, and why each was kept          |
@@ -59,6 +60,7 @@ class RunFolder:
         self.path = path
         self._url, self._name = url, name
         self.setup_file = path / "run.json"
+        self.inputs_file = path / "inputs.json"
         self.study_file = path / "study.db"
         self.log_file = path / "evaluations.jsonl"
         self.result_file = path / "result.json"
@@ -142,10 +144,24 @@ class RunFolder:
             )
         return dict(data["setup"])
 
-    def write_setup(self, setup: Mapping[str, Any]) -> None:
-        """Write the set-up of the run."""
+    def write_setup(
+        self, setup: Mapping[str, Any], dataset: "DataSet | None" = None
+    ) -> None:
+        """Write the set-up of the run, and the inputs of its examples if they are given."""
+        if dataset is not None:
+            inputs = [each.input for each in dataset.examples]
+            write_atomically(self.inputs_file, json.dumps(inputs) + "\n")
         data = {"format": FORMAT, "version": VERSION, "setup": setup}
         write_atomically(self.setup_file, json.dumps(data, indent=1) + "\n")
+
+    def read_inputs(self) -> list[str] | None:
+        """The inputs of the examples. None if they cannot be read: pages do without them."""
+        try:
+            inputs = json.loads(self.inputs_file.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        is_valid = isinstance(inputs, list) and all(isinstance(x, str) for x in inputs)
+        return inputs if is_valid else None
 
     # The study
 

@@ -63,6 +63,7 @@ _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row, after which the cause is unlikely to be the prompt
 _CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
+_SHOWN = ("output", "judged")  # details of an evaluation that the page shows
 # Evaluations, by default: two for each of the 25 examples on which a fifth of 127
 # differ. A judgement
 _RECHECKS = 50
@@ -363,12 +364,13 @@ def _judge(
         selector = noisy(selector)
     note(beforehand(judge, selector, arguments.differ))
     progress = not arguments.no_progress and sys.stderr.isatty()
-    outputs: dict[tuple[str, int | None], str] = {}
+    said: dict[tuple[str, int | None], dict[str, Any]] = {}
 
     def keep(asked: Asked, example: int | None, outcome: object) -> None:
-        output = getattr(outcome, "details", {}).get("output")
-        if isinstance(output, str):
-            outputs[_named(asked), example] = output
+        details = getattr(outcome, "details", {})
+        said[_named(asked), example] = {
+            name: details[name] for name in _SHOWN if name in details
+        }
 
     clocked = timed(evaluator, keep)
     verdict, selector, remarks = settle(
@@ -376,7 +378,7 @@ def _judge(
     )
     # Before the rechecks, which do not count for the verdict
     result = selector.result()
-    evaluations = _with_outputs(selector, (candidate, baseline), outputs)
+    evaluations = _with_responses(selector, (candidate, baseline), said)
     again = Rechecks(
         selector, judge.goal.objectives[0].metric, config.selector.max_cost
     )
@@ -384,18 +386,6 @@ def _judge(
     again.run(clocked, left, config.concurrency)
     if most_rechecks and again.has_doubts and not again.made:
         remarks = [*remarks, _no_rechecks(most_rechecks)]
-    link = None
-    if arguments.report is not None:
-        about = {"gate": verdict, **config.setup}
-        document = reports.document(
-            selector.state, selector.method, selector.prompts,
-            name=config.path.stem, evaluations=evaluations, about=about,
-        )  # fmt: skip
-        if written(
-            arguments.report, partial(reports.write, arguments.report, document)
-        ):
-            beside = (arguments.summary or arguments.report).parent
-            link = Path(os.path.relpath(arguments.report, beside))
     ruling = Ruling(
         verdict,
         judge.verdicts,
@@ -408,29 +398,39 @@ def _judge(
         config.examples,
         _currency(config, evaluator, candidate),
         config.is_priced,
-        link,
-        selector.state.doubts,
+        doubts=selector.state.doubts,
         rechecked=again.comparison,
         rechecks=again.made,
         recheck_cost=again.cost,
     )
-    return replace(
-        ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
-    )
+    needed = judge.pairs_for_equal(selector, ruling.squared_difference)
+    ruling, link = replace(ruling, needed=needed), None
+    if arguments.report is not None:
+        document = reports.document(
+            selector.state, selector.method, selector.prompts,
+            name=config.path.stem, evaluations=evaluations, about=config.setup,
+            inputs=[each.input for each in config.examples], ruling=ruling.to_dict(),
+        )  # fmt: skip
+        if written(
+            arguments.report, partial(reports.write, arguments.report, document)
+        ):
+            beside = (arguments.summary or arguments.report).parent
+            link = Path(os.path.relpath(arguments.report, beside))
+    return replace(ruling, report=link)
 
 
-def _with_outputs(
+def _with_responses(
     selector: Selector,
     pair: Sequence[PromptResult],
-    outputs: Mapping[tuple[str, int | None], str],
+    said: Mapping[tuple[str, int | None], dict[str, Any]],
 ) -> list[Evaluation]:
-    """The evaluations so far, with the responses that were kept by prompt and example."""
+    """The evaluations so far, with what was kept by prompt and example: the response, and what judges said of it."""
     names = {str(each.id): _named(each.candidate or each.prompt) for each in pair}
     found = []
     for evaluation in selector.evaluations():
-        output = outputs.get((names[str(evaluation.prompt)], evaluation.example))
-        if output is not None:
-            evaluation = evaluation._replace(details={"output": output})
+        details = said.get((names[str(evaluation.prompt)], evaluation.example))
+        if details:
+            evaluation = evaluation._replace(details=details)
         found.append(evaluation)
     return found
 

@@ -56,7 +56,7 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
             "--recheck has no effect with files of results, since nothing is evaluated."
         )
     return lambda: replace(
-        _ruling(judge, selector, one, other, remarks, arguments),
+        _ruling(judge, selector, scores, one, other, remarks, arguments),
         reading=scores.overview(),
     )
 
@@ -124,6 +124,7 @@ def _unpaired(scores: Scores, one: str, other: str) -> list[str]:
 def _ruling(
     judge: Judge,
     selector: Selector,
+    scores: Scores,
     one: str,
     other: str,
     remarks: list[str],
@@ -132,26 +133,19 @@ def _ruling(
     """The verdict on two candidates. Nothing is evaluated."""
     ids = selector.prompts.ids
     verdict = judge.look(selector.state, pair=(ids.index(one), ids.index(other)))
-    link = None
-    if arguments.report is not None:
-        write_report(
-            selector,
-            arguments.report,
-            [arguments.config, *arguments.more],
-            {"gate": verdict},
-        )
-        link = Path(
-            os.path.relpath(
-                arguments.report, (arguments.summary or arguments.report).parent
-            )
-        )
     result = selector.result()
     comparison = result.compare(one, other, judge.confidence)
     examples = [Example(name) for name in selector.example_ids or ()]
     ruling = Ruling(
         verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks,
-        list(selector.evaluations()), examples, report=link, doubts=selector.state.doubts,
+        list(selector.evaluations()), examples, doubts=selector.state.doubts,
     )  # fmt: skip
-    return replace(
+    ruling = replace(
         ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
     )
+    if arguments.report is None:
+        return ruling
+    files = [arguments.config, *arguments.more]
+    write_report(selector, arguments.report, files, scores, ruling.to_dict())
+    beside = (arguments.summary or arguments.report).parent
+    return replace(ruling, report=Path(os.path.relpath(arguments.report, beside)))

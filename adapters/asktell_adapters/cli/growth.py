@@ -135,7 +135,7 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
             f"{path.name}: {found}. Append new rows after the old rows, and leave the old rows unchanged."
         )
     yield new
-    folder.write_setup(now)
+    folder.write_setup(now, config.dataset)
 
 
 def _number(words: Sequence[str]) -> int:

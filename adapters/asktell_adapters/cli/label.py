@@ -122,11 +122,11 @@ def _start(config: Config, folder: RunFolder, selector: Selector) -> None:
     # A study in the folder needs a set-up, even if this process is killed here. A study
     # elsewhere may exist with other settings, and then has no set-up in this folder.
     if folder.has_study_inside:
-        folder.write_setup(config.setup)
+        folder.write_setup(config.setup, config.dataset)
         folder.make_study(config.path.stem, selector)
     else:
         folder.make_study(config.path.stem, selector)
-        folder.write_setup(config.setup)
+        folder.write_setup(config.setup, config.dataset)
 
 
 def _check_journal(folder: RunFolder) -> None:

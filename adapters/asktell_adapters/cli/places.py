@@ -126,6 +126,10 @@ class Place:
         """The set-up of the run, for reports. Empty if the study is not a run's."""
         return {} if self._run is None else self._run.read_setup() or {}
 
+    def inputs(self) -> list[str] | None:
+        """The inputs of the run's examples, for reports. None if they are unknown."""
+        return None if self._run is None else self._run.read_inputs()
+
     def doing(self, n_out: int) -> str:
         """The state of the run in words: its process, or its number of pending trials."""
         if self._run is None:

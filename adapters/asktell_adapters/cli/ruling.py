@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+import numpy as np
+
 from asktell import BestFeasible, ChangedExample, Comparison, PromptResult, Result
 from asktell.extend import (
     UNSEEN_FAILURES,
@@ -18,8 +20,10 @@ from asktell.extend import (
     describe_spending,
     in_markdown,
     in_percent,
+    is_expense,
     one_line,
     safe,
+    wins_and_losses,
     with_error,
 )
 from asktell_adapters.estimate import amount
@@ -42,6 +46,7 @@ _MOST_TEXT = 600  # characters of a response
 _WIDTH = 80
 _MOST_NAME = 60
 _MOST_REASONS = 5
+_MOST_LIKELY = 5  # examples named where none is established to have regressed
 _FDR = 0.1  # false discovery rate of the lists of regressed and fixed examples
 
 
@@ -165,6 +170,23 @@ class Ruling:
         if FAILURE_RATE in failing:
             said.append(f"fails more often than {b}")
         return f"Failed: {a} " + " and ".join(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ruling as `reports.document` takes it, to head the page of the gate."""
+        differences = [
+            f"{name}: {self.difference(name)}." for name in self.comparison.differences
+        ]
+        return {
+            "headline": f"{self.headline}.",
+            "verdict": self.verdict,
+            "requirements": [
+                [self.required(name), v] for name, v in self.found.items()
+            ],
+            "reasons": [*self.reasons, *differences, f"{self.failure_rates}."],
+            "candidate": self.candidate.id,
+            "baseline": self.baseline.id,
+            "confidence": self.comparison.confidence,
+        }
 
     @cached_property
     def _failed(self) -> dict[str | int, tuple[int, int]]:
@@ -336,23 +358,29 @@ class Ruling:
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
         """The examples on which the candidate scored worse, and those on which it scored better.
 
-        In the metric of an objective, or of a relative constraint, the scores are
-        compared. In the metric of another constraint, an example counts if only one of
-        the two prompts satisfies the constraint on it. Scores of several rounds are
-        averaged. Differences that hold come first, then the largest.
+        Scores of several rounds are averaged, and errors of rounding are no difference.
+        Differences that hold come first, then the largest. Both lists are empty for an
+        amount that is spent, such as a cost: a dearer response is no broken example.
         """
+        if is_expense(name):
+            return [], []
         before, after = (
             self._means(entry, name) for entry in (self.baseline, self.candidate)
         )
-        broken: list[Change] = []
-        mended: list[Change] = []
-        for example in before:
-            if example not in after:
-                continue
-            change = Change(example, before[example], after[example])
-            gain = self._gain(name, change)
-            if gain:
-                (mended if gain > 0 else broken).append(change)
+        common = [example for example in before if example in after]
+        signs = wins_and_losses(
+            np.array([after[example] for example in common]),
+            np.array([before[example] for example in common]),
+            name in self.goal.minimized,
+        )
+        broken, mended = (
+            [
+                Change(example, before[example], after[example])
+                for example, sign in zip(common, signs.tolist(), strict=True)
+                if sign == wanted
+            ]
+            for wanted in (-1, 1)
+        )
         held = self._held(name)
 
         def order(change: Change) -> tuple[bool, float, int]:
@@ -374,28 +402,6 @@ class Ruling:
                 scores.setdefault(each.example, []).append(each.scores[name])
         return {example: sum(own) / len(own) for example, own in scores.items()}
 
-    def _gain(self, name: str, change: Change) -> float:
-        """How much better the candidate scored on an example in this metric. Only the sign matters; 0 if equal."""
-        difference = change.after - change.before
-        objective = self._objectives.get(name)
-        if objective is not None:
-            sign: int = objective.sign
-            return sign * difference
-        constraints = [each for each in self.goal.constraints if each.metric == name]
-        # A single score cannot satisfy or violate a constraint relative to another
-        # prompt's mean.
-        relative = [each for each in constraints if each.of is not None]
-        if relative:
-            return -difference if relative[0].at_most else difference
-        satisfied_before, satisfied_after = (
-            all(
-                score <= each.bound if each.at_most else score >= each.bound
-                for each in constraints
-            )
-            for score in (change.before, change.after)
-        )
-        return satisfied_after - satisfied_before
-
     def _lists(
         self, name: str
     ) -> tuple[Sequence[ChangedExample], Sequence[ChangedExample]]:
@@ -404,8 +410,8 @@ class Ruling:
         return compared.regressions(_FDR, name), compared.improvements(_FDR, name)
 
     def _held(self, name: str) -> dict[int, ChangedExample]:
-        """The same examples by their positions. Empty if the metric is no objective."""
-        if name not in self._objectives:
+        """The same examples by their positions. Empty for an expense, or if the metric is no objective."""
+        if name not in self._objectives or is_expense(name):
             return {}
         place = {id_: i for i, id_ in enumerate(self.result.example_ids or ())}
         found = (each for list_ in self._lists(name) for each in list_)
@@ -417,7 +423,8 @@ class Ruling:
     def held(self, name: str) -> list[str]:
         """Sentences on the differences in an objective that are more than noise. Empty if no example differs."""
         compared = self.rechecked or self.comparison
-        noise = compared.noise(name) if name in self._objectives else None
+        is_compared = name in self._objectives and not is_expense(name)
+        noise = compared.noise(name) if is_compared else None
         if noise is None:
             return []
         broken, mended = self._lists(name)
@@ -430,7 +437,14 @@ class Ruling:
         false = ""
         if broken or mended:
             false = f" At most {100 * _FDR:g}% of the listed examples are expected to be false alarms."
-        return [f"{noise}", f"beyond noise, {regressed}, and {were_fixed}.{false}"]
+        said = [f"{noise}", f"beyond noise, {regressed}, and {were_fixed}.{false}"]
+        likely = compared.regressions(1.0, name)[:_MOST_LIKELY]
+        if likely and not broken:
+            wrong = sum(each.false_rate for each in likely) / len(likely)
+            said.append(
+                f"most likely broke{_ids(likely)}. About {100 * wrong:.0f}% of these are expected to be false alarms."
+            )
+        return said
 
     def markdown(self) -> str:
         """A summary in Markdown for a CI job or a comment on GitHub. Names, examples and responses are escaped."""

@@ -81,7 +81,7 @@ def report(arguments: argparse.Namespace) -> int:
     """`asktell report`: write the result as one HTML page."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
-        study.report(arguments.output, place.about())
+        study.report(arguments.output, place.about(), place.inputs())
     show(f"Report: {arguments.output}")
     return 0
 

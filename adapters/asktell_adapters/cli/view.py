@@ -8,6 +8,7 @@ another host are refused, so that no page elsewhere can reach it by a name of it
 import argparse
 import secrets
 import webbrowser
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -26,11 +27,15 @@ class View(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, study: Study, about: dict[str, Any] | None = None, port: int = 0
+        self,
+        study: Study,
+        about: dict[str, Any] | None = None,
+        port: int = 0,
+        inputs: Sequence[str] | None = None,
     ) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.page = reports.render_live(study.name, "state")
-        self.report = LiveReport(study, about)
+        self.report = LiveReport(study, about, inputs)
         self.path = f"/{secrets.token_urlsafe(24)}/"
         self.url = f"http://127.0.0.1:{self.server_port}{self.path}"
         self.hosts = {
@@ -90,7 +95,7 @@ def view(arguments: argparse.Namespace) -> int:
     place = Place(arguments.run, arguments.name)
     with (
         place.local("asktell view") as study,
-        View(study, place.about(), arguments.port) as server,
+        View(study, place.about(), arguments.port, place.inputs()) as server,
         signals(),
     ):
         show(f"Page: {server.url}   (Ctrl-C ends it)")

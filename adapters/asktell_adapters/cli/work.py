@@ -46,6 +46,7 @@ from asktell_adapters.estimate import (
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
+from asktell_adapters.tracking.core import Tracker
 
 Ending: TypeAlias = Result | Improvement
 
@@ -165,7 +166,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
     with folder.locked():
         check_same(config, folder.read_setup(), folder)
         if folder.study_name is None:
-            folder.write_setup(config.setup)
+            folder.write_setup(config.setup, config.dataset)
             folder.make_study(config.path.stem, config.selector)
         with folder.open_study() as study:
             if study.spent and not study.done:
@@ -237,7 +238,14 @@ def _work(
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.worker_name != _MAIN:
         note(f"Worker {worker.worker_name}, after {describe_spending(study)}.")
-    with signals(), logging_to_stderr():
+    tracker: Tracker | None = None
+    if config.tracker is not None and worker.worker_name == _MAIN:
+        tracker = config.tracker.make()
+    elif config.tracker is not None and not arguments.join:
+        note(
+            "[tracker] is not used, because a study at a URL may have several workers. Call the tracker in Python."
+        )
+    with signals(), logging_to_stderr(), tracker or contextlib.nullcontext():
         try:
             drive: Callable[..., Ending] = asktell.run
             if (how := config.improving) is not None:
@@ -254,6 +262,7 @@ def _work(
                 timed(evaluator),
                 concurrency=config.concurrency,
                 batch_size=config.batch_size,
+                on_tell=tracker,
                 progress=not arguments.no_progress and sys.stderr.isatty(),
                 max_failures_in_a_row=None
                 if arguments.keep_going
@@ -378,7 +387,7 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
                     else "The run already has these additions"
                 )
                 note(f"{config.path.name}: {'. '.join(found)}. {more}.")
-                folder.write_setup(config.setup)
+                folder.write_setup(config.setup, config.dataset)
                 return
         if (
             saved.get("prompts") != config.setup["prompts"]

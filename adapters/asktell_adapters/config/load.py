@@ -50,6 +50,7 @@ from asktell_adapters.config.proxies import ProxiesTable
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import Table, expected, key, listed
+from asktell_adapters.config.tracker import TrackerTable, read_tracker
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.models import Models
@@ -322,6 +323,8 @@ class TopTable(Table, table=""):
         "Learns from earlier runs which examples distinguish best between prompts: [profile](#profile).")
     proxies: ProxiesTable | None = key(None,
         "Cheap metrics outside of the goal that help to predict its metrics: [proxies](#proxies).")
+    # Read by the table of its kind
+    tracker: dict[str, Any] | None = key(None, "Writes the run to MLflow, W&B or another tool: [tracker](#tracker).")
     # fmt: on
 
 
@@ -363,6 +366,7 @@ class Config:
         fields: True if names in braces in prompts are columns of the data, False if
             not, None if they are columns in chats only.
         labels: the table `[label]`, if people give the scores. None otherwise.
+        tracker: the table `[tracker]`. None if the file has none.
     """
 
     path: Path
@@ -380,6 +384,7 @@ class Config:
     harness: Harness | None = None
     fields: bool | None = None
     labels: Labels | None = None
+    tracker: TrackerTable | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -579,6 +584,7 @@ def load_config(
         parts.harness,
         parts.fields,
         parts.labels,
+        None if top.tracker is None else read_tracker(top.config_file, top.tracker),
     )
 
 

@@ -1,5 +1,6 @@
 """The evaluations in files of results, for a verdict."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,9 @@ ONE_FILE = "file"
 """The description of the only candidate of the only file."""
 
 BY_POSITION = "rows by their position"
+# A column with as many values, each on so many examples on average, may be one of segments.
+# A judgement
+_MOST_SEGMENTS, _IN_SEGMENT = 20, 5
 """The description of examples that no column identifies."""
 
 _SHOWN = 5  # metrics with their ranges, and reasons of failures, in a message
@@ -45,6 +49,8 @@ class Scores:
         segments: example -> its segment.
         alternatives: readings that the file also permits if ids repeat: other columns that
             could identify the examples.
+        fields: columns that were not used and describe the examples, such as their topic:
+            column -> example -> text.
     """
 
     kind: str
@@ -56,6 +62,7 @@ class Scores:
     notes: Sequence[str] = ()
     segments: Mapping[str, str] = field(default_factory=dict)
     alternatives: Sequence[Reading] = ()
+    fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def joined(cls, parts: Sequence["Scores"], wanted: Wanted) -> "Scores":
@@ -92,6 +99,7 @@ class Scores:
                 tuple(
                     dict.fromkeys(way for part in parts for way in part.alternatives)
                 ),
+                _merged(parts),
             )
         scores = scores._among(wanted.candidates)
         scores._check_scores()
@@ -214,9 +222,41 @@ class Scores:
             text += f"; left out: {', '.join(left[: 2 * _SHOWN])}{more}"
         return f"{text}."
 
+    def inputs(self, examples: Sequence[str]) -> list[str] | None:
+        """What is known of each example: a line for each column that describes it. None without such columns."""
+        if not self.fields:
+            return None
+        id_name = self.of_examples.removeprefix("column ")
+        return [
+            "\n".join(
+                [f"{id_name}: {example}"] * (id_name != self.of_examples)
+                + [
+                    f"{name}: {texts[example]}"
+                    for name, texts in self.fields.items()
+                    if example in texts
+                ]
+            )
+            for example in examples
+        ]
+
+    def offers(self) -> list[str]:
+        """How to see the candidates by a column that was not used, such as the topic of an example, as sentences."""
+        if self.segments:
+            return []
+        return [
+            f"{name} has {n} values, from {min(values)} to {max(values)}. To compare the candidates for each, add "
+            f"--rename {shlex.quote(f'{name}=segment')}."
+            for name, texts in self.fields.items()
+            if (values := set(texts.values()))
+            and 2
+            <= (n := len(values))
+            <= min(_MOST_SEGMENTS, len(texts) // _IN_SEGMENT)
+            and all(example in texts for example in self.examples)
+        ]
+
     def remarks(self) -> list[str]:
-        """Notes to show with a verdict, about assumptions and repeated evaluations."""
-        remarks = list(self.notes)
+        """Notes to show with a verdict, about assumptions, repeated evaluations and unused columns."""
+        remarks = [*self.notes, *self.offers()]
         n_cells, times = 0, list[int]()
         for evaluations in self.by_name.values():
             counts = Counter(evaluations.examples)
@@ -495,3 +535,14 @@ def _renamed(
             f"--rename gives two candidates the same name, got {some(names)}. Give them different names."
         )
     return changed
+
+
+def _merged(parts: Sequence[Scores]) -> dict[str, dict[str, str]]:
+    """The fields of all parts. A column is left out if two parts disagree on an example."""
+    found = dict[str, dict[str, str]]()
+    for name in dict.fromkeys(name for part in parts for name in part.fields):
+        texts = dict[str, str]()
+        cells = [each for part in parts for each in part.fields.get(name, {}).items()]
+        if all(texts.setdefault(example, text) == text for example, text in cells):
+            found[name] = texts
+    return found

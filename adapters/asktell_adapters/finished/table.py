@@ -1,6 +1,6 @@
 """Tables of scores: CSV, TSV, JSON, JSON lines, Parquet and Excel."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -177,16 +177,18 @@ def _scores(evidence: Evidence, roles: Roles, wanted: Wanted) -> Scores:
         roles.text,
     }
     repeats = f"column {roles.repeat}" if roles.repeat else None
+    left_out = [name for name in frame.columns if name not in used]
     return Scores(
         "a table",
         candidates,
         origin,
         _column(roles.examples) if roles.examples else BY_POSITION,
         repeats,
-        [name for name in frame.columns if name not in used],
+        left_out,
         frame.notes,
         _segments(frame, roles, ids),
         _alternatives(evidence, roles),
+        _fields(frame, left_out, ids),
     )
 
 
@@ -350,6 +352,32 @@ def _segments(frame: Frame, roles: Roles, ids: list[str]) -> dict[str, str]:
         for at, cell in enumerate(frame.columns[roles.segment])
         if not is_unknown(cell)
     }
+
+
+def _fields(
+    frame: Frame, left_out: Sequence[str], ids: list[str]
+) -> dict[str, dict[str, str]]:
+    """The columns of texts without a role that are the same for all candidates: column -> id of the example -> text."""
+    found = dict[str, dict[str, str]]()
+    for name in left_out:
+        texts = dict[str, str]()
+        cells = zip(ids, frame.columns[name], strict=True)
+        known = [
+            (id_, str(cell).strip()) for id_, cell in cells if not is_unknown(cell)
+        ]
+        if all(_is_number(text) for _, text in known):
+            continue  # scores that are not compared, such as those of other candidates
+        if all(texts.setdefault(id_, text) == text for id_, text in known):
+            found[name] = texts
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _alternatives(evidence: Evidence, roles: Roles) -> list[Reading]:

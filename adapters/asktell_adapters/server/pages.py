@@ -245,6 +245,13 @@ class Overview:
             return Row(name, None, self._clock())
 
 
+def _part_over(standing: Standing) -> float:
+    """The part of a run that is over: by the evaluations or by the money, whichever ends it first."""
+    of_evaluations = standing.spent / standing.budget
+    of_money = standing.spent_cost / standing.max_cost if standing.max_cost else 0.0
+    return min(1.0, max(of_evaluations, of_money))
+
+
 def _shown(row: Row) -> dict[str, Any]:
     """A row as the JSON that the list's script shows."""
     standing = row.standing
@@ -266,7 +273,7 @@ def _shown(row: Row) -> dict[str, Any]:
         else "at work"
         if standing.pending
         else "waits",
-        "part": standing.spent / standing.budget,
+        "part": 1.0 if row.done else _part_over(standing),
         "spending": describe_spending(standing),
         "answer": ", ".join(row.answer or ()),
         "workers": standing.workers,

@@ -6,7 +6,7 @@ function drawStudies(host, studies, keep) {
   const columns = [
     { name: "study", kind: "id", value: (row) => row.name, cell: (row) => element("a", { href: `studies/${encodeURIComponent(row.name)}` }, isolated(row.name)) },
     { name: "state", kind: "wide", value: (row) => row.state, cell: (row) => row.state },
-    { name: "spent", kind: "wide", value: (row) => row.part, cell: (row) => row.spending },
+    { name: "spent", kind: "wide", value: (row) => row.part, cell: (row) => [element("progress", { max: 1, value: row.part, "aria-label": `progress of ${row.name}`, title: percent(row.part) }), " ", row.spending] },
     { name: "answer", kind: "wide", value: (row) => row.answer, cell: (row) => isolated(brief(row.answer || "–", 120)) },
     { name: "workers", kind: "number", value: (row) => row.workers, cell: (row) => number(row.workers) },
     { name: "failures", kind: "number", value: (row) => row.failures, cell: (row) => number(row.failures) },
@@ -22,7 +22,7 @@ function beginList() {
   const words = element("span", { class: "soft", "aria-live": "polite" }), list = element("div", { class: "scroll" }), keep = {};
   document.getElementById("page").append(
     element("header", {}, element("span", { class: "name" }, "asktell"), words),
-    element("main", {}, element("h1", {}, "Studies"), list));
+    element("main", { class: "list" }, element("h1", {}, "Studies"), list));
   let before = "";
 
   async function look() {

@@ -8,7 +8,7 @@ worker counts as holding a trial since the poll that first found the trial.
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ _STEP = 10.0  # seconds between two moments that are kept
 _GONE = 900.0  # seconds after which a worker that holds nothing is not shown any more
 _MOST_WORKERS = 200
 _MOST_TRIALS = 20
+_MOST_MOMENTS = 200  # of the leader's course
 
 _SECONDS_BETWEEN_LOOKS = 2.0
 # Pause after making a report, in units of the time that making it took. So nine tenths
@@ -224,12 +225,20 @@ class LiveReport:
     Args:
         study: the study.
         about: further data for the head of the report.
+        inputs: the text of each example. None if unknown.
     """
 
-    def __init__(self, study: Study, about: Mapping[str, Any] | None = None) -> None:
-        self._study, self._about = study, about
+    def __init__(
+        self,
+        study: Study,
+        about: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
+        self._study, self._about, self._inputs = study, about, inputs
         self._watch = Watch(study)
         self._making = Lock()
+        # The leader at each report so far: evaluations, position of the prompt, P(best)
+        self._course: list[tuple[int, int, float]] = []
         self._report: dict[str, Any] = {}
         self._text = ""
         self._due = -math.inf
@@ -251,8 +260,25 @@ class LiveReport:
     def _make(self) -> None:
         start = time.monotonic()
         if self._study.standing.version != self._report.get("state"):
-            self._report = self._study.report_data(self._about)
-        self._text = reports.encode({**self._report, "live": self._watch.look()})
+            self._report = self._study.report_data(self._about, self._inputs)
+            self._remember_leader()
+        live = {**self._watch.look(), "course": self._course}
+        self._text = reports.encode({**self._report, "live": live})
         end = time.monotonic()
         pause = min(_PAUSE * (end - start), _LONGEST_PAUSE)
         self._due = end + max(_SECONDS_BETWEEN_LOOKS, pause)
+
+    def _remember_leader(self) -> None:
+        """Add the present leader to the course. Of a long course, every other moment is dropped."""
+        report = self._report
+        if not report["answer"] or report["verdict"]["p_best"] is None:
+            return
+        if self._course and report["spent"] < self._course[-1][0]:
+            # Another study has this name now
+            self._course = []
+        moment = report["spent"], report["answer"][0], report["verdict"]["p_best"]
+        if self._course and self._course[-1][0] == moment[0]:
+            self._course.pop()
+        self._course.append(moment)
+        if len(self._course) > _MOST_MOMENTS:
+            self._course = self._course[::2] + self._course[-1:]

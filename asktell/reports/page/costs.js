@@ -13,7 +13,11 @@ function quantitiesTable(data) {
   const keep = kept("costs", { table: {} });
   const columns = [{ name: "prompt", kind: "id", value: (arm) => ids[arm], cell: (arm) => [promptLink(data, arm), " ", badgesOf(data, arm)] }];
   for (const quantity of data.quantities) {
-    const most = quantity.means.reduce((a, b) => Math.max(a, b || 0), 0), isMoney = quantity.name === "cost";
+    const most = quantity.means.reduce((a, b) => Math.max(a, b || 0), 0), isMoney = quantity.name === "cost", j = data.moneyMetric;
+    if (isMoney && j !== undefined) {
+      columns.push({ name: data.goal.metrics[j].name, kind: "number", value: (arm) => data.prompts.estimates[arm][j], cell: (arm) => estimateCell(data, arm, j) });
+      continue;
+    }
     columns.push({
       name: `${quantity.name} per ${isMoney ? evaluationsOf(data) : "evaluation"}`, kind: "number", value: (arm) => quantity.means[arm],
       cell: (arm) => [isMoney && quantity.means[arm] !== null ? money(data, quantity.means[arm] * data.money_per) : number(quantity.means[arm]), most > 0 && quantity.means[arm] !== null ? smallBar(quantity.means[arm] / most) : null],

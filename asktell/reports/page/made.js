@@ -21,7 +21,7 @@ function failureText(made) {
 }
 
 function settingsText(part) {
-  const values = Object.entries(part).filter(([name]) => name !== "type").map(([name, value]) => `${name} ${value !== null && typeof value === "object" ? settingsText(value) : value}`);
+  const values = Object.entries(part).filter(([name, value]) => name !== "type" && value !== null).map(([name, value]) => `${name} ${value !== null && typeof value === "object" ? settingsText(value) : value}`);
   return values.length ? `${part.type} (${values.join(", ")})` : part.type;
 }
 

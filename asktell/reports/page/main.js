@@ -10,8 +10,8 @@ const PANELS = [
   ["segments", "How good are the prompts in each segment?", drawSegments, (data) => data.segments],
   ["factors", "Which model, prompt or setting matters?", drawFactors, (data) => data.factors],
   ["examples", "Which examples are hard, and which discriminate between prompts?", drawExamples],
-  ["duel", "On which examples does the selected prompt win or lose?", drawDuel],
-  ["spending", "Where did the evaluations go?", drawSpending],
+  ["duel", (data) => `On which examples does the ${data.ruling ? "candidate" : "selected prompt"} win or lose?`, drawDuel],
+  ["spending", "Where did the evaluations go?", drawSpending, (data) => !data.finished],
   ["costs", "What did it cost, and what failed?", drawCosts],
   ["made", "How was it made?", drawMade],
 ];
@@ -31,9 +31,9 @@ function show(data, ids = null) {
 function panelOf([id, title, draw, applies], page) {
   const host = element("div", { class: "panel" });
   const fold = ({ target }) => (target.open ? host.hasChildNodes() || draw(host, page.data) : host.replaceChildren());
-  const body = title ? element("details", { name: "panel" }, element("summary", {}, element("h2", {}, title)), host) : host;
+  const body = title ? element("details", { name: "panel" }, element("summary", {}, element("h2", {}, typeof title === "string" ? title : title(page.data))), host) : host;
   if (title) body.addEventListener("toggle", fold);
-  const section = element("section", { id, "aria-label": title || id }, body);
+  const section = element("section", { id, "aria-label": title ? body.querySelector("h2").textContent : id }, body);
   section.hidden = Boolean(applies) && !applies(page.data);
   return section;
 }

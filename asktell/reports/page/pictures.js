@@ -2,6 +2,7 @@
 
 const TEXT_HEIGHT = 15;
 const MOST_LABELS = 15;
+const MOST_MARKS = 2000; // that no name covers
 const ruler = document.createElement("canvas").getContext("2d");
 
 function widthOf(text, size = 12) {
@@ -17,9 +18,14 @@ function fitted(text, pixels, size = 12) {
   return Array.from(text).length === letters.length ? text : `${letters.join("")}…`;
 }
 
+/** True if two numbers differ by more than errors of rounding. */
+function isWide(low, high) {
+  return high - low > 1e-9 * Math.max(Math.abs(low), Math.abs(high));
+}
+
 /** A function from numbers to pixels. Its `ticks` are round numbers. */
 function scale(low, high, from, to, room = 0.04) {
-  if (!(high > low)) {
+  if (!isWide(low, high)) {
     const size = Math.abs(low) || 1;
     low -= size / 2;
     high += size / 2;
@@ -35,6 +41,7 @@ function scale(low, high, from, to, room = 0.04) {
     const step = [1, 2, 5, 10].map((k) => k * power).find((each) => each >= rough);
     const found = [];
     for (let i = Math.ceil(bottom / step); i * step <= top; i += 1) found.push(i * step);
+    if (found.length < 2 && n < 20) return place.ticks(n + 2); // one tick shows no distance
     return found.map((x) => Number(x.toPrecision(12)));
   };
   return place;
@@ -60,47 +67,75 @@ function frame(width, height, margin, x, y, names) {
   }
   picture.append(shape("line", { class: "axis", x1: margin.left, x2: right, y1: bottom, y2: bottom }));
   picture.append(shape("line", { class: "axis", x1: margin.left, x2: margin.left, y1: margin.top, y2: bottom }));
-  const room = right - margin.left;
   if (names.x) {
-    const text = fitted(names.x, room, 13);
-    picture.append(shape("text", { x: (margin.left + right) / 2, y: height - 6, "text-anchor": "middle" }, text));
+    const text = fitted(names.x, width - 8, 13), half = widthOf(text, 13) / 2 + 4;
+    picture.append(shape("text", { x: Math.min(width - half, Math.max(half, (margin.left + right) / 2)), y: height - 6, "text-anchor": "middle" }, text));
   }
   if (names.y) picture.append(shape("text", { x: 4, y: 13 }, fitted(names.y, width - 8, 13)));
   return picture;
 }
 
 /**
- * Write names next to points {x, y, text, color, firm}, the first points first. No name covers a firm point or another
- * name. Names without enough space are left out.
+ * Write names next to points {x, y, text, color, must}, the first points first. No name covers a mark [x, y] or another
+ * name, and none is left of `from`. A name that must be there is written farther away, with a line to its point, if there is no space beside it. Other
+ * names without enough space are left out. Returns the names that must be there and have no space.
  */
-function placeLabels(picture, points, width, height) {
-  const taken = points.filter((p) => p.firm).slice(0, 100).map((p) => ({ left: p.x - 6, right: p.x + 6, top: p.y - 6, bottom: p.y + 6 }));
+function placeLabels(picture, points, marks, from, width, height) {
+  const taken = marks.slice(0, MOST_MARKS).map(([x, y]) => ({ left: x - 7, right: x + 7, top: y - 7, bottom: y + 7 }));
+  const area = { left: from, right: width - 2, top: 16, bottom: height }, missing = [];
   let placed = 0;
   for (const point of points) {
-    if (placed >= Math.min(MOST_LABELS, width / 50)) break;
-    const text = fitted(point.text, 150);
-    const wide = widthOf(text) * 1.08 + 4;
-    const spots = [
-      [point.x + 9, point.y - 4], [point.x + 9, point.y + 14], [point.x - 9 - wide, point.y - 4], [point.x - 9 - wide, point.y + 14],
-      [point.x - wide / 2, point.y - 11], [point.x - wide / 2, point.y + 22],
-      [point.x + 14, point.y - 18], [point.x - 14 - wide, point.y - 18], [point.x + 14, point.y + 28], [point.x - 14 - wide, point.y + 28],
-    ];
-    for (const [left, base] of spots) {
-      const box = { left, right: left + wide, top: base - TEXT_HEIGHT, bottom: base + 5 };  // the tallest fonts
-      const inside = box.left >= 2 && box.right <= width - 2 && box.top >= 16 && box.bottom <= height;
-      if (!inside || taken.some((t) => t.left < box.right && box.left < t.right && t.top < box.bottom && box.top < t.bottom)) continue;
-      const label = shape("text", { x: left, y: base, class: "label" }, text);
-      label.style.fill = point.color;
-      label.style.fontWeight = "600";
-      label.style.paintOrder = "stroke";
-      label.style.stroke = "var(--back)";
-      label.style.strokeWidth = "3px";
-      picture.append(label);
-      taken.push(box);
-      placed += 1;
-      break;
+    if (placed >= MOST_LABELS) break;
+    const most = Math.min(150, width * 0.4);
+    // A name that must be there is rather shortened than left out
+    const [text, box, isFar] = (point.must ? [most, 90, 60] : [most]).reduce(
+      (before, pixels) => before || spotOf(point, fitted(point.text, pixels), taken, area), null) || [];
+    if (!text) {
+      if (point.must) missing.push(point.text);
+      continue;
+    }
+    if (isFar) {
+      const across = Math.min(box.right, Math.max(box.left, point.x)), up = point.y < box.top ? box.top + 3 : box.bottom - 2;
+      picture.append(line(point.x, point.y, across, up, point.color, 1, 0.6));
+    }
+    const label = shape("text", { x: box.left, y: box.bottom - 5, class: "label" }, text);
+    label.style.fill = point.color;
+    label.style.fontWeight = "600";
+    label.style.paintOrder = "stroke";
+    label.style.stroke = "var(--back)";
+    label.style.strokeWidth = "3px";
+    picture.append(label);
+    taken.push(box);
+    placed += 1;
+  }
+  return missing;
+}
+
+/** A place for a point's name as [text, box, whether it is far from the point]. Null if there is no space. */
+function spotOf(point, text, taken, area) {
+  const wide = widthOf(text) * 1.08 + 4, { x, y } = point;
+  const boxOf = ([left, base]) => ({ left, right: left + wide, top: base - TEXT_HEIGHT, bottom: base + 5 }); // the tallest fonts
+  const isFree = (box) => box.left >= area.left && box.right <= area.right && box.top >= area.top && box.bottom <= area.bottom
+    && !taken.some((t) => t.left < box.right && box.left < t.right && t.top < box.bottom && box.top < t.bottom);
+  const beside = [
+    [x + 9, y - 4], [x + 9, y + 14], [x - 9 - wide, y - 4], [x - 9 - wide, y + 14], [x - wide / 2, y - 13], [x - wide / 2, y + 23],
+    [x + 14, y - 18], [x - 14 - wide, y - 18], [x + 14, y + 28], [x - 14 - wide, y + 28],
+  ].map(boxOf).find(isFree);
+  if (beside || !point.must) return beside ? [text, beside, false] : null;
+  const far = spotsAround(point, wide, area).map(boxOf).find(isFree);
+  return far ? [text, far, true] : null;
+}
+
+/** Places of a name in a chart, as [left, base], the nearest to its point first. */
+function spotsAround(point, wide, { left: first, right, top, bottom }) {
+  const spots = [];
+  for (let left = first; left + wide < right; left += 6) {
+    for (let base = top + TEXT_HEIGHT; base + 5 <= bottom; base += 4) {
+      const across = Math.max(left - point.x, 0, point.x - left - wide), up = Math.max(base - TEXT_HEIGHT - point.y, 0, point.y - base - 5);
+      spots.push([Math.hypot(across, up), left, base]);
     }
   }
+  return spots.sort((a, b) => a[0] - b[0]).map(([, left, base]) => [left, base]);
 }
 
 /** A chart with a caption, a description for screen readers, and its numbers as a table. */

@@ -84,10 +84,9 @@ function spanOfMetric(data, j) {
 }
 
 function statusWords(data, arm) {
-  const { status, round, reason, failures, evaluations } = data.prompts;
+  const { status, reason, failures, evaluations } = data.prompts;
   if (status[arm] === "rejected" && !evaluations[arm] && !failures[arm]) return ["not evaluated"];
   const words = [status[arm]];
-  if (round[arm] !== null) words.push(` in decision ${round[arm]}`);
   if (reason[arm]) words.push(": ", isolated(brief(reason[arm], 140)));
   if (failures[arm]) words.push(`, ${whole(failures[arm])} failed`);
   return words;

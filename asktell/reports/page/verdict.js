@@ -1,12 +1,19 @@
 // The verdict for the person who decides: the recommendation, its certainty, the prompt, and the forecast.
 
 function drawVerdict(host, data) {
+  host.append(element("h1", {}, data.words.answer));
+  if (data.ruling) host.append(requirementsList(data.ruling));
   host.append(
-    element("h1", {}, data.words.answer),
-    ...[data.words.verdict && element("p", { class: "say" }, data.words.verdict), answerTile(data), outlookTile(data)].filter(Boolean),
-    ...[...data.notes, data.verdict.assumption].filter(Boolean).map((note) => element("p", { class: "soft" }, isolated(note))),
+    ...[data.words.verdict && element("p", { class: "say" }, data.words.verdict), answerTile(data), !data.ruling && !data.finished && outlookTile(data), coursePicture(data, Math.max(280, host.clientWidth))].filter(Boolean),
+    ...[...data.notes, !data.ruling && data.verdict.assumption].filter(Boolean).map((note) => element("p", { class: "soft" }, isolated(note))),
     ...data.failures.slice(0, 1).map(({ reason, count }) => element("p", { class: "soft" }, `The most frequent failure (${whole(count)} times): `, isolated(brief(reason, 200)))),
   );
+}
+
+/** What a gate required, and whether it is established. */
+function requirementsList({ requirements }) {
+  const kinds = { passed: "badge answer", failed: "badge bad", undecided: "badge" };
+  return element("ul", { class: "plain" }, requirements.map(([text, verdict]) => element("li", {}, element("span", { class: kinds[verdict] }, verdict), " ", isolated(text))));
 }
 
 /** The assumptions behind all statements: first those that do not hold, then those that cannot be checked. */
@@ -21,17 +28,17 @@ function drawChecks(host, data) {
 }
 
 function answerTile(data) {
-  if (!data.answer.length) return null;
-  const arm = data.answer[0], { prompts, goal } = data;
+  const arms = data.ruling ? [data.ruling.candidate] : data.answer, [arm] = arms, { prompts, goal } = data;
+  if (!arms.length) return null;
   const rows = goal.metrics.map((metric, j) => [
     element("dt", {}, isolated(metric.name), directionOf(metric) ? [" ", element("small", {}, `(${directionOf(metric)})`)] : null),
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
-  const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)} selected prompts. The others: `,
+  const more = arms.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)} selected prompts. The others: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
   return element("div", { class: "tile" },
     element("h3", {}, promptLink(data, arm)),
-    textToOpen(textOf(data, arm)),
+    prompts.texts[arm] === data.names[arm] ? null : textToOpen(textOf(data, arm)),
     element("dl", {}, rows), more);
 }
 

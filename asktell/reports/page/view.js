@@ -60,6 +60,7 @@ function evaluationsOf(data) {
 function inReadableMoney(data) {
   const { metrics } = data.goal, j = metrics.findIndex((metric) => metric.name === "cost"), per = data.money_per;
   if (j < 0) return;
+  data.moneyMetric = j; // its estimates are the one cost of each prompt on the page
   const name = `cost per ${evaluationsOf(data)}${data.currency ? ` in ${data.currency}` : ""}`;
   const times = (value) => (typeof value === "number" ? value * per : value);
   const change = (values, at = j) => { if (values) values[at] = times(values[at]); };
@@ -67,6 +68,10 @@ function inReadableMoney(data) {
   metrics[j].range = metrics[j].range && metrics[j].range.map(times);
   for (const threshold of metrics[j].thresholds) threshold.bound = times(threshold.bound);
   for (const row of [data.prompts.estimates, data.prompts.errors].flat()) change(row);
+  for (const column of data.prompts.columns.filter(({ array }) => array === "cost plain mean")) {
+    data.prompts[column.array] = data.prompts[column.array].map(times);
+    column.name = `plain mean of ${name}`;
+  }
   for (const factor of data.factors || []) for (const row of [factor.estimates, factor.errors].flat()) change(row);
   if (data.segments) {
     const at = data.segments.columns.indexOf(j);

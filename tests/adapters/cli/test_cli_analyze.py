@@ -9,6 +9,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +157,44 @@ def test_a_report_and_a_place_for_it() -> None:
         "cannot be written"
         in cli("analyze r.csv --maximize accuracy -o none/page.html", code=2).err
     )
+
+
+def data_of(page: str) -> Any:
+    """The document in a page."""
+    text = Path(page).read_text().split('<script type="application/json" id="data">')[1]
+    return json.loads(text.split("</script>")[0])
+
+
+def test_columns_without_a_role_are_shown_and_offered_as_segments() -> None:
+    rng, topics = random.Random(1), ("billing", "returns")
+    lines = ["message,topic,prompt,accuracy,answer"]
+    for prompt, skill in (("old", 0.4), ("new", 0.9)):
+        for n in range(40):
+            score = int(rng.random() < skill)
+            lines.append(f"m {n},{topics[n % 2]},{prompt},{score},{prompt} {n}")
+    Path("t.csv").write_text("\n".join(lines) + "\n")
+    offer = (
+        "topic has 2 values, from billing to returns. To compare the candidates for each, add "
+        "--rename topic=segment."
+    )
+    assert offer in cli("analyze t.csv --maximize accuracy -o page.html").out
+    data = data_of("page.html")
+    assert data["finished"]
+    assert offer in data["notes"]
+    names = data["example_names"]
+    assert data["inputs"]["0"].startswith(f"message: {names[0]}\ntopic: ")
+    # A column that differs between the candidates is no part of the input
+    assert "answer" not in data["inputs"]["0"]
+    said = cli("analyze t.csv --maximize accuracy --rename topic=segment -o page.html")
+    assert "--rename" not in said.out
+    assert data_of("page.html")["segments"]["names"] == ["billing", "returns"]
+    cli("gate t.csv --maximize accuracy --baseline old --report page.html")
+    data = data_of("page.html")
+    assert (
+        data["words"]["answer"] == 'Passed: "new" is not worse than "old" in accuracy.'
+    )
+    assert data["ruling"]["requirements"][0] == ["accuracy not worse", "passed"]
+    assert data["inputs"]
 
 
 def test_what_scores_say_of_each_example() -> None:

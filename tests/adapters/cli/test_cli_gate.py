@@ -120,7 +120,14 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     assert "[Full report](gate.html)" in summary
     both = "<tr><th>mine: 0</th><td><pre>no</pre></td></tr>\n<tr><th>new: 1</th><td><pre>yes</pre></td></tr>\n"
     assert both in summary
-    assert (tmp_path / "gate.html").stat().st_size > 10_000
+    data = json.loads(
+        re.search(r'id="data">(.*?)</script>', (tmp_path / "gate.html").read_text())[1]  # type: ignore[index]
+    )
+    assert f"## \u2705 {data['words']['answer']}".rstrip(".") in summary.replace(
+        "\\", ""
+    )
+    assert data["duels"][0]["rows"][-1]["answers"] == ["yes", "no"]
+    assert len(data["inputs"]) == len(data["duels"][0]["rows"])
     (tmp_path / "runs").mkdir()
     text = (tmp_path / "gate.toml").read_text()
     (tmp_path / "gate.toml").write_text(

@@ -124,6 +124,8 @@ def test_a_report_of_a_run_and_of_a_study(project: Project, tmp_path: Path) -> N
     assert f"Report: {page}" in cli("report", project.config, "-o", page).out
     data = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
     assert data["spent"] == 24
+    assert data["inputs"]
+    assert all(name.startswith("row ") for name in data["example_names"])
     assert data["made"]["about"]["data"]["sha256"]
     run(project)
     cli("report", project.home / "x.db", "a", "-o", page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -165,6 +166,42 @@ def test_examples_that_broke_and_that_were_mended() -> None:
     assert ruling(GOALS["front"], scores).changes("b")[1] == [Change(0, 2, 0)]
     scores[0, 1] = np.nan
     assert ruling(GOALS["bounded"], scores).changes("a")[0] == [Change(2, 1, 0.5)]
+
+
+def test_rounding_and_costs_break_no_example() -> None:
+    # Averages of repeated evaluations that differ in the last digit
+    scores = np.zeros((2, 4, 2))
+    scores[0, :, 0], scores[1, :, 0] = (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3
+    scores[0, :, 1] = 2.0
+    cost = minimize("cost", range=(0, 2))
+    for goal in (ParetoSet(A, cost), BestFeasible(A, {cost: at_most(1.0)})):
+        found = ruling(goal, scores)
+        assert found.changes("a") == ([], [])
+        assert found.changes("cost") == ([], [])
+        assert "scored worse" not in "\n".join([*found.lines(), found.markdown()])
+        assert not found.held("cost")
+
+
+def test_the_likeliest_regressions_are_named_where_none_is_established() -> None:
+    scores = np.ones((2, 40, 1))
+    scores[0, 3:7], scores[1, 10:14] = 0.0, 0.0
+    [noise, held, likely] = replace_noise(ruling(GOALS["best"], scores)).held("a")
+    assert "differ" in noise
+    assert "no example regressed" in held
+    assert likely.startswith("most likely broke (3, 4, 5, 6). About ")
+    share = int(re.search(r"About (\d+)%", likely)[1])  # type: ignore[index]
+    assert 10 < share < 100
+
+
+def replace_noise(found: Ruling) -> Ruling:
+    """The ruling, if scores may differ when they are repeated."""
+    selector = Selector(
+        {"new": "0", "old": "1"}, found.goal, 80, examples=40, baseline="old"
+    )
+    for each in found.evaluations:
+        assert each.scores is not None
+        selector.observe(each.prompt, each.scores, each.example)
+    return replace(found, rechecked=selector.compare("new", "old"))
 
 
 class Tags(HTMLParser):
