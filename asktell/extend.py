@@ -93,18 +93,10 @@ if TYPE_CHECKING:
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
     from asktell.problem.budget import describe_spending
-    from asktell.problem.checks import (
-        MOST_EVALUATIONS,
-        check_cost,
-        in_words,
-        nearest,
-        real,
-        short,
-        some,
-        whole,
-    )
+    from asktell.problem.checks import MOST_EVALUATIONS, check_cost, real, whole
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, is_expense, less_may_be_better, parse_goal
+    from asktell.problem.words import in_words, nearest, short, some
     from asktell.results.difference import wins_and_losses
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
@@ -148,16 +140,8 @@ _HOMES = {
     "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
-    "problem.checks": (
-        "MOST_EVALUATIONS",
-        "check_cost",
-        "in_words",
-        "nearest",
-        "real",
-        "short",
-        "some",
-        "whole",
-    ),
+    "problem.words": ("in_words", "nearest", "short", "some"),
+    "problem.checks": ("MOST_EVALUATIONS", "check_cost", "real", "whole"),
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "is_expense", "less_may_be_better", "parse_goal"),
     "results.difference": ("wins_and_losses",),

@@ -57,13 +57,12 @@ from asktell.problem.checks import (
     check_name,
     check_reason,
     needed_cost,
-    short,
-    some,
     whole,
 )
 from asktell.problem.examples import check_examples
 from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, by_name, proxy_score
+from asktell.problem.words import short, some
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result

@@ -6,8 +6,13 @@ docstrings and comments per 100 lines of code, say how dense it is.
 
 A room is a file or a folder directly in `asktell/`. An arrow says that one room imports
 another, wherever in a file the import stands. Floors are the rooms of the longest chain
-of arrows, and a circle is a group of files of asktell that import each other.
+of arrows, and a circle is a group of files that import each other.
 `asktell/__init__.py` is a room, too.
+
+A name is across rooms if another room takes it from the one that defines it. Each name
+counts once, however many rooms take it. The more names, the more of a room has to be
+known outside of it. The members of `State` and `Problem` are those without an
+underscore: fields, methods and properties.
 """
 
 import ast
@@ -26,6 +31,7 @@ FACES = {
     "Study": "asktell.studies.study",
     "RemoteStudy": "asktell.studies.remote",
 }
+RECORD = {"State": "asktell/state/state.py", "Problem": "asktell/state/problem.py"}
 
 
 def arrows(package: Path) -> set[tuple[str, str]]:
@@ -129,6 +135,80 @@ def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Expr]:
                 yield text
 
 
+def names_across(package: Path) -> set[tuple[str, str]]:
+    """The names that rooms of a package take from each other, each with the module that defines it.
+
+    An `__init__` only passes on names. A name that is taken from it counts where it is
+    defined, and what an `__init__` imports itself does not count.
+    """
+    trees = {
+        _dotted(path, package).removesuffix(".__init__"): ast.parse(
+            path.read_text(encoding="utf-8")
+        )
+        for path in package.rglob("*.py")
+    }
+    passed_on = {
+        _dotted(path.parent, package)
+        for path in package.rglob("__init__.py")
+        if path.parent != package
+    } | {package.name}
+    across = set()
+    for module, tree in trees.items():
+        if module in passed_on:
+            continue
+        for taken_from, name in _taken(tree):
+            home = _home(taken_from, name, trees, passed_on)
+            if home is not None and _room(home) != _room(module):
+                across.add((home, name))
+    return across
+
+
+def _taken(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The module and the name of all `from MODULE import NAME`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield node.module, alias.name
+
+
+def _home(
+    module: str, name: str, trees: Mapping[str, ast.AST], passed_on: set[str]
+) -> str | None:
+    """The module that defines a name, where an `__init__` may pass the name on. None outside of the package."""
+    if f"{module}.{name}" in trees:
+        return f"{module}.{name}"
+    if module not in trees:
+        return None
+    if module in passed_on:
+        for source, passed in _taken(trees[module]):
+            if passed == name and source != module:
+                return _home(source, name, trees, passed_on)
+    return module
+
+
+def _room(module: str) -> str:
+    """The room of a module, such as `problem` of `asktell.problem.goals`."""
+    return module.split(".")[1] if "." in module else module
+
+
+def members(path: Path, name: str) -> int:
+    """The number of fields, methods and properties of a class in a file, without those that begin with an underscore.
+
+    Raises:
+        ValueError: the file has no such class.
+    """
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            names = set()
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+                    names.add(part.name)
+                elif isinstance(part, ast.AnnAssign):
+                    names.add(ast.unparse(part.target))
+            return sum(not name.startswith("_") for name in names)
+    raise ValueError(f"{path} has no class {name!r}.")
+
+
 def circles(package: Path) -> int:
     """The number of groups of files that import each other, directly or by way of others.
 
@@ -194,7 +274,11 @@ def measure(root: Path = ROOT) -> dict[str, float]:
         "arrows": len(edges),
         "floors": floors(edges),
     }
+    adapters = root / "adapters" / "asktell_adapters"
     sizes["circles"] = circles(root / "asktell")
+    sizes["circles-adapters"] = circles(adapters)
+    sizes["names-across-asktell"] = len(names_across(root / "asktell"))
+    sizes["names-across-adapters"] = len(names_across(adapters))
     for folder in ("asktell", "adapters", "tests", "benchmarks"):
         code = Code.of_folder(root / folder)
         sizes[f"nodes-{folder}"] = code.nodes
@@ -208,6 +292,8 @@ def measure(root: Path = ROOT) -> dict[str, float]:
             )
     loaded = "import json, sys, asktell; print(json.dumps([m for m in sys.modules if m.split('.')[0] == 'asktell']))"
     sizes["modules-imported"] = len(json.loads(_run(root, loaded)))
+    for name, file in RECORD.items():
+        sizes[f"members-{name}"] = members(root / file, name)
     for face, module in FACES.items():
         listed = f"from {module} import {face}; print(sum(not name.startswith('_') for name in dir({face})))"
         sizes[f"members-{face}"] = int(_run(root, listed))

@@ -4,6 +4,7 @@ import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,11 @@ HEAVY = [
 ]
 
 
+# They take a fifth of the time to import asktell, and nothing of asktell needs them before
+# something runs.
+NEEDLESS = {"asyncio", "email", "jaxtyping", "sqlite3", "ssl", "unittest"}
+
+
 def modules_after(code: str) -> set[str]:
     code += "\nimport sys, json; print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     process = subprocess.run(
@@ -48,6 +54,52 @@ def modules_after(code: str) -> set[str]:
 )
 def test_heavy_packages_are_not_imported(code: str) -> None:
     assert modules_after(code) & set(HEAVY) == set()
+
+
+def test_a_selector_imports_nothing_that_it_does_not_need() -> None:
+    loaded = modules_after("import asktell; asktell.Selector")
+    assert "numpy" in loaded
+    assert loaded & (set(HEAVY) | NEEDLESS) == set()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"]])
+def test_the_help_of_a_command_imports_no_engine(words: list[str]) -> None:
+    loaded = modules_after(
+        "import contextlib, os\nfrom asktell_adapters.cli.main import main\n"
+        "with contextlib.redirect_stdout(open(os.devnull, 'w')), contextlib.suppress(SystemExit):\n"
+        f"    main({words})"
+    )
+    assert loaded & {"numpy", "asyncio", "pydantic"} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("budgett = 10\n", "Did you mean 'budget'?"),
+        ("[prompts]\ntexts = ['a']\n", "'budget' at the top is missing"),
+        ("budget = 10\n", "the table [goal] is missing"),
+        ("budget = 10\n[goal]\nmaximise = 'a'\n", "Did you mean 'maximize'?"),
+        ("budget = 10\n[data]\nfile = 3\n", "'file' in [data] must be a text, got 3"),
+    ],
+)
+def test_a_mistake_in_a_configuration_needs_no_engine(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    process = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "import sys\nfrom asktell_adapters.cli.main import main\n"
+            f"code = main(['run', {str(file)!r}])\n"
+            "print([name for name in sys.modules if name in ('numpy', 'asktell.selector')])\nsys.exit(code)",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert message in process.stderr
+    assert process.returncode == 2
+    assert process.stdout.strip() == "[]"
 
 
 def test_the_import_loads_neither_numpy_nor_the_engine() -> None:

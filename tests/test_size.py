@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.size import Code, arrows, budget, circles, exceeds, floors, measure
+from benchmarks.size import (
+    Code,
+    arrows,
+    budget,
+    circles,
+    exceeds,
+    floors,
+    measure,
+    members,
+    names_across,
+)
 
 
 def test_nothing_has_grown_past_its_budget() -> None:
@@ -60,3 +70,42 @@ def test_rooms_arrows_and_floors_by_hand(tmp_path: Path) -> None:
     assert floors(edges) == 4
     with pytest.raises(ValueError, match="circle"):
         floors({*edges, ("cellar", "roof")})
+
+
+def test_names_across_rooms_by_hand(tmp_path: Path) -> None:
+    package = tmp_path / "house"
+    (package / "cellar").mkdir(parents=True)
+    (package / "__init__.py").write_text("from house.roof import tiles\n")
+    # It passes on a name of its own folder and the module `shelf`
+    (package / "cellar" / "__init__.py").write_text(
+        "from house.cellar.shelf import jar\n"
+    )
+    (package / "cellar" / "shelf.py").write_text("jar, box = 1, 2\n")
+    (package / "cellar" / "door.py").write_text("from house.cellar.shelf import box\n")
+    (package / "roof.py").write_text(
+        "import os\nfrom house.cellar import jar, shelf\ntiles = jar\n"
+    )
+    (package / "attic.py").write_text(
+        "def late():\n    from house.cellar.shelf import jar\n    from house import tiles\n"
+    )
+    assert names_across(package) == {
+        ("house.cellar.shelf", "jar"),
+        ("house.cellar.shelf", "shelf"),
+        ("house.roof", "tiles"),
+    }
+
+
+def test_members_are_fields_methods_and_properties(tmp_path: Path) -> None:
+    path = tmp_path / "state.py"
+    path.write_text(
+        "class State:\n"
+        "    arms: int\n    _cells: int = 0\n    limit = 3\n"
+        "    @property\n    def left(self): ...\n"
+        "    @left.setter\n    def left(self, value): ...\n"
+        "    async def wait(self): ...\n"
+        "    def __len__(self): ...\n"
+        "    class Inner:\n        depth: int\n"
+    )
+    assert members(path, "State") == 3
+    with pytest.raises(ValueError, match="no class 'Problem'"):
+        members(path, "Problem")

@@ -43,7 +43,7 @@ _TOKENS_PER_TURN = 4  # added to each message by a chat template
 _NOTHING_LEFT = "0: nothing is left to evaluate within the budget"
 
 
-class Sample(NamedTuple):
+class SampledEvaluation(NamedTuple):
     """One evaluation, drawn at random to stand for the evaluations still to come.
 
     Attributes:
@@ -189,7 +189,7 @@ class Opinion(NamedTuple):
 def opinion(
     name: str,
     metric: Judge | Preference,
-    samples: Sequence[Sample],
+    samples: Sequence[SampledEvaluation],
     mean_answer: float | None,
     longest: int,
     prices: dict[int, Price],
@@ -246,7 +246,7 @@ def opinion(
     return Opinion(name, Use.total(uses), seconds, fresh, took.cost)
 
 
-def _with_other_response(sample: Sample, tokens: float) -> Sample:
+def _with_other_response(sample: SampledEvaluation, tokens: float) -> SampledEvaluation:
     """The sample with a response to compare with, which is taken to be the same text, or a text of as many tokens."""
     other = (
         sample.answer.text
@@ -257,7 +257,7 @@ def _with_other_response(sample: Sample, tokens: float) -> Sample:
 
 
 def _ask_judge(
-    name: str, judge: Judge, samples: Sequence[Sample]
+    name: str, judge: Judge, samples: Sequence[SampledEvaluation]
 ) -> tuple[Spent, float | None]:
     """Score the real samples. Return what the judge spent on them, and the seconds per sample if there are any."""
     real = [
@@ -293,7 +293,9 @@ def _load(llm: Any) -> None:
 
 
 def _share_known(
-    llm: Any, requests: Sequence[Sequence[Request]], samples: Sequence[Sample]
+    llm: Any,
+    requests: Sequence[Sequence[Request]],
+    samples: Sequence[SampledEvaluation],
 ) -> float:
     """The share (0 to 1) of the judge's opinions that the cache has. An unknown response has no opinion yet."""
     answerable: list[Request] = []
@@ -739,7 +741,9 @@ def _tokens(
         _, example, repeat = calls.cells[i]
         response = asked.answers.get(i, response)
         samples.append(
-            Sample(response, i in asked.answers, evaluator.example(example), repeat)
+            SampledEvaluation(
+                response, i in asked.answers, evaluator.example(example), repeat
+            )
         )
     # A judge may be the same LLM
     own_price = {} if mean_price is None else {id(llm): mean_price}
@@ -756,7 +760,7 @@ def _tokens(
 
 def _opinions(
     evaluator: LLMEvaluator | AsyncLLMEvaluator,
-    samples: Sequence[Sample],
+    samples: Sequence[SampledEvaluation],
     written: float | None,
     longest: int,
     own_price: dict[int, Price],

@@ -5,11 +5,10 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell import InvalidArgumentError, Study
 from asktell.extend import Goal, nearest, some
@@ -35,10 +34,10 @@ class RecordedScores:
         features: the features of the prompts, shape (K, d). None without features.
     """
 
-    scores: Float[Floats, "prompts examples metrics *repeats"]
+    scores: Annotated[Floats, "prompts examples metrics *repeats"]
     prompts: tuple[str, ...]
     segments: tuple[str, ...] | None = None
-    features: Float[Floats, "prompts features"] | None = None
+    features: Annotated[Floats, "prompts features"] | None = None
 
     @classmethod
     def read(cls, path: str | Path, goal: Goal) -> Self:

@@ -4,9 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Float, Int
-
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 
 
 @dataclass(frozen=True)

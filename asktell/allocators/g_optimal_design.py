@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
 from asktell.numerics.arrays import Floats, Ints, padded_size
+from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import check_flag, check_number, whole
 from asktell.problem.features import span, with_intercept
 

@@ -8,9 +8,9 @@ one pull.
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 
 # A smaller weight counts as 0.
 _SMALLEST_WEIGHT = 1e-9

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Int
 
 from asktell.allocators.base import AbstractAllocator, PullsToShare
 from asktell.numerics.arrays import Ints
+from asktell.numerics.shapes import Int
 
 
 @final

@@ -3,9 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float, Int
-
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 
 
 class Judgement(NamedTuple):

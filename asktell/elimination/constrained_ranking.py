@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 
 
 @final

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
+from asktell.numerics.shapes import Float, Int
 
 
 @final

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Bools, Floats, Ints, pad_rows, padded_size
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.checks import check_flag, check_number
 from asktell.problem.features import lost_directions, rank, with_intercept
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Floats, pad_rows, padded_size, standardized
+from asktell.numerics.shapes import Float
 from asktell.problem.checks import check_number, whole
 
 # Least share of the arms that counts as degrees of freedom of the residuals. A judgement.

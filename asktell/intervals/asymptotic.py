@@ -21,10 +21,10 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell.intervals.base import Error, Interval
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 
 # Observations that may still come, by the rule of three.
 _UNSEEN = 3

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from asktell.numerics.arrays import Bools, Floats
+from asktell.numerics.shapes import Bool, Float
 
 Error: TypeAlias = float | Floats
 """The probability with which a bound may ever be wrong: one number, or one for every sequence."""

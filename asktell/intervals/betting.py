@@ -28,10 +28,10 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float
 
 from asktell.intervals.base import AbstractBounded, Error, Interval
 from asktell.numerics.arrays import Bools, Floats
+from asktell.numerics.shapes import Bool, Float
 
 # A bet of sqrt(2 log(1 / error) / (n variance)) is the best bet for evidence that takes
 # n observations (second order).

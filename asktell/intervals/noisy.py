@@ -34,11 +34,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell.intervals.base import AbstractBounded, Error
 from asktell.intervals.betting import Betting
 from asktell.numerics.arrays import Bools, Floats
+from asktell.numerics.shapes import Float
 
 # The number of scores at the first look, and the ratio of two looks. A judgement.
 _FIRST_LOOK, _FACTOR = 8, 1.5

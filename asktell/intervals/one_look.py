@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from asktell.numerics.arrays import Bools, Floats
+from asktell.numerics.shapes import Bool, Float
 
 # Below this number of scores that differ from the most frequent one, Student's t is not
 # trusted, and signs are enumerated (2^12 sums). By simulation.

@@ -28,10 +28,10 @@ Earlier findings therefore never change as more scores arrive.
 """
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.intervals.betting import Betting
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 
 # Relative rounding of a mean: sums of decimal fractions differ by some units in the
 # last place

@@ -49,7 +49,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
@@ -58,13 +57,15 @@ from asktell.methods.belief import Belief, believe, by_chance, even_order, state
 from asktell.methods.claims import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
-from asktell.problem.checks import check_number, check_part, short, whole
+from asktell.problem.checks import check_number, check_part, whole
 from asktell.problem.goals import (
     BestFeasible,
     check_over_all_examples,
 )
+from asktell.problem.words import short
 from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:

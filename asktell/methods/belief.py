@@ -14,10 +14,10 @@ the set.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints, distinct, is_binary, without
+from asktell.numerics.shapes import Float, Int
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.noisy import bounded
 from asktell.intervals.one_look import OneLook
 from asktell.methods.ordered import OrderedScores
 from asktell.numerics.arrays import Bools, Floats, Ints, decimal, mostly_equal
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.goals import Goal
 from asktell.state import Problem
 

@@ -67,7 +67,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.intervals.betting import Betting
 from asktell.intervals.racing import certainly_worse
@@ -75,6 +74,7 @@ from asktell.methods.bounds import Bounds, limits_if_few
 from asktell.methods.ordered import OrderedScores, first_out, joined_at
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.pareto import pareto_mask
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.goals import BASELINE, BEST, BestFeasible, Bound, Goal
 from asktell.state import State
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell._util.extras import needs_extra
 from asktell.allocators import AbstractAllocator, PullsToShare
@@ -38,10 +37,12 @@ from asktell.methods.returned import (
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.pareto import pareto_mask
+from asktell.numerics.shapes import Float, Int
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
-from asktell.problem.checks import MOST_EVALUATIONS, short
+from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.problem.goals import BestFeasible, Goal, Subset, check_not_sure
+from asktell.problem.words import short
 from asktell.schedulers import AbstractScheduler, Round
 from asktell.state import (
     ACCEPTED,

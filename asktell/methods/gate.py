@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.intervals.betting import Betting
 from asktell.intervals.one_look import OneLook
@@ -13,6 +12,7 @@ from asktell.methods.bounds import ROUNDING, Bounds, binary_ranges, limits_if_bi
 from asktell.methods.claims import satisfies, violates
 from asktell.methods.ordered import OrderedScores, Rows, first_out
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.goals import (
     FAILURE_RATE,

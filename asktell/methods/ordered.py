@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.state import Added, Failures, Problem, Pull, State
 from asktell.state.history import History, in_rounds, in_turns, turns, turns_out
 

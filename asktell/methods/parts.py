@@ -14,8 +14,9 @@ from asktell.errors import (
 from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import PART_KINDS
 from asktell.methods.presets import PARTS, REGISTRY
-from asktell.problem.checks import MalformedError, short, some
+from asktell.problem.checks import MalformedError
 from asktell.problem.formats import typed
+from asktell.problem.words import short, some
 
 
 def dump_part(part: Any) -> dict[str, Any]:

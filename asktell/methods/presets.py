@@ -13,8 +13,8 @@ from asktell.methods.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
-from asktell.problem.checks import nearest, short
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.words import nearest, short
 from asktell.schedulers import (
     AbstractScheduler,
     GEGEHalving,

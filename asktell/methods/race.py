@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Int
 from msgspec import structs
 
 from asktell.methods import claims
@@ -31,6 +30,7 @@ from asktell.methods.elimination import bounds_of, rule_of
 from asktell.methods.ordered import OrderedScores, first_out
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
+from asktell.numerics.shapes import Int
 from asktell.problem.checks import (
     MOST_EXAMPLES,
     check_part,

@@ -10,14 +10,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Int
 
 from asktell.allocators import PullsToShare
 from asktell.elimination import Judgement
 from asktell.errors import IncompatibleMethodError
 from asktell.estimators import Estimates, Sample
 from asktell.numerics.arrays import Ints
-from asktell.problem.checks import as_integer, short
+from asktell.numerics.shapes import Int
+from asktell.problem.checks import as_integer
+from asktell.problem.words import short
 from asktell.schedulers import Round
 
 

@@ -5,7 +5,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int
+
+from asktell.numerics.shapes import Float, Int
 
 # Least number of rows of a padded array, so that few shapes are compiled. A judgement.
 _LEAST = 64
@@ -30,7 +31,7 @@ def pad_rows(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generi
     return out
 
 
-# Types of arrays. A signature adds the shape in jaxtyping's notation, for example
+# Types of arrays. A signature adds the shape (asktell.numerics.shapes), for example
 # `Float[Floats, "arms metrics"]`. mypy checks the type of the entries, and the shape is
 # for the reader: arms (K prompts), active (arms not eliminated), metrics, columns (of
 # the goal), examples (N), cells (scores so far), draws (of a posterior), features.

@@ -22,9 +22,9 @@ of 0 and 1 have less noise if their mean is near 0 or 1.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 
 # Judgements
 PRIOR_SHARE = 0.5

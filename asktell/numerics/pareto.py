@@ -12,9 +12,9 @@ have (D_j)+ = 0.
 """
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 
 # Elements of one block of pairwise differences: half a MiB, so that it stays in the
 # cache

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
+from asktell.numerics.shapes import Float, Int
 
 
 @dataclass(frozen=True)

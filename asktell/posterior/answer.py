@@ -1,9 +1,9 @@
 """The selected prompts: those of the highest expected quality by the posterior's draws."""
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import membership
 from asktell.problem.goals import BestFeasible, Goal
 

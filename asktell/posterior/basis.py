@@ -7,9 +7,9 @@ matters is estimated from the scores (`asktell.posterior.two_way`).
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 from asktell.problem.candidates import Candidates
 
 # Most levels of all factors together: equations of that size take a tenth of a second

@@ -45,9 +45,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints, counted
+from asktell.numerics.shapes import Float, Int
 
 # Most examples in use, unless a prompt has seen them all: equations of that size take
 # milliseconds

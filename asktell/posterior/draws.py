@@ -26,10 +26,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import correlation
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS

@@ -26,9 +26,9 @@ before the next, every drift would be taken for harder examples.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints, table
+from asktell.numerics.shapes import Float, Int
 
 _PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
 # Least noise within a cell, as a part of the residual's variance: rounding is no drift

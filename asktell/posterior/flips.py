@@ -29,10 +29,10 @@ How often lists are wrong is simulated by `python -m benchmarks.selection.unrepe
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
+from asktell.numerics.shapes import Float, Int
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
 # The grid of shares of evaluations that are right

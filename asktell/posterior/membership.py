@@ -8,11 +8,11 @@ among feasible prompts.
 """
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.pareto import fronts, pareto_mask
+from asktell.numerics.shapes import Bool, Float, Int
 
 # Numbers of draws, prompts and points for the expected F1 and hypervolume of a set, by
 # the time that a result may take.

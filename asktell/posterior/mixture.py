@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell.numerics.arrays import Floats, spread_evenly
+from asktell.numerics.shapes import Float
 
 _BLOCK = 1 << 9  # rows at a time, so that their products stay in the processor's cache
 

@@ -18,9 +18,9 @@ cells say little.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 
 _STEPS = 20  # of EM
 _DIGITS = 6  # that are kept of sums, so that profiles are small

@@ -36,9 +36,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
 

@@ -29,9 +29,9 @@ or every prompt gets wrong, carries no information on the differences between pr
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints, distinct, table
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.equations import cholesky
 
 # The ends of the grid are shares of 0.001 and 0.999, further than examples can

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Float
-
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 
 
 class Shape(NamedTuple):

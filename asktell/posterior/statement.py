@@ -23,9 +23,9 @@ rate, may be stricter than the typical rate, so its prior is wider.
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.draws import Joint, Model, joint
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.rasch import Rasch

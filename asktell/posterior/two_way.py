@@ -35,10 +35,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints, distinct, numbered
 from asktell.numerics.cells import PRIOR_SHARE, Scored
+from asktell.numerics.shapes import Float, Int
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import (
     Covariates,

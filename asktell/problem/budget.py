@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.intmap import IntMap
+from asktell.numerics.shapes import Float
 from asktell.problem.checks import (
     MOST_EVALUATIONS,
     SMALLEST_COST,
     check_max_cost,
-    exact,
     whole,
 )
+from asktell.problem.words import exact
 
 FREE = (
     "Return the cost of each evaluation, or set a limit on evaluations, as in "

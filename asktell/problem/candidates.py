@@ -9,15 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
 from asktell.errors import InvalidArgumentError, TellManyError
-from asktell.problem.checks import (
-    LARGEST,
-    as_integer,
-    check_prompts,
-    in_words,
-    plain,
-    short,
-    some,
-)
+from asktell.problem.checks import LARGEST, as_integer, check_prompts, plain
+from asktell.problem.words import in_words, short, some
 
 _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6

@@ -1,19 +1,13 @@
 """Checks of arguments. Every function raises InvalidArgumentError with the expected form of the argument."""
 
-import contextlib
-import itertools
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from jaxtyping import Float
-
 from asktell._util.extras import own_version
 from asktell.errors import InvalidArgumentError, InvalidStateError
-from asktell.numerics.arrays import Floats
+from asktell.problem.words import in_words, short
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
@@ -30,32 +24,12 @@ SMALLEST_RANGE = 1e-50
 SMALLEST_COST = 1e-50
 
 _MOST = 2**63 - 1  # a 64-bit integer
-_SHOWN = 20
 # Values that are no numbers, although float() converts some of them
 _NO_NUMBERS = (str, bytes, bytearray, complex)
 # Kinds of numpy: complex numbers, durations, dates, bytes and two kinds of text
 _NO_REAL_KINDS = frozenset("cmMSUT")
 # Bools, signed and unsigned whole numbers, floats and text
 _PLAIN_KINDS = frozenset("biufU")
-_COMPARED = 1000  # known names that are compared with a misspelt name
-_MOST_CAUSES = 5  # errors of a chain that are searched for an HTTP status
-_LONGEST_COMPARED = 200  # characters of such a name, because the time is quadratic
-
-
-def exact(number: float) -> str:
-    """Return the shortest usual text that only this number has: 2, 0.5, 1.0000001."""
-    text = f"{number:g}"
-    return text if float(text) == number else repr(float(number))
-
-
-def short(item: object) -> str:
-    """A value as text for a message: its repr, cut to 60 characters. It never fails, even for very long values."""
-    try:
-        text = repr(item)
-    except (RecursionError, ValueError):
-        # Python writes no more than sys.get_int_max_str_digits() digits
-        text = f"<{type(item).__name__}>"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class MalformedError(InvalidStateError):
@@ -102,36 +76,6 @@ def check_format(
         )
 
 
-def some(items: Sequence[object]) -> str:
-    """Several values as text for a message: the first 20, and the number of all values if there are more."""
-    shown = ", ".join(short(item) for item in items[:_SHOWN])
-    return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
-
-
-def nearest(name: object, known: Collection[object]) -> str:
-    """A suggestion for a message about an unknown name, such as " (did you mean 'accuracy'?)".
-
-    Empty if no known name is similar.
-
-    Args:
-        name: the unknown name.
-        known: the names that would be right.
-    """
-    import difflib
-
-    names = {
-        other.lower(): other
-        for other in itertools.islice(known, _COMPARED)
-        if isinstance(other, str) and len(other) <= _LONGEST_COMPARED
-    }
-    close = (
-        difflib.get_close_matches(name.lower(), names, 1)
-        if isinstance(name, str) and len(name) <= _LONGEST_COMPARED
-        else []
-    )
-    return f" (did you mean {short(names[close[0]])}?)" if close else ""
-
-
 def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     """Return the ids (None: positions) and the texts of the prompts."""
     if isinstance(prompts, Mapping):
@@ -170,32 +114,6 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     return ids, texts
 
 
-def check_features(
-    features: npt.ArrayLike, n_arms: int
-) -> Float[Floats, "arms features"]:
-    """Return the features as a read-only array of finite floats."""
-    try:
-        matrix = np.array(features, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(
-            f"features must be numbers, in one row per prompt, all of the same length. Got {short(features)}."
-        ) from error
-    if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
-        raise InvalidArgumentError(
-            f"features must have {n_arms} rows, one for each prompt, and at least one column. Got the shape "
-            f"{matrix.shape}."
-        )
-    bad = np.argwhere(~(np.abs(matrix) <= LARGEST))
-    if len(bad):
-        row, column = bad[0].tolist()
-        raise InvalidArgumentError(
-            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} in row {row}, "
-            f"column {column}. Rows and columns count from 0."
-        )
-    matrix.flags.writeable = False
-    return matrix
-
-
 def check_trials(what: str, trials: object) -> frozenset[int]:
     """Return the ids of trials in any collection."""
     if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
@@ -227,8 +145,8 @@ def real(number: object) -> float | None:
     if kind == "O" and n_dimensions == 0:
         return real(number.item())  # type: ignore[attr-defined]  # an array has it
     # The only item of an array, which numpy's next versions do not convert
-    if isinstance(number, np.ndarray) and n_dimensions and number.size == 1:
-        return real(number.reshape(())[()])
+    if kind is not None and n_dimensions and getattr(number, "size", None) == 1:
+        return real(number.reshape(())[()])  # type: ignore[attr-defined]  # likewise
     is_other = (
         isinstance(number, _NO_NUMBERS)
         or kind in _NO_REAL_KINDS
@@ -254,7 +172,9 @@ def plain(value: Any) -> Any:
 
 def is_bool(value: object) -> bool:
     """True if a value is True or False, of Python or numpy."""
-    return isinstance(value, bool | np.bool_)
+    # numpy's own have a kind, and are not imported here, so that commands start fast
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return isinstance(value, bool) or (kind == "b" and not hasattr(value, "__len__"))
 
 
 def finite(what: str, number: object) -> float:
@@ -325,49 +245,6 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
             "recorded."
         )
     return value
-
-
-def cause_of(error: BaseException) -> BaseException:
-    """Return the error, but for tenacity's RetryError the error of the last attempt."""
-    while (
-        type(error).__name__ == "RetryError"
-        and (attempt := getattr(error, "last_attempt", None)) is not None
-    ):
-        last = attempt.exception() if attempt.done() else None
-        if last is None:  # it was tried again because of its return value
-            break
-        error = last
-    return error
-
-
-def in_words(error: BaseException) -> str:
-    """An error as text, such as "ValueError: no number in the response". Use it as the reason of a failure.
-
-    An HTTP status that is not in its message follows its type, as in "APIError (HTTP
-    503): try again".
-    """
-    error = cause_of(error)
-    status, text = _status_of(error), str(error)
-    code = "" if status is None or str(status) in text else f" (HTTP {status})"
-    return f"{type(error).__name__}{code}: {text}".removesuffix(": ")
-
-
-def _status_of(error: BaseException) -> int | None:
-    """The HTTP status of the response that caused an error, by the attributes that clients use. None without one."""
-    cause: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
-        if cause is None:
-            break
-        for path in ("status_code", "code", "response.status_code", "response.status"):
-            value: object = cause
-            for name in path.split("."):
-                # A property of a client may raise an error without a response
-                with contextlib.suppress(Exception):
-                    value = getattr(value, name, None)
-            if type(value) is int and 300 <= value <= 599:
-                return value
-        cause = cause.__cause__
-    return None
 
 
 def check_reason(reason: object) -> str:

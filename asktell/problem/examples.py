@@ -5,15 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import (
-    MOST_EXAMPLES,
-    as_integer,
-    nearest,
-    plain,
-    short,
-    some,
-    whole,
-)
+from asktell.problem.checks import MOST_EXAMPLES, as_integer, plain, whole
+from asktell.problem.words import nearest, short, some
 
 _SHOWN = 5
 

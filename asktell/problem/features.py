@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
+from asktell.problem.checks import LARGEST
+from asktell.problem.words import short
 
 _BUCKETS = 1 << 15
 # Smallest singular value of columns of length 1 that can be computed with
@@ -284,3 +286,29 @@ def _matrix(values: npt.ArrayLike) -> Float[Floats, "arms features"]:
             f"{int(np.isfinite(x).sum())} of {x.size} numbers are finite."
         )
     return x
+
+
+def check_features(
+    features: npt.ArrayLike, n_arms: int
+) -> Float[Floats, "arms features"]:
+    """Return the features as a read-only array of finite floats."""
+    try:
+        matrix = np.array(features, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"features must be numbers, in one row per prompt, all of the same length. Got {short(features)}."
+        ) from error
+    if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
+        raise InvalidArgumentError(
+            f"features must have {n_arms} rows, one for each prompt, and at least one column. Got the shape "
+            f"{matrix.shape}."
+        )
+    bad = np.argwhere(~(np.abs(matrix) <= LARGEST))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise InvalidArgumentError(
+            f"features must be numbers from -{LARGEST} to {LARGEST}. Got {matrix[row, column]} in row {row}, "
+            f"column {column}. Rows and columns count from 0."
+        )
+    matrix.flags.writeable = False
+    return matrix

@@ -16,8 +16,9 @@ import numpy as np
 
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.problem.candidates import Candidates
-from asktell.problem.checks import DAMAGED, LARGEST, MalformedError, short
+from asktell.problem.checks import DAMAGED, LARGEST, MalformedError
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.problem.words import short
 
 # Most bytes after decompression: so many for free, and so many per compressed byte. The
 # texts and scores of real studies become 3 to 20 times as many bytes.

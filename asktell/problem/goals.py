@@ -16,7 +16,6 @@ from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.errors import (
     IncompatibleMethodError,
@@ -24,19 +23,17 @@ from asktell.errors import (
     InvalidScoresError,
 )
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import (
     LARGEST,
     SMALLEST_RANGE,
     check_flag,
     check_number,
     check_part,
-    exact,
     finite,
-    nearest,
     real,
-    short,
-    some,
 )
+from asktell.problem.words import exact, nearest, short, some
 
 _RESOURCES = """
 cost costs price prices fee fees expense expenses money spend spending usd eur dollars

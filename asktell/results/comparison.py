@@ -6,18 +6,19 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell._util.terminal import in_percent, printable, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.methods.bounds import n_sequences
 from asktell.methods.ordered import common_scores
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.checks import LARGEST, check_number, check_part, short, some
+from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.goals import check_less_than_range
+from asktell.problem.words import short, some
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell.intervals.one_look import OneLook
 from asktell.methods.bounds import ROUNDING, Limits, interval_of_mean
 from asktell.numerics.arrays import Floats, decimal
+from asktell.numerics.shapes import Float
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 

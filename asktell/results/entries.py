@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Float
 
 from asktell._util.terminal import one_line, with_error
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
 from asktell.problem.goals import Goal

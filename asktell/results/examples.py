@@ -38,13 +38,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Scored
-from asktell.problem.checks import check_number, nearest
+from asktell.numerics.shapes import Bool, Float, Int
+from asktell.problem.checks import check_number
+from asktell.problem.words import nearest
 from asktell.state import Problem, State
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative

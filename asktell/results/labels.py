@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell._util.terminal import safe
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.drift import NumberedRows, is_beyond_chance, likeliest_step
 from asktell.state import State
 

@@ -17,7 +17,8 @@ from asktell.errors import (
 )
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import ById, Tell, Trial
-from asktell.problem.checks import cause_of, in_words, whole
+from asktell.problem.checks import whole
+from asktell.problem.words import cause_of, in_words
 from asktell.results.entries import kind_of
 from asktell.results.streak import FEWEST_ALIKE, have_common_cause
 from asktell.running.evaluator import Finding, Outcome, fatal, one_each

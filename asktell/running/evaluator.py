@@ -13,16 +13,9 @@ from asktell.errors import (
     MissingExtraError,
 )
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import (
-    cause_of,
-    check_cost,
-    check_reason,
-    in_words,
-    needed_cost,
-    real,
-    some,
-)
+from asktell.problem.checks import check_cost, check_reason, needed_cost, real
 from asktell.problem.goals import by_name
+from asktell.problem.words import cause_of, in_words, some
 from asktell.selector import Selection, checked_scores
 
 Evaluator: TypeAlias = Any

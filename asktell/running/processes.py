@@ -7,7 +7,7 @@ from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from typing import Any
 
 from asktell.errors import EvaluatorError
-from asktell.problem.checks import in_words
+from asktell.problem.words import in_words
 from asktell.running.evaluator import is_from_signal
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from asktell._util.log import log
 from asktell._util.terminal import in_three_digits, safe
 from asktell.problem.budget import describe_spending
-from asktell.problem.checks import in_words
+from asktell.problem.words import in_words
 from asktell.results.entries import unit_of
 from asktell.selector import Selection
 

@@ -15,8 +15,9 @@ from asktell.methods import Adaptive
 from asktell.numerics.arrays import Indices, Means, counted
 from asktell.numerics.cells import nth_asks
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
-from asktell.problem.checks import LARGEST, exact, nearest, short, some
+from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
+from asktell.problem.words import exact, nearest, short, some
 from asktell.results.checks import ORDER
 from asktell.results.entries import quoted
 from asktell.results.result import Result

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
-from asktell.problem.checks import short
 from asktell.problem.goals import Goal
+from asktell.problem.words import short
 from asktell.results.result import Result
 from asktell.selector import Selector
 

@@ -21,8 +21,9 @@ from asktell.errors import (
     InvalidArgumentError,
 )
 from asktell.methods import AbstractMethod, preset
-from asktell.problem.checks import is_bool, real, short, whole
+from asktell.problem.checks import is_bool, real, whole
 from asktell.problem.goals import Goal, ParetoSet
+from asktell.problem.words import short
 from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.simulation.lines import Line, OnProgress, known_lines

@@ -10,8 +10,8 @@ from asktell._util.extras import needs_extra
 from asktell._util.terminal import aligned
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
-from asktell.problem.checks import nearest, short
 from asktell.problem.goals import Goal
+from asktell.problem.words import nearest, short
 
 if TYPE_CHECKING:
     import pandas

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import TypeAlias, final
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from asktell.numerics.arrays import Bools, Floats
 from asktell.numerics.pareto import pareto_mask
+from asktell.numerics.shapes import Bool, Float
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.result import hypervolume
 

@@ -15,10 +15,10 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-from jaxtyping import Float
 from msgspec import Meta
 
 from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 from asktell.problem.candidates import Candidates
 from asktell.problem.checks import LARGEST
 

@@ -9,10 +9,11 @@ from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Int
 
 from asktell.numerics.arrays import Ints
-from asktell.problem.checks import SMALLEST_COST, MalformedError, short, whole
+from asktell.numerics.shapes import Int
+from asktell.problem.checks import SMALLEST_COST, MalformedError, whole
+from asktell.problem.words import short
 from asktell.state import events
 from asktell.state.events import Pull
 from asktell.state.growth import check_growth, departed, reopens

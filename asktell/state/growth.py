@@ -7,8 +7,9 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.candidates import Prompts
-from asktell.problem.checks import short, whole
+from asktell.problem.checks import whole
 from asktell.problem.examples import numbered
+from asktell.problem.words import short
 from asktell.state.events import (
     ACCEPTED,
     REJECTED,

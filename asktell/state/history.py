@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
 from asktell.numerics.cells import Scored, nth_asks
+from asktell.numerics.shapes import Float, Int
 from asktell.state.events import Pull
 from asktell.state.problem import Problem
 

@@ -4,7 +4,8 @@ from itertools import islice
 
 from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
 from asktell.problem.candidates import AnyTrial, Prompts, Trial, from_json
-from asktell.problem.checks import short, some, whole
+from asktell.problem.checks import whole
+from asktell.problem.words import short, some
 from asktell.state.problem import Problem
 from asktell.state.state import State
 

@@ -6,21 +6,22 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Int
 
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cached import Memo, cached_property
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem import checks
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
-from asktell.problem.checks import nearest, short, some, whole
+from asktell.problem.checks import whole
 from asktell.problem.examples import Examples, numbered
-from asktell.problem.features import rank, text_features
+from asktell.problem.features import check_features, rank, text_features
 from asktell.problem.goals import Goal, Subset
+from asktell.problem.words import nearest, short, some
 from asktell.state.events import Added, Extended
 from asktell.state.profile import ExampleProfile
 
@@ -551,4 +552,4 @@ def _features(
                 f'The features of the prompts must be rows of numbers, "text" or None, got {short(features)}.'
             )
         features = text_features(texts)
-    return checks.check_features(features, len(texts))
+    return check_features(features, len(texts))

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
+from asktell.numerics.shapes import Float, Int
 from asktell.posterior.profile_factor import Learned, Sums, fitted, learned
 from asktell.posterior.shape import Shape
 from asktell.problem.checks import (
@@ -23,11 +23,10 @@ from asktell.problem.checks import (
     MalformedError,
     check_format,
     check_number,
-    short,
-    some,
 )
 from asktell.problem.examples import Examples
 from asktell.problem.formats import checked, parse
+from asktell.problem.words import short, some
 
 FORMAT, VERSION = "asktell.profile", 1
 _WHAT = "The profile of examples"

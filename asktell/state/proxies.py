@@ -4,10 +4,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
+from asktell.numerics.shapes import Float, Int
 from asktell.state.history import History
 
 

@@ -9,10 +9,10 @@ latter.
 """
 
 import numpy as np
-from jaxtyping import Int
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
+from asktell.numerics.shapes import Int
 from asktell.state.history import repeated
 from asktell.state.state import State
 

@@ -12,7 +12,7 @@ from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Prompts
-from asktell.problem.checks import MalformedError, short, whole
+from asktell.problem.checks import MalformedError, whole
 from asktell.problem.formats import (
     Decoder,
     builtins,
@@ -22,6 +22,7 @@ from asktell.problem.formats import (
     load_goal,
     matrix,
 )
+from asktell.problem.words import short
 from asktell.state import events
 from asktell.state.events import Index
 from asktell.state.fold import check_decision

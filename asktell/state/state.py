@@ -8,11 +8,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints, counted
 from asktell.numerics.cells import Scored
 from asktell.numerics.intmap import IntMap
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.numerics.tally import Tally
 from asktell.problem.budget import Costs
 from asktell.state.events import (

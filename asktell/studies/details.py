@@ -20,7 +20,8 @@ import numpy as np
 
 from asktell._util.log import log
 from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import plain, short
+from asktell.problem.checks import plain
+from asktell.problem.words import short
 
 NOT_STORED = "not stored"
 """The key of stored details that names the values that JSON cannot hold."""

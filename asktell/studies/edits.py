@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from asktell.problem.candidates import Candidates
-from asktell.problem.checks import short
 from asktell.problem.examples import changes
 from asktell.problem.formats import load_goal
+from asktell.problem.words import short
 from asktell.selector import Selector
 from asktell.state import Problem, State, events
 

@@ -24,10 +24,11 @@ from asktell.problem.candidates import (
     Trial,
     from_json,
 )
-from asktell.problem.checks import short, some, whole
+from asktell.problem.checks import whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
+from asktell.problem.words import short, some
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparison, Place
 from asktell.results.entries import FailureGroup, PromptResult

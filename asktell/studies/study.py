@@ -26,9 +26,10 @@ from asktell.errors import (
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
-from asktell.problem.checks import check_name, needed_cost, short, whole
+from asktell.problem.checks import check_name, needed_cost, whole
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
+from asktell.problem.words import short
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations
 from asktell.results.result import Result

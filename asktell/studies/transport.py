@@ -10,7 +10,8 @@ from urllib.parse import quote, urlsplit
 from asktell import errors
 from asktell._util.extras import needs_extra
 from asktell.errors import AsktellError, InvalidArgumentError, ServiceError
-from asktell.problem.checks import check_name, short
+from asktell.problem.checks import check_name
+from asktell.problem.words import short
 
 if TYPE_CHECKING:
     from urllib3 import HTTPConnectionPool

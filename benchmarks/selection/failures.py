@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 import asktell
 from asktell.simulation import replay
-from asktell_adapters.cli.gate import Judge
+from asktell_adapters.cli.gate_rule import GateRule
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
 
 Array = npt.NDArray[np.float64]
@@ -201,7 +201,7 @@ def gate_row(what: str, rate: float, n: int, margin: float, runs: int) -> str:
             ["new", "old"], goal, 2 * n, "uniform", n,
             seed=seed, max_failure_rate=1.0, inputs="given", repeats=1,
         )  # fmt: skip
-        judge, verdict = Judge(goal, margin, 0.95), UNDECIDED
+        rule, verdict = GateRule(goal, margin, 0.95), UNDECIDED
         while verdict == UNDECIDED and (trials := selector.ask(_AT_ONCE)):
             for trial in trials:
                 example = trial.example or 0
@@ -214,7 +214,7 @@ def gate_row(what: str, rate: float, n: int, margin: float, runs: int) -> str:
                             (candidate if trial.prompt == "new" else baseline)[example]
                         ),
                     )
-            verdict = judge.look(selector.state)
+            verdict = rule.look(selector.state)
         found[verdict] += 1
         false_passes += verdict == PASSED and is_bad
         spent += selector.spent

@@ -46,13 +46,13 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from tqdm import tqdm
 
 import asktell
 from asktell.methods import adaptive
 from asktell.methods.adaptive import _Look
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import membership, two_way
 from asktell.posterior.equations import Variances
 from asktell.simulation.lines import read_lines

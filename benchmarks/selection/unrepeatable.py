@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell_adapters.cli.gate import Judge, Rechecks, noisy, pairs_for_equal, settle
+from asktell_adapters.cli.gate import Rechecks, noisy, settle
+from asktell_adapters.cli.gate_rule import GateRule, pairs_for_equal
 from asktell_adapters.cli.ruling import PASSED
 
 Array = npt.NDArray[np.float64]
@@ -185,7 +186,7 @@ def judged(
         inputs="given",
     )
     verdict, _, remarks = settle(
-        Judge(GOAL, margin, 0.95), selector, evaluator, at_once
+        GateRule(GOAL, margin, 0.95), selector, evaluator, at_once
     )
     return verdict, remarks
 

@@ -22,7 +22,7 @@ import docs_api
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.config.metrics import METRICS, JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
-from asktell_adapters.config.tables import Table, keys_of, reference
+from asktell_adapters.config.tables import TABLES, Table, keys_of, reference
 from asktell_adapters.config.tracker import TRACKERS, TrackerTable, table_of
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.metrics import Judge, Rouge
@@ -146,7 +146,7 @@ def command_line() -> dict[str, str]:
 
 def configuration() -> dict[str, str]:
     """A table for each table of the file."""
-    made = {name or "top": _keys(keys) for name, keys in Table.tables.items()}
+    made = {name or "top": _keys(keys) for name, keys in TABLES.items()}
     made["model types"] = "\n\n".join(
         f"**`{name}`**: `model` is {kind.about}.\n\n{_arguments(kind.made, kind.table, NamedModel)}"
         for name, kind in ((name, MODELS[name]) for name in MODELS.built_in)

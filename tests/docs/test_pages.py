@@ -32,8 +32,7 @@ from asktell_adapters.config.data import DataTable, read_examples
 from asktell_adapters.config.improve import ImproveTable, read_improve
 from asktell_adapters.config.metrics import JudgeTable, read_judge
 from asktell_adapters.config.model import MODELS
-from asktell_adapters.config.tables import Table as Section
-from asktell_adapters.config.tables import arguments_of, keys_of
+from asktell_adapters.config.tables import TABLES, arguments_of, keys_of
 from asktell_adapters.config.tracker import TRACKERS
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.estimate import Estimate
@@ -128,7 +127,7 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         file = tomllib.loads(block)
         if "project" in file:  # of a pyproject.toml
             continue
-        assert set(file) <= set(keys_of(Section.tables[""]))
+        assert set(file) <= set(keys_of(TABLES[""]))
         options = {
             key
             for kind in map(MODELS.__getitem__, MODELS.built_in)
@@ -137,12 +136,12 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         of_trackers = [
             key for name in TRACKERS.built_in for key in arguments_of(TRACKERS[name])
         ]
-        for table in set(file) & set(Section.tables):
+        for table in set(file) & set(TABLES):
             # Whose keys have names of the user's own
-            if Section.tables[table].model_config.get("extra") == "allow":
+            if TABLES[table].model_config.get("extra") == "allow":
                 continue
             allowed = {
-                *keys_of(Section.tables[table]),
+                *keys_of(TABLES[table]),
                 *(options if table == "model" else ()),
                 *(of_trackers if table == "tracker" else ()),
             }
@@ -929,7 +928,7 @@ def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
     assert names["whole"].studies == 2
     assert len(capsys.readouterr().out.splitlines()) >= 5
     assert set(tomllib.loads(page.block("toml"))["profile"]) == set(
-        keys_of(Section.tables["profile"])
+        keys_of(TABLES["profile"])
     )
 
 
@@ -1070,7 +1069,7 @@ def test_improve_a_prompt(page: Page, capsys: Output) -> None:
 def test_the_file_on_improving_has_every_key_with_its_default() -> None:
     page = Page("how-to/improve-a-prompt.md")
     data = tomllib.loads(page.blocks("toml")[0])
-    assert set(data["improve"]) == set(keys_of(Section.tables["improve"]))
+    assert set(data["improve"]) == set(keys_of(TABLES["improve"]))
     both = [
         read_improve(
             ImproveTable.read(page.path, "improve", it.get("improve", {})), 100
@@ -1138,7 +1137,7 @@ def test_cache_responses(page: Page) -> None:
     assert len(names["llm"].requests) < 2 * asked
     assert AnswerCache("answers.db").info().answers == len(names["llm"].requests)
     assert set(tomllib.loads(page.block("toml"))["cache"]) == set(
-        keys_of(Section.tables["cache"])
+        keys_of(TABLES["cache"])
     )
 
 

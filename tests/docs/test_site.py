@@ -15,7 +15,7 @@ from asktell import extend
 from asktell.errors import MissingExtraError
 from asktell_adapters.config.metrics import JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
-from asktell_adapters.config.tables import Table, reference
+from asktell_adapters.config.tables import TABLES, reference
 from asktell_adapters.metrics import Judge
 
 pytest.importorskip("fastapi")
@@ -213,7 +213,7 @@ def test_every_command_option_and_operation_has_a_description() -> None:
 
 
 def test_every_key_of_a_configuration_is_described() -> None:
-    for name, table in Table.tables.items():
+    for name, table in TABLES.items():
         assert [
             key
             for key, kind, default, about in reference(table)

@@ -16,7 +16,7 @@ from asktell import reports
 from asktell.simulation.analyze import FinishedTable, finished_selector
 from asktell.storages.memory import MemoryStorage
 from asktell.studies.study import Study
-from asktell_adapters.cli.view import View
+from asktell_adapters.cli.view import PageServer
 from tests.reports.conftest import HURRY, faults, unfold, unnamed
 
 N = 12
@@ -228,7 +228,7 @@ def test_a_report_of_a_gate_and_of_finished_results(
 def test_a_live_page_of_every_kind(browser: Any, kind: str) -> None:
     with (
         Study.create(MemoryStorage(), kind, SELECTIONS[kind]) as study,
-        View(study, {"model": "small"}) as server,
+        PageServer(study, {"model": "small"}) as server,
     ):
         thread = threading.Thread(target=server.serve_forever, args=[0.02])
         thread.start()

@@ -11,7 +11,7 @@ import pytest
 
 import asktell
 from asktell.studies.study import Study
-from asktell_adapters.cli.view import View
+from asktell_adapters.cli.view import PageServer
 from tests.reports.conftest import HURRY, unfold
 from tests.times import wait_for
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("hurried")
 
 
 @contextmanager
-def serving(study: Study) -> Iterator[View]:
-    with View(study, {"model": "small"}) as server:
+def serving(study: Study) -> Iterator[PageServer]:
+    with PageServer(study, {"model": "small"}) as server:
         thread = threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.02}
         )
@@ -34,7 +34,7 @@ def serving(study: Study) -> Iterator[View]:
 
 
 def get(
-    server: View, path: str, host: str | None = None
+    server: PageServer, path: str, host: str | None = None
 ) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:

@@ -8,7 +8,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Selector
-from asktell.problem.checks import in_words
+from asktell.problem.words import in_words
 from asktell.results.entries import kind_of
 
 

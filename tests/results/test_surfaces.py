@@ -17,7 +17,7 @@ from asktell.results.entries import shown_estimates
 from asktell.results.result import Result
 from asktell.results.verdict import Verdict, in_percent
 from asktell_adapters.server import answers
-from asktell_adapters.tracking.core import View
+from asktell_adapters.tracking.core import Moment
 
 GOALS = (
     asktell.BestFeasible(asktell.maximize("s", range=(0.0, 1.0))),
@@ -198,7 +198,7 @@ def verdicts_agree(
     for told in (result.to_dict()["verdict"], document["verdict"], served["verdict"]):
         assert plain(told) == plain(verdict.to_dict())
         assert Verdict.from_dict(told) == verdict
-    tracked = View(selector.state, result).progress()
+    tracked = Moment(selector.state, result).progress()
     assert [tracked.get(f"verdict/{name}") for name in ("p_best", "p_feasible", "loss")] == [
         verdict.p_best, verdict.p_feasible, verdict.loss,
     ]  # fmt: skip
@@ -258,7 +258,7 @@ def prompts_agree(
         entry.id for entry in entries
     ]
     assert shown_["ids"] == [str(entry.id) for entry in entries]
-    columns, rows = View(selector.state, result).prompts()
+    columns, rows = Moment(selector.state, result).prompts()
     tracked = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
     frame = result.to_dataframe()
     table = flat(result.table(width=400))

@@ -232,7 +232,7 @@ _SELECT = (
             _JSON,
         ),
     ),
-    Command("run", "work:run_selection", "run or resume a selection",
+    Command("run", "run:run_selection", "run or resume a selection",
         "Evaluate prompts as described in CONFIG until the budget is spent, and print the selected prompt.\n"
         "The output folder keeps everything in a study. After Ctrl-C or a crash, the same command resumes the run\n"
         "and repeats no finished evaluation. If the run has finished, the command prints its result.\n"
@@ -261,7 +261,7 @@ _SELECT = (
             _a("--no-browser", action="store_true", help="only print the page's address"),
         ),
     ),
-    Command("improve", "work:run_improvement", "write better prompts, and select among them",
+    Command("improve", "run:run_improvement", "write better prompts, and select among them",
         "Select among the prompts in CONFIG. Then an LLM writes new prompts from the best ones and from the examples\n"
         "on which they fail, and the selection is repeated, until the budget is spent or no better prompt is found.\n"
         "The settings are in [improve] in CONFIG. After Ctrl-C or a crash, the same command resumes.",

@@ -25,7 +25,7 @@ _REASON = 200  # characters of a judge's reason
 
 
 @dataclass
-class Checked:
+class Attempt:
     """One evaluation, as far as it has got."""
 
     prompt: str | int
@@ -170,7 +170,7 @@ def check(arguments: argparse.Namespace) -> int:
         name = (dataset.names is None and config.examples[row].id) or dataset.ids[row]
         with logging_to_stderr():
             evaluator = config.evaluator()
-            checked = Checked(
+            checked = Attempt(
                 prompts.ids[arm],
                 name,
                 evaluator.request(candidate or prompts.texts[arm], row),

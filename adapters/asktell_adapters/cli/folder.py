@@ -21,14 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell import (
-    FolderBusyError,
-    InvalidStateError,
-    Selector,
-    Study,
-    StudyNotFoundError,
-)
-from asktell.extend import Evaluation, write_atomically
+import asktell
+from asktell import FolderBusyError, InvalidStateError, StudyNotFoundError
+from asktell.extend import write_atomically
 
 try:
     import fcntl
@@ -36,6 +31,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from asktell import Selector, Study
+    from asktell.extend import Evaluation
     from asktell_adapters.config.data import DataSet
 
 FORMAT, VERSION = "asktell.run", 1
@@ -170,12 +167,12 @@ class RunFolder:
         """The name of the folder's one study, or of its study in the storage. None if there is none yet."""
         names = list[str]()
         with contextlib.suppress(StudyNotFoundError):
-            names = Study.names(self._location)
+            names = asktell.Study.names(self._location)
         if self._name is not None:
             return self._name if self._name in names else None
         return names[0] if names else None
 
-    def open_study(self) -> Study:
+    def open_study(self) -> "Study":
         """Open the study of the run.
 
         Raises:
@@ -186,16 +183,16 @@ class RunFolder:
             raise InvalidStateError(
                 f"There is no run in {str(self.path)!r} yet. Start one by `asktell run CONFIG.toml`."
             )
-        return Study.open(self._location, name)
+        return asktell.Study.open(self._location, name)
 
-    def make_study(self, name: str, selector: Selector) -> None:
+    def make_study(self, name: str, selector: "Selector") -> None:
         """Create the study of the run. In a storage outside of the folder, it may exist already.
 
         Raises:
             StudyExistsError: it exists with other settings.
         """
         may_exist = not self.has_study_inside
-        Study.create(self._location, name, selector, exist_ok=may_exist).close()
+        asktell.Study.create(self._location, name, selector, exist_ok=may_exist).close()
 
     @property
     def has_study_inside(self) -> bool:
@@ -208,7 +205,7 @@ class RunFolder:
 
     # What people read
 
-    def write(self, study: Study, dataset: "DataSet") -> None:
+    def write(self, study: "Study", dataset: "DataSet") -> None:
         """Write the evaluations, and the result of a finished study."""
         write_atomically(
             self.log_file,
@@ -224,7 +221,7 @@ class RunFolder:
         write_atomically(self.history_file, json.dumps(history, indent=1) + "\n")
 
 
-def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
+def _line(evaluation: "Evaluation", dataset: "DataSet") -> str:
     """An evaluation as a line of JSON."""
     details = dict(evaluation.details or {})
     line: dict[str, Any] = {

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +27,11 @@ from asktell.extend import (
     Calling,
     Evaluation,
     Goal,
-    State,
     at_state,
     attempt,
     besides_definition,
-    check_margin,
     goal_scores,
     in_words,
-    not_worse,
     outside_of_loops,
     reports,
     some,
@@ -42,6 +39,14 @@ from asktell.extend import (
 )
 from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.gate_rule import (
+    BASELINE,
+    CANDIDATE,
+    GateRule,
+    beforehand,
+    margin_for,
+    ranged,
+)
 from asktell_adapters.cli.output import note, show, show_json, written
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import (
@@ -49,19 +54,15 @@ from asktell_adapters.cli.ruling import (
     PASSED,
     UNDECIDED,
     Ruling,
-    more_or_wider,
-    roughly,
 )
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
-from asktell_adapters.metrics import range_of
 
 if TYPE_CHECKING:  # it needs the extra `config`, which files of results do not need
     from asktell_adapters.config import Config
 
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row, after which the cause is unlikely to be the prompt
-_CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
 _SHOWN = ("output", "judged")  # details of an evaluation that the page shows
 # Evaluations, by default: two for each of the 25 examples on which a fifth of 127
@@ -76,146 +77,6 @@ _SURE, _NOISE = 0.02, 0.97
 # lower by this.
 _REGRESSIONS_FIRST = 0.15
 
-_START, _START_NOISY = 0.8, 3.0
-"""Log wealth that a betting sequence needs beyond log(1 / error), as its first bets are not optimal. By simulation."""
-
-_LOOKS = 1.5
-"""Growth factor of the pairs between two looks at noisy scores. See `asktell.intervals.noisy`."""
-
-
-def pairs_for_equal(
-    target: int | None, squares: float, margin: float, confidence: float, is_noisy: bool
-) -> int | None:
-    """Median number of pairs of evaluations, approximately, that pass a candidate as good as the baseline.
-
-    A bet on the difference grows by margin² / (2 squares) per pair on average, in
-    logarithms, and has to reach log(1 / error). With given examples and fixed scores,
-    the pairs are drawn without replacement, so n pairs count as n / (1 - n / target).
-    `python -m benchmarks.selection.unrepeatable --needed` compares this with simulated
-    gates.
-
-    Args:
-        target: number of given examples that the verdict is about; None if it is about
-            unseen inputs.
-        squares: mean squared difference, with the metric's range as the unit.
-        margin: accepted loss, with the metric's range as the unit.
-        confidence: between 0 and 1.
-        is_noisy: whether the examples are given, and a score may differ when its
-            evaluation is repeated.
-
-    Returns:
-        None if no number suffices: with a margin of 0, unless every given example has a
-        fixed score.
-    """
-    if not is_noisy:
-        if margin == 0:
-            return target
-        wanted = 2 * squares * (math.log(1 / (1 - confidence)) + _START) / margin**2
-        return math.ceil(wanted if target is None else wanted / (1 + wanted / target))
-    if margin == 0:
-        return None
-    return math.ceil(
-        _LOOKS
-        * 2
-        * squares
-        * (math.log(1 / (1 - confidence)) + _START_NOISY)
-        / margin**2
-    )
-
-
-@dataclass
-class Judge:
-    """Decides whether a candidate is worse than a baseline, from scores and failures of both on the same examples.
-
-    A pass is wrong with probability 1 - confidence at most, and so is a failure,
-    however often `look` is called. No correction for several requirements is needed for
-    a pass, which needs all of them: it is wrong only if one requirement that is
-    violated seems satisfied. A failure needs one of them, and is corrected (see
-    `not_worse`).
-    """
-
-    goal: Goal
-    margin: float
-    confidence: float
-    verdicts: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # Before anything is paid
-        check_margin(self.goal, self.margin)
-
-    def look(
-        self,
-        state: State,
-        is_last: bool = True,
-        pair: tuple[int, int] = (_CANDIDATE, _BASELINE),
-    ) -> str:
-        """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate".
-
-        `pair` has the positions of the candidate and of the baseline. Pass
-        `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift of
-        the scores until there is a verdict (see `not_worse`).
-        """
-        found = not_worse(state, *pair, self.margin, self.confidence, is_last)
-        words = {True: PASSED, False: FAILED, None: UNDECIDED}
-        self.verdicts = {name: words[certain] for name, certain in found.items()}
-        return (
-            FAILED
-            if False in found.values()
-            else UNDECIDED
-            if None in found.values()
-            else PASSED
-        )
-
-    def pairs_for_equal(
-        self, selector: Selector, squared_difference: float | None
-    ) -> int | None:
-        """About how many pairs of evaluations pass an equal candidate. See the function `pairs_for_equal`."""
-        objective = self.goal.objectives[0]
-        span = self.goal.ranges.get(objective.metric)
-        if span is None or squared_difference is None:
-            return None
-        width = span[1] - span[0]
-        problem = selector.state.problem
-        squares, margin = squared_difference / width**2, self.margin / width
-        return pairs_for_equal(
-            problem.target, squares, margin, self.confidence, problem.rounds is not None
-        )
-
-
-def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
-    """How many evaluations the gate takes if both prompts are equally good, in one to three sentences.
-
-    `differ` is the expected share of examples on which the two differ.
-    """
-    objective = judge.goal.objectives[0].metric
-    if (span := judge.goal.ranges.get(objective)) is None:
-        return (
-            f"The range of {objective!r} is unknown, so the number of evaluations cannot be estimated. Set it by "
-            "`ranges` in [goal]."
-        )
-    needed = judge.pairs_for_equal(selector, differ * (span[1] - span[0]) ** 2)
-    problem = selector.state.problem
-    if needed is None:
-        why = (
-            "Scores may differ when repeated"
-            if problem.target is not None
-            else "The verdict is about unseen inputs"
-        )
-        return f"{why}, so the gate stays undecided for equal prompts unless there is a --margin."
-    pairs = selector.budget // 2
-    # Repeats give no information on unseen inputs
-    if problem.target is None and problem.population is not None:
-        pairs = min(pairs, problem.population)
-    said = (
-        f"If both prompts are equally good and differ on {100 * differ:g}% of the examples (--differ), a pass takes "
-        f"about {roughly(needed)} evaluations of each. The budget allows {pairs:,} of each."
-    )
-    return (
-        f"{said} Expect no verdict. {more_or_wider(judge.margin)}"
-        if needed > pairs
-        else said
-    )
-
 
 @signals()
 @logging_to_stderr()
@@ -223,18 +84,17 @@ def gate(arguments: argparse.Namespace) -> int:
     """`asktell gate`: compare a candidate with the baseline, and return the exit code of the verdict."""
     files = _check_flags(arguments)
     if arguments.config.suffix.lower() == ".toml":
-        rule = _configured(arguments)
+        decide = _configured(arguments)
     else:
-        # late: it uses this module
         from asktell_adapters.cli.gate_finished import finished_gate
 
-        rule = finished_gate(arguments)
+        decide = finished_gate(arguments)
     for path in files:
         # Written by an earlier gate, with a verdict that may differ from this one
         if path.is_file():
             path.unlink()
     try:
-        ruling = rule()
+        ruling = decide()
     except AsktellError:
         raise
     except Exception as error:  # the exit code 1 would mean that the candidate is worse
@@ -306,43 +166,13 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     config = load_config(arguments.config, baseline=arguments.baseline)
     baseline, candidate = _pair(config, arguments)
     goal = ranged(config.selector.goal, config.metrics)
-    judge = Judge(goal, margin_for(goal, arguments.margin), arguments.confidence)
-    return lambda: _judge(config, judge, baseline, candidate, arguments)
-
-
-def margin_for(goal: Goal, given: float | None) -> float:
-    """The accepted loss: as given, else the tolerance of the objective.
-
-    It is 0 without a tolerance. So it is with several objectives, which have different
-    units.
-    """
-    if given is not None:
-        return given
-    objective, *others = goal.objectives
-    return 0.0 if others else goal.tolerances.get(objective.metric, 0.0)
-
-
-def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
-    """The goal, with ranges that its metrics declare where it has none. Guaranteed intervals need the ranges."""
-    spans = {
-        name: goal.ranges.get(name) or range_of(metrics.get(name))
-        for name in goal.metrics
-    }
-    objectives = [replace(each, range=spans[each.metric]) for each in goal.objectives]
-    constraints = [
-        each
-        if (span := spans.get(each.metric)) is None
-        else replace(each, range=span, scale=span[1] - span[0])
-        for each in goal.constraints
-    ]
-    if isinstance(goal, asktell.BestFeasible):
-        return asktell.BestFeasible(objectives[0], constraints, goal.sure)
-    return asktell.ParetoSet(*objectives, subject_to=constraints)
+    rule = GateRule(goal, margin_for(goal, arguments.margin), arguments.confidence)
+    return lambda: _judge(config, rule, baseline, candidate, arguments)
 
 
 def _judge(
     config: "Config",
-    judge: Judge,
+    rule: GateRule,
     baseline: PromptResult,
     candidate: PromptResult,
     arguments: argparse.Namespace,
@@ -355,14 +185,14 @@ def _judge(
     if evaluator.repeatable:
         most_rechecks = 0
     # The user is asked about the price of the whole budget, including the rechecks.
-    whole = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
+    whole = _selector(config, rule.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, whole, evaluator, arguments.yes)
     selector = _selector(
-        config, judge.goal, baseline, candidate, evaluator.repeatable, most_rechecks
+        config, rule.goal, baseline, candidate, evaluator.repeatable, most_rechecks
     )
     if not evaluator.repeatable:
         selector = noisy(selector)
-    note(beforehand(judge, selector, arguments.differ))
+    note(beforehand(rule, selector, arguments.differ))
     progress = not arguments.no_progress and sys.stderr.isatty()
     said: dict[tuple[str, int | None], dict[str, Any]] = {}
 
@@ -374,24 +204,22 @@ def _judge(
 
     clocked = timed(evaluator, keep)
     verdict, selector, remarks = settle(
-        judge, selector, clocked, config.concurrency, progress, config.selector.max_cost
+        rule, selector, clocked, config.concurrency, progress, config.selector.max_cost
     )
     # Before the rechecks, which do not count for the verdict
     result = selector.result()
     evaluations = _with_responses(selector, (candidate, baseline), said)
-    again = Rechecks(
-        selector, judge.goal.objectives[0].metric, config.selector.max_cost
-    )
+    again = Rechecks(selector, rule.goal.objectives[0].metric, config.selector.max_cost)
     left = min(most_rechecks, whole.budget - selector.spent)
     again.run(clocked, left, config.concurrency)
     if most_rechecks and again.has_doubts and not again.made:
         remarks = [*remarks, _no_rechecks(most_rechecks)]
     ruling = Ruling(
         verdict,
-        judge.verdicts,
-        judge.goal,
-        judge.margin,
-        result.compare(candidate.id, baseline.id, judge.confidence),
+        rule.verdicts,
+        rule.goal,
+        rule.margin,
+        result.compare(candidate.id, baseline.id, rule.confidence),
         result,
         remarks,
         evaluations,
@@ -403,7 +231,7 @@ def _judge(
         rechecks=again.made,
         recheck_cost=again.cost,
     )
-    needed = judge.pairs_for_equal(selector, ruling.squared_difference)
+    needed = rule.pairs_for_equal(selector, ruling.squared_difference)
     ruling, link = replace(ruling, needed=needed), None
     if arguments.report is not None:
         document = reports.document(
@@ -522,9 +350,9 @@ class Rechecks:
                 )
                 of_candidate = each.evaluations_a <= each.evaluations_b
                 arm, times = (
-                    (_CANDIDATE, each.evaluations_a)
+                    (CANDIDATE, each.evaluations_a)
                     if of_candidate
-                    else (_BASELINE, each.evaluations_b)
+                    else (BASELINE, each.evaluations_b)
                 )
                 if _is_in_doubt(each) and (arm, example) not in self._failed:
                     found.append((each.false_rate + handicap, example, arm, times))
@@ -654,7 +482,7 @@ def noisy(selector: Selector) -> Selector:
 
 
 def settle(
-    judge: Judge,
+    rule: GateRule,
     selector: Selector,
     evaluator: Any,
     concurrency: int | None = None,
@@ -681,7 +509,7 @@ def settle(
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict
         too_dear = max_cost is not None and selector.state.cost >= max_cost
-        verdict = judge.look(selector.state, is_last=False)
+        verdict = rule.look(selector.state, is_last=False)
         return too_dear or bool(selector.state.left) or verdict != UNDECIDED
 
     result = run(
@@ -696,12 +524,12 @@ def settle(
     failed = [entry.reason for entry in result.prompts if entry.status == "failed"]
     if failed and not selector.spent:
         raise EvaluatorError(f"No evaluation succeeded: {failed[0]}")
-    before = judge.verdicts
-    judge.look(selector.state)
+    before = rule.verdicts
+    rule.look(selector.state)
     # The repeats at the end have shown a drift of the model
-    if set(judge.verdicts.values()) == {UNDECIDED}:
+    if set(rule.verdicts.values()) == {UNDECIDED}:
         return UNDECIDED, selector, result.notes
-    judge.verdicts = before
+    rule.verdicts = before
     return verdict, selector, result.notes
 
 

@@ -17,7 +17,7 @@ from asktell_adapters.cli.analyze import (
     read,
     write_report,
 )
-from asktell_adapters.cli.gate import Judge, margin_for, ranged
+from asktell_adapters.cli.gate_rule import GateRule, margin_for, ranged
 from asktell_adapters.cli.ruling import Ruling
 from asktell_adapters.finished import Scores
 from asktell_adapters.llms.base import Example
@@ -35,12 +35,12 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         if _is_binary(scores, name)
     }
     goal = ranged(goal, binary)
-    judge = Judge(goal, margin_for(goal, arguments.margin), arguments.confidence)
-    table = scores.table(judge.goal, [one, other])
+    rule = GateRule(goal, margin_for(goal, arguments.margin), arguments.confidence)
+    table = scores.table(rule.goal, [one, other])
     # The gate itself judges the rate of failures, so no candidate is eliminated for it.
     selector = finished_selector(
         table,
-        judge.goal,
+        rule.goal,
         other,
         arguments.inputs or "given",
         max_failure_rate=1.0,
@@ -56,7 +56,7 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
             "--recheck has no effect with files of results, since nothing is evaluated."
         )
     return lambda: replace(
-        _ruling(judge, selector, scores, one, other, remarks, arguments),
+        _ruling(rule, selector, scores, one, other, remarks, arguments),
         reading=scores.overview(),
     )
 
@@ -122,7 +122,7 @@ def _unpaired(scores: Scores, one: str, other: str) -> list[str]:
 
 
 def _ruling(
-    judge: Judge,
+    rule: GateRule,
     selector: Selector,
     scores: Scores,
     one: str,
@@ -132,16 +132,16 @@ def _ruling(
 ) -> Ruling:
     """The verdict on two candidates. Nothing is evaluated."""
     ids = selector.prompts.ids
-    verdict = judge.look(selector.state, pair=(ids.index(one), ids.index(other)))
+    verdict = rule.look(selector.state, pair=(ids.index(one), ids.index(other)))
     result = selector.result()
-    comparison = result.compare(one, other, judge.confidence)
+    comparison = result.compare(one, other, rule.confidence)
     examples = [Example(name) for name in selector.example_ids or ()]
     ruling = Ruling(
-        verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks,
+        verdict, rule.verdicts, rule.goal, rule.margin, comparison, result, remarks,
         list(selector.evaluations()), examples, doubts=selector.state.doubts,
     )  # fmt: skip
     ruling = replace(
-        ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
+        ruling, needed=rule.pairs_for_equal(selector, ruling.squared_difference)
     )
     if arguments.report is None:
         return ruling

@@ -1,4 +1,4 @@
-"""The output of `asktell status` and `asktell result`."""
+"""The output of commands. It is imported by every command, so it imports nothing of the engine."""
 
 import contextlib
 import json
@@ -10,19 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asktell import Result, Simulation
-from asktell.extend import (
-    describe_spending,
-    needs_extra,
-    one_line,
-    safe,
-    shown_estimates,
-    some,
-    write_atomically,
-)
-from asktell_adapters.prompts import unread_fields
+from asktell import extend
+from asktell.extend import needs_extra, one_line, safe, some, write_atomically
 
 if TYPE_CHECKING:
+    from asktell import Result, Simulation
     from asktell_adapters.config import Config
 
 _WIDTH = 97  # characters of a line
@@ -114,6 +106,8 @@ def _harmless_line(line: str) -> str:
 
 def say_braces(config: "Config") -> None:
     """Warn of prompts with a column's name in braces that is sent as it is, unless the file sets `fields`."""
+    from asktell_adapters.prompts import unread_fields
+
     if config.fields is not None or config.harness is not None:
         return
     prompts = config.selector.prompts
@@ -130,7 +124,7 @@ def say_braces(config: "Config") -> None:
 
 
 def overview(
-    result: Result, doing: str, n_active: int, seconds_since: float | None = None
+    result: "Result", doing: str, n_active: int, seconds_since: float | None = None
 ) -> Iterator[str]:
     """The progress of a run and the best prompts so far, as lines.
 
@@ -141,7 +135,7 @@ def overview(
         seconds_since: seconds since the last change of the run. None if unknown.
     """
     early = f"; {result.early}" if result.early else ""
-    counted = describe_spending(result).partition(" evaluations")[0]
+    counted = extend.describe_spending(result).partition(" evaluations")[0]
     if " of " in counted:
         counted += f" ({result.spent / result.budget:.0%})"
     rows = [
@@ -170,10 +164,10 @@ def overview(
             name = ""
 
 
-def _selected(result: Result) -> Iterator[tuple[str, str]]:
+def _selected(result: "Result") -> Iterator[tuple[str, str]]:
     """The label and the text of each row about a selected prompt."""
     shown = result.selected[:_MOST_SELECTED]
-    columns = [shown_estimates(shown, metric) for metric in result.goal.columns]
+    columns = [extend.shown_estimates(shown, metric) for metric in result.goal.columns]
     label = "result" if result.done else "best so far"
     for i, entry in enumerate(shown):
         cells = ", ".join(f"{name} {estimates[i]}" for name, estimates in columns)
@@ -185,7 +179,9 @@ def _selected(result: Result) -> Iterator[tuple[str, str]]:
         yield "", f"... and {len(result.selected) - _MOST_SELECTED} more"
 
 
-def save_plot(result: Result | Simulation, path: Path, what: str | None = None) -> None:
+def save_plot(
+    result: "Result | Simulation", path: Path, what: str | None = None
+) -> None:
     """Draw the result into a file. `what` is the argument of its `plot`."""
     with needs_extra("plot"):
         import matplotlib

@@ -3,14 +3,20 @@
 import os
 import time
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import asktell
-from asktell import InvalidArgumentError, Selector, Study
+from asktell import InvalidArgumentError
 from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.output import show
 
-# Which is imported where it is used
+if TYPE_CHECKING:
+    from asktell import Selector, Study
+
+# Which are imported where they are used
 AnyStudy: TypeAlias = "Study | asktell.RemoteStudy"
+
+_MOST_COUNTED = 100_000
 
 
 def location(where: str) -> str:
@@ -59,12 +65,12 @@ def open_study(where: str | Path, name: str) -> AnyStudy:
     """Open a study in a storage or at a service. Without another token, the service gets the one for reading only."""
     if is_service(where):
         return asktell.RemoteStudy.open(str(where), name, token=_token())
-    return Study.open(where, name)
+    return asktell.Study.open(where, name)
 
 
-def create_study(where: str, name: str, selector: Selector) -> AnyStudy:
+def create_study(where: str, name: str, selector: "Selector") -> AnyStudy:
     """Create a study in a storage or at a service. If an equal study exists, open it."""
-    return (asktell.RemoteStudy if is_service(where) else Study).create(
+    return (asktell.RemoteStudy if is_service(where) else asktell.Study).create(
         where, name, selector, exist_ok=True
     )
 
@@ -74,7 +80,7 @@ def names(where: str | Path) -> list[str]:
     return (
         asktell.RemoteStudy.names(str(where), token=_token())
         if is_service(where)
-        else Study.names(where)
+        else asktell.Study.names(where)
     )
 
 
@@ -112,14 +118,14 @@ class Place:
             self._where if self._run is None else self._run.study_file, self._name or ""
         )
 
-    def local(self, what: str) -> Study:
+    def local(self, what: str) -> "Study":
         """Open the study in its storage, for commands that a service does not offer."""
         if is_service(self._where):
             raise InvalidArgumentError(
                 f"{what} needs a storage, not a service. Give sqlite:///PATH or postgresql://..."
             )
         study = self.open()
-        assert isinstance(study, Study)
+        assert isinstance(study, asktell.Study)
         return study
 
     def about(self) -> dict[str, Any]:
@@ -154,3 +160,20 @@ class Place:
 def pending_trials(n: int) -> str:
     """A number of pending trials, in words."""
     return f"{n} pending trial{'s' * (n != 1)}"
+
+
+def say_cached(study: AnyStudy) -> None:
+    """Print the number of evaluations whose response came from the cache, if any.
+
+    They are not counted in a very long study, and at a service, since all evaluations
+    would have to be read.
+    """
+    if isinstance(study, asktell.Study) and study.spent <= _MOST_COUNTED:
+        count = sum(
+            bool((evaluation.details or {}).get("cached"))
+            for evaluation in study.evaluations()
+        )
+        if count:
+            show(
+                f"{count} of {study.spent} evaluations came from the cache and cost nothing."
+            )

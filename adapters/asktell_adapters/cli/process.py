@@ -110,14 +110,14 @@ def _passing_on_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 def logging_to_stderr() -> Iterator[None]:
     """Print failures of single evaluations to stderr, above the progress bar and safe for a terminal."""
 
-    class Handler(logging.Handler):
+    class StderrHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             from tqdm import tqdm
 
             with contextlib.suppress(Exception):
                 tqdm.write(harmless(record.getMessage()), file=sys.stderr)
 
-    handler, log = Handler(), logging.getLogger("asktell")
+    handler, log = StderrHandler(), logging.getLogger("asktell")
     # Some packages set up a handler of their own, that would repeat it
     propagate, log.propagate = log.propagate, False
     log.addHandler(handler)

@@ -50,7 +50,7 @@ _MOST_LIKELY = 5  # examples named where none is established to have regressed
 _FDR = 0.1  # false discovery rate of the lists of regressed and fixed examples
 
 
-class Change(NamedTuple):
+class ExampleChange(NamedTuple):
     """An example on which the scores of the two prompts differ."""
 
     example: int
@@ -355,7 +355,7 @@ class Ruling:
         yield from [self.likely_best] if self.likely_best else []
         yield f"{self.headline}."
 
-    def changes(self, name: str) -> tuple[list[Change], list[Change]]:
+    def changes(self, name: str) -> tuple[list[ExampleChange], list[ExampleChange]]:
         """The examples on which the candidate scored worse, and those on which it scored better.
 
         Scores of several rounds are averaged, and errors of rounding are no difference.
@@ -375,7 +375,7 @@ class Ruling:
         )
         broken, mended = (
             [
-                Change(example, before[example], after[example])
+                ExampleChange(example, before[example], after[example])
                 for example, sign in zip(common, signs.tolist(), strict=True)
                 if sign == wanted
             ]
@@ -383,7 +383,7 @@ class Ruling:
         )
         held = self._held(name)
 
-        def order(change: Change) -> tuple[bool, float, int]:
+        def order(change: ExampleChange) -> tuple[bool, float, int]:
             return (
                 change.example not in held,
                 -abs(change.after - change.before),
@@ -614,7 +614,7 @@ class Ruling:
     def _table(
         self,
         title: str,
-        changes: Sequence[Change],
+        changes: Sequence[ExampleChange],
         room: int,
         held: Mapping[int, ChangedExample] | None = None,
     ) -> str:
@@ -642,7 +642,7 @@ class Ruling:
         return "\n".join([*blocks, end.format(more) if more else "</details>"])
 
     def _rows(
-        self, change: Change, held: ChangedExample | None = None
+        self, change: ExampleChange, held: ChangedExample | None = None
     ) -> Iterator[str]:
         """The rows of an example. Responses are below each other, since side by side they are wider than a page."""
         said = [("example", str(change.example + 1))]

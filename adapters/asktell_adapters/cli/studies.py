@@ -6,19 +6,28 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asktell import InvalidArgumentError, Result, Study
-from asktell.extend import aligned, describe_spending
-from asktell_adapters.cache import AnswerCache
+import asktell
+from asktell import InvalidArgumentError, extend
+from asktell.extend import aligned
 from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.growth import growth_of
 from asktell_adapters.cli.output import overview, save_plot, show, show_json
-from asktell_adapters.cli.places import AnyStudy, Place, location, names, open_study
+from asktell_adapters.cli.places import (
+    AnyStudy,
+    Place,
+    location,
+    names,
+    open_study,
+    say_cached,
+)
 from asktell_adapters.cli.process import signals
 
+if TYPE_CHECKING:
+    from asktell import Result
+
 _SHOWN = 20
-_MOST_COUNTED = 100_000
 
 
 def list_studies(arguments: argparse.Namespace) -> int:
@@ -33,7 +42,9 @@ def list_studies(arguments: argparse.Namespace) -> int:
             at_work = "running" if out else "waiting" if study.spent else "new"
             state = "finished" if finished else "paused" if study.paused else at_work
             counts = [study.n_active, len(out), len(workers)]
-            rows.append([name, describe_spending(study), *map(str, counts), state])
+            rows.append(
+                [name, extend.describe_spending(study), *map(str, counts), state]
+            )
     for line in aligned(rows):
         show(line.rstrip())
     return 0
@@ -71,7 +82,7 @@ def result(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def result_of(where: str, name: str | None) -> Result:
+def result_of(where: str, name: str | None) -> "Result":
     """The result of a study so far."""
     with Place(where, name).open() as study:
         return study.result()
@@ -109,7 +120,7 @@ def watch(arguments: argparse.Namespace) -> int:
             time.sleep(arguments.interval)
 
 
-def _pace(before: Result, now: Result, seconds: float) -> str:
+def _pace(before: "Result", now: "Result", seconds: float) -> str:
     """The speed since `before` and the time to go, in words. Empty if nothing has happened since."""
     if seconds <= 1 or now.spent == before.spent:
         return ""
@@ -126,7 +137,7 @@ def _pace(before: Result, now: Result, seconds: float) -> str:
 
 def _view(
     study: AnyStudy,
-    result: Result,
+    result: "Result",
     holdings: Sequence[Any],
     place: Place,
     pace: str = "",
@@ -171,8 +182,8 @@ def export_study(arguments: argparse.Namespace) -> int:
 
 def import_study(arguments: argparse.Namespace) -> int:
     """`asktell import`: create a study from a file."""
-    with Study.import_(arguments.url, arguments.file, arguments.name) as study:
-        show(f"{study.name}: {describe_spending(study)}")
+    with asktell.Study.import_(arguments.url, arguments.file, arguments.name) as study:
+        show(f"{study.name}: {extend.describe_spending(study)}")
     return 0
 
 
@@ -184,7 +195,9 @@ def batch(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.config)
     name = arguments.name or config.path.stem
     batches = OpenAIBatch(config.evaluator())
-    with Study.create(arguments.study, name, config.selector, exist_ok=True) as study:
+    with asktell.Study.create(
+        arguments.study, name, config.selector, exist_ok=True
+    ) as study:
         if arguments.action == "submit":
             n = study.budget if arguments.evaluations is None else arguments.evaluations
             ids = batches.submit(study, n)
@@ -196,7 +209,7 @@ def batch(arguments: argparse.Namespace) -> int:
             for line in str(batches.collect(study)).splitlines():
                 show(line)
             show(
-                f"{study.name}: {describe_spending(study)}, {len(study.pending)} pending"
+                f"{study.name}: {extend.describe_spending(study)}, {len(study.pending)} pending"
             )
     return 0
 
@@ -206,6 +219,8 @@ def batch(arguments: argparse.Namespace) -> int:
 
 def cache(arguments: argparse.Namespace) -> int:
     """`asktell cache`: print the size of the cache, or clear it."""
+    from asktell_adapters.cache import AnswerCache
+
     answers = AnswerCache(arguments.where)
     if arguments.where is not None and arguments.where.suffix == ".toml":
         from asktell_adapters.config import load_cache
@@ -231,23 +246,6 @@ def cache(arguments: argparse.Namespace) -> int:
     if info.oldest is not None:
         show(f"the oldest of {datetime.fromtimestamp(info.oldest):%Y-%m-%d %H:%M}")
     return 0
-
-
-def say_cached(study: AnyStudy) -> None:
-    """Print the number of evaluations whose response came from the cache, if any.
-
-    They are not counted in a very long study, and at a service, since all evaluations
-    would have to be read.
-    """
-    if isinstance(study, Study) and study.spent <= _MOST_COUNTED:
-        count = sum(
-            bool((evaluation.details or {}).get("cached"))
-            for evaluation in study.evaluations()
-        )
-        if count:
-            show(
-                f"{count} of {study.spent} evaluations came from the cache and cost nothing."
-            )
 
 
 def serve_studies(arguments: argparse.Namespace) -> int:

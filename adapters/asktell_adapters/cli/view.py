@@ -21,7 +21,7 @@ from asktell_adapters.cli.process import signals
 from asktell_adapters.server.watching import LiveReport
 
 
-class View(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
     """A server of one study's page at `url`. Close it like a file."""
 
     daemon_threads = True
@@ -46,7 +46,7 @@ class View(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """Answers requests for the page and for its state."""
 
-    server: View
+    server: PageServer
     timeout = 30
     server_version, sys_version = "asktell", ""
 
@@ -95,7 +95,7 @@ def view(arguments: argparse.Namespace) -> int:
     place = Place(arguments.run, arguments.name)
     with (
         place.local("asktell view") as study,
-        View(study, place.about(), arguments.port, place.inputs()) as server,
+        PageServer(study, place.about(), arguments.port, place.inputs()) as server,
         signals(),
     ):
         show(f"Page: {server.url}   (Ctrl-C ends it)")

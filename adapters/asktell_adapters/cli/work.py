@@ -26,14 +26,12 @@ from asktell.extend import (
 from asktell_adapters._scores import Scores
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import note, say_braces, show, show_json
-from asktell_adapters.cli.places import AnyStudy, create_study, open_study
+from asktell_adapters.cli.places import AnyStudy, create_study, open_study, say_cached
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
-from asktell_adapters.cli.studies import say_cached
 from asktell_adapters.config import (
     Config,
     changed_rows,
     differences,
-    load_config,
     only_more_rows,
 )
 from asktell_adapters.estimate import (
@@ -54,20 +52,7 @@ _MAIN = "main"
 """The worker that holds the folder. It has a fixed name, so that it resumes its own trials after a kill."""
 
 
-def run_selection(arguments: argparse.Namespace) -> int:
-    """`asktell run`: run or resume a selection."""
-    with contextlib.closing(load_config(arguments.config)) as config:
-        _run_config(config, arguments, arguments.estimate)
-    return 0
-
-
-def run_improvement(arguments: argparse.Namespace) -> int:
-    """`asktell improve`: write better prompts, and select among them."""
-    _run_config(load_config(arguments.config, improve=True), arguments)
-    return 0
-
-
-def _run_config(
+def run_config(
     config: Config, arguments: argparse.Namespace, estimate: int | None = None
 ) -> None:
     """Run a configuration in its folder, at a URL, or beside the process that started it."""

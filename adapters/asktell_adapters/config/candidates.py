@@ -22,12 +22,9 @@ from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
 
 _NAME_OF_A_FILE = re.compile(r"[^\s\0]{1,200}\.\w+")
-EXAMPLE_OF_A_PRICE = (
-    "such as price = { input = 0.15, output = 0.6 } (per million tokens)"
-)
 
 
-class CandidatesTable(Table, table="candidates"):
+class CandidatesTable(Table):
     """Factors, whose combinations are the candidates. A factor may have any name."""
 
     model_config: ClassVar[Any] = {"extra": "allow"}

@@ -24,7 +24,7 @@ _WORDS = 40  # characters of a row's input, enough for a person to recognize it
 _DIGITS = 12
 
 
-class PromptsTable(Table, table="prompts"):
+class PromptsTable(Table):
     """The candidates."""
 
     file: str | None = key(
@@ -147,7 +147,7 @@ def distinct(digests: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-class DataTable(Table, table="data"):
+class DataTable(Table):
     """The examples."""
 
     file: str | None = key(

@@ -54,7 +54,7 @@ class Harness:
         return outside_of_loops(each)
 
 
-class EvaluatorTable(Table, table="evaluator"):
+class EvaluatorTable(Table):
     """A program, or a harness with data, LLM and metrics of its own."""
 
     command: list[str] | None = key(

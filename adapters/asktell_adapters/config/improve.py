@@ -13,7 +13,7 @@ from asktell_adapters.optimizers.improving import MOST_PARENTS
 from asktell_adapters.optimizers.writers import LLMWriter
 
 
-class WriterTable(Table, table="improve.writer"):
+class WriterTable(Table):
     """The writer of prompts."""
 
     type: str = key(
@@ -37,7 +37,7 @@ class WriterTable(Table, table="improve.writer"):
     arguments: dict[str, Any] = key({}, "Arguments of the loader.")
 
 
-class ImproveTable(Table, table="improve"):
+class ImproveTable(Table):
     """How `asktell improve` writes prompts."""
 
     generations: int = key(

@@ -27,7 +27,7 @@ _ROLES = "Responses have the columns prompt, example and response, and perhaps s
 _Recorded: TypeAlias = dict[tuple[str, int], tuple[str, dict[str, float]]]
 
 
-class LabelTable(Table, table="label"):
+class LabelTable(Table):
     """People give the scores: `asktell label`."""
 
     question: str = key(about="What raters are asked about each response.")

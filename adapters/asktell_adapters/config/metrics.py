@@ -10,9 +10,10 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import Registry, nearest, short
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.config.candidates import EXAMPLE_OF_A_PRICE, LLMTables
+from asktell_adapters.config.candidates import LLMTables
 from asktell_adapters.config.model import ModelTable, kinds_with, read_model
 from asktell_adapters.config.tables import (
+    EXAMPLE_OF_A_PRICE,
     BeforeValidator,
     LoaderTable,
     Table,
@@ -50,7 +51,7 @@ class ShotTable(Table):
     other: str | None = None
 
 
-class LabelTable(Table):
+class PairLabelTable(Table):
     """Which of two responses people prefer."""
 
     prompt: str
@@ -87,7 +88,7 @@ class PreferenceTable(JudgeTable):
         {"better": CriterionTable(text=BETTER)}
     )
     against: str | None = key(BASELINE)
-    labels: list[LabelTable] | None = key(None)
+    labels: list[PairLabelTable] | None = key(None)
 
 
 @final

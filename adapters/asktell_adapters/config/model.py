@@ -25,7 +25,6 @@ from asktell_adapters.config.tables import (
     row_of,
 )
 from asktell_adapters.llms.chat_api import Price
-from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import SLOTS, LlamaCpp
@@ -158,6 +157,8 @@ Make: TypeAlias = Callable[[NamedModel, Options, int], Any]
 
 def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCpp:
     """A GGUF file, which is requantized if `dtype` is given."""
+    from asktell_adapters.llms.gguf import requantize, smollm2
+
     dtype = options.pop("dtype", None)
     if table.model == PACKAGED:
         return LlamaCpp(smollm2(dtype or "q8_0"), **options)
@@ -167,6 +168,8 @@ def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCp
 
 def _huggingface(table: NamedModel, options: Options, concurrency: int) -> HuggingFace:
     """A local folder or file if there is one, or else a model of the hub."""
+    from asktell_adapters.llms.gguf import smollm2
+
     if table.model == PACKAGED:
         return HuggingFace(smollm2(None), **options)
     local = table.beside(table.model)
@@ -426,7 +429,7 @@ def kinds_with(option: str) -> list[str]:
     ]
 
 
-class AnyModelTable(NamedModel, LoadedModel, table="model"):
+class AnyModelTable(NamedModel, LoadedModel):
     """All keys that do not depend on the kind of LLM. A file's table `[model]` is read by a table for its kind."""
 
     price: PriceTable | None = key(

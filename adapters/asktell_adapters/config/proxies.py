@@ -11,7 +11,7 @@ from asktell_adapters.rows import Table as Rows
 from asktell_adapters.rows import check_column, number_in
 
 
-class ProxiesTable(Table, table="proxies"):
+class ProxiesTable(Table):
     """Cheap metrics outside of the goal that help to predict its metrics."""
 
     metrics: list[str] = key(

@@ -1,8 +1,10 @@
 """Tables of a configuration file as pydantic models: types, limits, defaults and descriptions stand in one place.
 
 A table inside a table is a field of its type, so that one call of `Table.read` checks
-a whole file. Every mistake is named by file, table and key. `reference` lists all keys
-for docs/reference/configuration.md.
+a whole file. `TABLES` has the class of every table by name. A class is imported when a
+file has its table, so that a mistake in a file is found in little time. Every mistake
+is named by file, table and key. `reference` lists all keys for
+docs/reference/configuration.md.
 """
 
 import difflib
@@ -14,7 +16,17 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    final,
+    get_args,
+    get_origin,
+)
 
 from asktell import AsktellError, ConfigError, MissingExtraError
 from asktell.extend import Registry, nearest, needs_extra, short
@@ -32,7 +44,11 @@ with needs_extra("config"):
         BeforeValidator as BeforeValidator,
     )
     from pydantic.fields import FieldInfo
+    from pydantic_core import CoreSchema, core_schema
 
+EXAMPLE_OF_A_PRICE = (
+    "such as price = { input = 0.15, output = 0.6 } (per million tokens)"
+)
 _GOT_NOTHING: Any = object()
 _T = TypeVar("_T", bound="Table")
 _Inner = TypeVar("_Inner")
@@ -42,7 +58,7 @@ def key(
     default: Any = ...,
     about: str = "",
     *,
-    said: str = "",
+    said: str | Callable[[], str] = "",
     expected: str = "",
     **limits: Any,
 ) -> Any:
@@ -51,31 +67,21 @@ def key(
     Args:
         default: the value without the key.
         about: the effect of the key, for the reference.
-        said: the default in words, for the reference.
+        said: the default in words, for the reference, or a function that returns it.
         expected: the allowed values in words, for the reference and for messages.
         limits: limits as pydantic takes them, and `alias` for a name that Python
             cannot have.
     """
-    return Field(
-        default,
-        description=about,
-        json_schema_extra={"said": said, "expected": expected},
-        **limits,
-    )
+    words: Any = {"said": said, "expected": expected}
+    return Field(default, description=about, json_schema_extra=words, **limits)
 
 
 class Table(BaseModel):
-    """A table of the file. Advice and the reference find a subclass with `table="NAME"` by that name."""
+    """A table of the file."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    tables: ClassVar[dict[str, type["Table"]]] = {}
     _path: Path = PrivateAttr(default=Path())
     _name: str = PrivateAttr(default="")
-
-    def __init_subclass__(cls, table: str | None = None, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if table is not None:
-            Table.tables[table] = cls
 
     @classmethod
     def read(cls, path: Path, name: str, data: Mapping[str, Any]) -> Self:
@@ -141,7 +147,7 @@ class Table(BaseModel):
             ConfigError: the file has no such table.
         """
         if table is None:
-            keys = listed(keys_of(Table.tables[name]))
+            keys = listed(keys_of(TABLES[name]))
             raise self.mistake(f"the table [{name}] is missing. Its keys are {keys}.")
         return table
 
@@ -167,6 +173,63 @@ class Table(BaseModel):
         except AsktellError as error:
             table = f", [{self._name}]" if self._name else ""
             raise ConfigError(f"{self._path.name}{table}: {error}") from error
+
+
+@final
+class _Tables(Mapping[str, type[Table]]):
+    """The classes of tables by the names of the tables. A class is imported when it is asked for."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def __getitem__(self, name: str) -> type[Table]:
+        module, _, kind = self._homes[name].partition(":")
+        table: type[Table] = getattr(
+            importlib.import_module(f"asktell_adapters.config.{module}"), kind
+        )
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+TABLES = _Tables(
+    {
+        "": "top:TopTable",
+        "budget": "top:BudgetTable",
+        "cache": "top:CacheTable",
+        "candidates": "candidates:CandidatesTable",
+        "data": "data:DataTable",
+        "evaluator": "harness:EvaluatorTable",
+        "goal": "top:GoalTable",
+        "improve": "improve:ImproveTable",
+        "improve.writer": "improve:WriterTable",
+        "label": "label:LabelTable",
+        "model": "model:AnyModelTable",
+        "profile": "top:ProfileTable",
+        "prompts": "data:PromptsTable",
+        "proxies": "proxies:ProxiesTable",
+        "tracker": "tracker:TrackerTable",
+    }
+)
+"""Every table of the file by its name, the top of the file by an empty name."""
+
+
+@final
+class InTables:
+    """The type of a key that holds the table `name` of `TABLES`, as in `Annotated[Any, InTables("data")]`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        # A mistake in the table is an error of pydantic's with its whole place
+        return core_schema.no_info_plain_validator_function(
+            lambda data: TABLES[self.name].model_validate(data)
+        )
 
 
 def options_table(
@@ -314,7 +377,11 @@ def _table_in(kind: Any) -> type[Table] | None:
     """The type of table that a key holds, alone or in a list or table."""
     if isinstance(kind, type) and issubclass(kind, Table):
         return kind
-    return next(filter(None, map(_table_in, get_args(kind))), None)
+    if isinstance(kind, InTables):
+        return TABLES[kind.name]
+    # The type itself, and what is annotated
+    parts = (*get_args(kind), *getattr(kind, "__metadata__", ()))
+    return next(filter(None, map(_table_in, parts)), None)
 
 
 def _advice(name: str, table: str, known: Sequence[str]) -> str:
@@ -322,7 +389,7 @@ def _advice(name: str, table: str, known: Sequence[str]) -> str:
     if close := difflib.get_close_matches(name, known, 1):
         return f"Did you mean {close[0]!r}?"
     for home, other in sorted(
-        Table.tables.items(), key=lambda item: (item[0].count("."), item[0])
+        TABLES.items(), key=lambda item: (item[0].count("."), item[0])
     ):
         if name in keys_of(other) and home != table:
             if not home:
@@ -351,6 +418,8 @@ def expected(field: FieldInfo) -> str:
 def _kind(kind: Any) -> str:
     """A type, in words."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
+    if origin is Annotated:
+        return "a table"
     if origin in (types.UnionType, Union):
         return ", or ".join(
             _kind(each) for each in arguments if each is not types.NoneType
@@ -371,7 +440,8 @@ def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, field in table.model_fields.items():
         extra = field.json_schema_extra
-        default = str(extra.get("said") if isinstance(extra, dict) else "")
+        given: Any = extra.get("said") if isinstance(extra, dict) else ""
+        default = str(given() if callable(given) else given)
         if not default and field.is_required():
             default = "needed"
         elif not default and field.get_default(call_default_factory=True) not in (

@@ -17,7 +17,7 @@ from asktell_adapters.config.tables import (
 from asktell_adapters.tracking.core import Tracker
 
 
-class TrackerTable(Table, table="tracker"):
+class TrackerTable(Table):
     """A tracker of a kind in `TRACKERS`. Further keys are options of its class."""
 
     type: str = key(about='`"mlflow"`, `"wandb"`, or a tracker of another package.')

@@ -127,7 +127,7 @@ class _Place:
     failures: int = 0
 
 
-class Crew(contextlib.AbstractContextManager["Crew"]):
+class ActorCrew(contextlib.AbstractContextManager["ActorCrew"]):
     """Keeps up to `size` actors running during a `with` block, and kills them at its end.
 
     A worker is a place for one actor at a time. If its actor dies, the worker starts
@@ -449,14 +449,14 @@ def run(
     settings = {"num_cpus": 0 if options else 1, **options}
     with open_board(study, progress, on_tell, max_failures_in_a_row) as board:
         if not board.selector.done:
-            with Crew(
+            with ActorCrew(
                 ray, evaluator_factory, num_workers, settings, max_restarts, timeout
             ) as crew:
                 _drive(board, crew, batch_size, max_attempts)
         return board.selector.result()
 
 
-def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
+def _drive(board: Board, crew: ActorCrew, size: int, max_attempts: int) -> None:
     """Give batches to idle workers and record the outcomes, until there is nothing left to evaluate.
 
     Args:

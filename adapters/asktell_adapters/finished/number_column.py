@@ -4,11 +4,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -71,7 +70,7 @@ class NumberColumn:
         notations: notation -> the position of its first cell.
     """
 
-    numbers: Float[Floats, " n"]
+    numbers: Annotated[Floats, " n"]
     wrong: Sequence[int]
     notations: dict[str, int]
 

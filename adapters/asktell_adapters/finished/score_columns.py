@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell_adapters.finished.graded import Graded
 
@@ -24,7 +23,7 @@ class ScoreColumns(NamedTuple):
     """
 
     examples: Sequence[str]
-    scores: Mapping[str, Float[Floats, " n"]]
+    scores: Mapping[str, Annotated[Floats, " n"]]
     errors: Mapping[int, str]
 
     @classmethod
@@ -79,7 +78,7 @@ class ScoreColumns(NamedTuple):
             errors,
         )
 
-    def columns(self, metrics: Sequence[str]) -> Float[Floats, "n metrics"]:
+    def columns(self, metrics: Sequence[str]) -> Annotated[Floats, "n metrics"]:
         """(n, m) scores in these metrics. NaN for a metric that the candidate does not have."""
         unknown = np.full(len(self.examples), np.nan)
         return np.column_stack([self.scores.get(name, unknown) for name in metrics])

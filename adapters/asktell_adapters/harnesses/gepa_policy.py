@@ -7,11 +7,10 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 import asktell
 from asktell import PromptResult
@@ -255,7 +254,7 @@ def _tasks(trace: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     return (task for task in tasks if "new_subsample_scores" in task)
 
 
-def _validated(state: Any) -> Iterator[Float[Floats, " examples"]]:
+def _validated(state: Any) -> Iterator[Annotated[Floats, " examples"]]:
     """Gains of each validated program over each parent, on the examples that both ran on."""
     programs = state.prog_candidate_val_subscores
     for scores, parents in zip(
@@ -270,9 +269,9 @@ def _validated(state: Any) -> Iterator[Float[Floats, " examples"]]:
 
 
 def _expected_gains(
-    minibatches: Sequence[Float[Floats, " examples"]],
-    others: Sequence[Float[Floats, " examples"]],
-) -> Float[Floats, " proposals"]:
+    minibatches: Sequence[Annotated[Floats, " examples"]],
+    others: Sequence[Annotated[Floats, " examples"]],
+) -> Annotated[Floats, " proposals"]:
     """Estimate E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
 
     The model: a proposal's mean gain is Gaussian around 0, and its gains on examples
@@ -323,7 +322,7 @@ def _expected_gains(
 
 def _gain(
     before: Sequence[float], after: Sequence[float]
-) -> Float[Floats, " examples"]:
+) -> Annotated[Floats, " examples"]:
     """The gain of a proposal on each example."""
     return np.asarray(after, np.float64) - np.asarray(before, np.float64)
 

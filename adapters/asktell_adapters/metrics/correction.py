@@ -13,11 +13,10 @@ overlooked.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Annotated, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 from asktell import InvalidArgumentError
 
@@ -161,9 +160,9 @@ def corrected_mean(
 
 
 def _slope(
-    human: Float[Floats, " labels"],
-    near: Float[Floats, " labels"],
-    far: Float[Floats, " others"],
+    human: Annotated[Floats, " labels"],
+    near: Annotated[Floats, " labels"],
+    far: Annotated[Floats, " others"],
 ) -> float:
     """The slope of labels on the judge's scores, from 0 to 1, as if `_TRUST` more labels had agreed with the judge."""
     off = near - near.mean()
@@ -178,9 +177,9 @@ def _slope(
 
 
 def _variance_of_unseen(
-    human: Float[Floats, " labels"],
-    near: Float[Floats, " labels"],
-    far: Float[Floats, " others"],
+    human: Annotated[Floats, " labels"],
+    near: Annotated[Floats, " labels"],
+    far: Annotated[Floats, " others"],
     weight: float,
 ) -> float:
     """The variance of the mean due to kinds of responses that have no label.

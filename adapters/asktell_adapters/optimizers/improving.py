@@ -56,7 +56,7 @@ MOST_PARENTS = 20
 """Upper limit of parents per generation, so that their numbers fit into a request's key."""
 
 
-class Verdict(NamedTuple):
+class GenerationVerdict(NamedTuple):
     """Whether a generation was an improvement, and why."""
 
     better: bool
@@ -79,13 +79,13 @@ class Begun(NamedTuple):
     number: int
     first: int
     parents: tuple[int, ...] = ()
-    before: Verdict | None = None
+    before: GenerationVerdict | None = None
     spent: int = 0
     cost: float = 0.0
     paid: bool = True
 
 
-def key_of(number: int, parents: Sequence[int], before: Verdict) -> str:
+def key_of(number: int, parents: Sequence[int], before: GenerationVerdict) -> str:
     """Return the key of the request that adds a generation's prompts.
 
     Args:
@@ -121,7 +121,7 @@ def read(state: State) -> list[Begun]:
                 and int(match[1]) == len(found)
                 and all(arm < n_arms for arm in parents)
             ):
-                before = Verdict(match[3] == "better", match[4])
+                before = GenerationVerdict(match[3] == "better", match[4])
                 found.append(
                     Begun(
                         len(found),
@@ -180,7 +180,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
     return sorted(known, key=order)
 
 
-def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
+def judge(result: Result, newest: Begun, certainty: float) -> GenerationVerdict:
     """Decide whether the newest generation, which has ended, was an improvement.
 
     With a `BestFeasible`, it was if the selected prompt is new and better than the best
@@ -193,27 +193,27 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
         certainty: the smallest probability that counts.
     """
     if not newest.number:
-        return Verdict(True, "the first generation")
+        return GenerationVerdict(True, "the first generation")
     if not result.selected:
-        return Verdict(False, "no prompt is selected")
+        return GenerationVerdict(False, "no prompt is selected")
     young = {entry.id for entry in result.prompts[newest.first :]}
     new = [entry for entry in result.selected if entry.id in young]
     if not isinstance(result.goal, asktell.BestFeasible):
         if not new:
-            return Verdict(False, "none of its prompts is in the Pareto set")
+            return GenerationVerdict(False, "none of its prompts is in the Pareto set")
         names = ", ".join(str(entry.id) for entry in new[:5]) + (
             ", ..." if len(new) > 5 else ""
         )
-        return Verdict(True, f"new in the Pareto set: {names}")
+        return GenerationVerdict(True, f"new in the Pareto set: {names}")
     selected = result.selected[0]
     if selected.id not in young:
         rivals = ranked(result, result.prompts[newest.first :])
         if not rivals:
-            return Verdict(
+            return GenerationVerdict(
                 False,
                 f"{_name(selected)} is still selected, and no new prompt has scores",
             )
-        return Verdict(
+        return GenerationVerdict(
             False,
             f"{_name(selected)} is still selected. {_sentence(result, rivals[0], selected)}",
         )
@@ -221,12 +221,12 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     # best.
     earlier = ranked(result, result.prompts[: newest.first])
     if not earlier:
-        return Verdict(
+        return GenerationVerdict(
             True, f"{_name(selected)} is selected, and no earlier prompt has scores"
         )
     rival = earlier[0]
     if rival.feasible is False and selected.feasible is not False:
-        return Verdict(
+        return GenerationVerdict(
             True,
             f"{_name(selected)} satisfies every constraint, and {_name(rival, 'prompt')} does not",
         )
@@ -235,7 +235,7 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
         .differences[result.goal.objective.metric]
         .p_better
     )
-    return Verdict(p_better >= certainty, _sentence(result, selected, rival))
+    return GenerationVerdict(p_better >= certainty, _sentence(result, selected, rival))
 
 
 def _name(entry: PromptResult, word: str = "Prompt") -> str:
@@ -735,7 +735,7 @@ def _selector(study: AnyStudy) -> Selector:
 
 def _ending(
     afford: int,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[GenerationVerdict],
     patience: int | None,
     chosen: Sequence[PromptResult],
 ) -> str:
@@ -831,7 +831,7 @@ def _add(
 
 
 def _generations(
-    begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result
+    begun: Sequence[Begun], verdicts: Sequence[GenerationVerdict], result: Result
 ) -> list[Generation]:
     """The generations with their verdicts, for the outcome of the loop."""
     ends = [*(each.first for each in begun[1:]), len(result.prompts)]

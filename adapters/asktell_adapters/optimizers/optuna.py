@@ -59,7 +59,7 @@ class ReadTrial(NamedTuple):
     cost: float | None
 
 
-class Reader:
+class TrialReader:
     """Read the trials of a study whose directions and metric names match the goal.
 
     Args:
@@ -320,7 +320,7 @@ Cell = tuple[int, int | None]
 """An arm and an example. None: the objective chooses the example."""
 
 
-class Plan(NamedTuple):
+class CellPlan(NamedTuple):
     """Cells to evaluate next, in this order. `by` is the number of the trial whose sampler made the plan."""
 
     by: int
@@ -352,13 +352,15 @@ class Ledger:
         reader: as above.
     """
 
-    def __init__(self, state: State, method: AbstractMethod, reader: Reader) -> None:
+    def __init__(
+        self, state: State, method: AbstractMethod, reader: TrialReader
+    ) -> None:
         self.state = state
         self.reader = reader
         self._method = method
         self._folded: set[int] = set()
         # The last plan, with all its cells.
-        self._plan = Plan(-1, [])
+        self._plan = CellPlan(-1, [])
         # By the planner: the cell of each trial that followed.
         self._followers: dict[int, dict[int, Cell]] = {}
 
@@ -378,7 +380,7 @@ class Ledger:
                     self._cell(trial)
                 )
                 if mark["planner"] == trial.number > self._plan.by:
-                    self._plan = Plan(
+                    self._plan = CellPlan(
                         trial.number, [(arm, example) for arm, example in mark["plan"]]
                     )
 
@@ -447,7 +449,7 @@ class Ledger:
             else self.state
         )
 
-    def _rest_of_plan(self) -> Plan:
+    def _rest_of_plan(self) -> CellPlan:
         """The last plan without the cells that trials have taken."""
         taken = Counter(self._followers.get(self._plan.by, {}).values())
         rest = []
@@ -456,11 +458,11 @@ class Ledger:
                 taken[cell] -= 1
             else:
                 rest.append(cell)
-        return Plan(self._plan.by, rest)
+        return CellPlan(self._plan.by, rest)
 
     def _foreseen(
-        self, state: State, plan: Plan, trials: Iterable[FrozenTrial]
-    ) -> tuple[State, Plan]:
+        self, state: State, plan: CellPlan, trials: Iterable[FrozenTrial]
+    ) -> tuple[State, CellPlan]:
         """Return the state and the plan after the expected choices of running trials that have not chosen yet.
 
         Such a trial may be choosing in another process at this moment. From the same
@@ -476,21 +478,21 @@ class Ledger:
                 if now is not None:
                     state, plan = (
                         asked(state, trial.number, now.cells[0]),
-                        Plan(now.by, now.cells[1:]),
+                        CellPlan(now.by, now.cells[1:]),
                     )
         return state, plan
 
-    def _next(self, state: State, plan: Plan, number: int) -> Plan | None:
+    def _next(self, state: State, plan: CellPlan, number: int) -> CellPlan | None:
         """Return the rest of the plan, or a new plan by trial `number`. None if nothing more is to be evaluated."""
         if state.spent + len(state.pending) >= state.problem.budget:
             return None
         cells = [cell for cell in plan.cells if cell[0] not in state.left]
         if cells:
-            return Plan(plan.by, cells)
+            return CellPlan(plan.by, cells)
         decided = decide(self._method, state)
         if decided is None or not decided.plan:
             return None
-        return Plan(
+        return CellPlan(
             number,
             [(arm, None if example < 0 else example) for arm, example in decided.plan],
         )
@@ -828,7 +830,7 @@ class AsktellSampler(BaseSampler):
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:
             state = self._selector.state
-            reader = Reader(study, self._texts, state, self._prompt, self._example)
+            reader = TrialReader(study, self._texts, state, self._prompt, self._example)
             self._ledger, self._place = (
                 Ledger(state, self._selector.method, reader),
                 place,

@@ -107,13 +107,13 @@ def make_app(
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(
-        Gate, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes
+        Door, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes
     )
     describe(app, bool(tokens))
     return app
 
 
-class Gate:
+class Door:
     """Middleware around everything. It admits requests, limits their bodies, counts them, and responds if code fails.
 
     A body is read only after its request was admitted. FastAPI's own security would come

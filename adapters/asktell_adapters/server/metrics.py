@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from asktell_adapters.server.pages import Row
+    from asktell_adapters.server.pages import StudyRow
 
 # Each study is a label, and Prometheus must not get labels without limit. So only the
 # newest studies have metrics.
@@ -46,7 +46,7 @@ class Metrics(Collector):
     """
 
     def __init__(
-        self, n_open: Callable[[], int], rows: "Callable[[], Sequence[Row]]"
+        self, n_open: Callable[[], int], rows: "Callable[[], Sequence[StudyRow]]"
     ) -> None:
         self._registry, self._rows = CollectorRegistry(), rows
         # A registry of its own, so that two services in one process do not share

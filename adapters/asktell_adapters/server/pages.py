@@ -137,7 +137,7 @@ def _compressed(text: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Row:
+class StudyRow:
     """A study in the list.
 
     Attributes:
@@ -176,15 +176,15 @@ class Overview:
     ) -> None:
         self._studies, self._clock = studies, clock
         # In the order in which the studies were made.
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, StudyRow] = {}
         self._lock = Lock()
         self.n_studies = 0
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[StudyRow]:
         """The rows as last read. The newest study comes last."""
         return list(self._rows.values())
 
-    def look(self, answers: bool = False) -> list[Row]:
+    def look(self, answers: bool = False) -> list[StudyRow]:
         """Renew the oldest rows for a quarter of a second, and return all rows.
 
         Args:
@@ -211,13 +211,13 @@ class Overview:
                     or (answers and row.standing and row.answered is None)
                 ):
                     found[name] = self._renewed(
-                        name, row or Row(name, None, now), answers
+                        name, row or StudyRow(name, None, now), answers
                     )
             self.n_studies = len(names)
             self._rows = {name: found[name] for name in names if name in found}
             return self.rows()
 
-    def _renewed(self, name: str, row: Row, answers: bool) -> Row:
+    def _renewed(self, name: str, row: StudyRow, answers: bool) -> StudyRow:
         """Read one study. Find its selected prompts only if its version has changed since."""
         try:
             standing = self._studies.call(
@@ -242,7 +242,7 @@ class Overview:
         except Exception:
             # Whatever the error, list the other studies. A request for this study puts
             # its error into the log.
-            return Row(name, None, self._clock())
+            return StudyRow(name, None, self._clock())
 
 
 def _part_over(standing: Standing) -> float:
@@ -252,7 +252,7 @@ def _part_over(standing: Standing) -> float:
     return min(1.0, max(of_evaluations, of_money))
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _shown(row: StudyRow) -> dict[str, Any]:
     """A row as the JSON that the list's script shows."""
     standing = row.standing
     if standing is None:

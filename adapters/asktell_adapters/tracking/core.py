@@ -34,7 +34,7 @@ class Extent(NamedTuple):
     decisions: int = 0
 
 
-class Scored(NamedTuple):
+class LoggedEvaluation(NamedTuple):
     """Scores of a prompt on an example.
 
     Attributes:
@@ -80,7 +80,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionKey:
     """The identity of a selection, to find its run again.
 
     Attributes:
@@ -95,7 +95,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class View:
+class Moment:
     """A selection at one moment."""
 
     state: State
@@ -106,7 +106,7 @@ class View:
         """The number of evaluations and decisions so far."""
         return Extent(len(self.state.history), len(self.state.decisions))
 
-    def evaluations(self, start: int = 0) -> Iterator[Scored]:
+    def evaluations(self, start: int = 0) -> Iterator[LoggedEvaluation]:
         """Yield the evaluations after the first `start`, in the order of recording."""
         history, metrics, entries = (
             self.state.history,
@@ -121,7 +121,7 @@ class View:
         )
         for number, (arm, example, scores) in enumerate(rows, start + 1):
             cell = None if example < 0 else int(example)
-            yield Scored(
+            yield LoggedEvaluation(
                 number, entries[arm].id, cell, dict(zip(metrics, scores, strict=False))
             )
 
@@ -292,26 +292,28 @@ class Tracker(ABC):
         # A worker has its study as an attribute.
         study = getattr(self._subject, "study", self._subject)
         selector: Selector = study if isinstance(study, Selector) else study.selector
-        view = View(selector.state, selector.result())
+        moment = Moment(selector.state, selector.result())
         if self._tracked is None:
             tracked = self._open(
-                _selection(self.name or getattr(study, "name", None), selector, view)
+                _selection(self.name or getattr(study, "name", None), selector, moment)
             )
-            if any(done > now for done, now in zip(tracked, view.extent, strict=True)):
+            if any(
+                done > now for done, now in zip(tracked, moment.extent, strict=True)
+            ):
                 raise InvalidArgumentError(
                     f"the run of this name already has {tracked.evaluations} evaluations and {tracked.decisions} "
-                    f"decisions, but this selection has {view.extent.evaluations} and {view.extent.decisions}, so they "
-                    "are different selections. Pass another name to the tracker"
+                    f"decisions, but this selection has {moment.extent.evaluations} and {moment.extent.decisions}, so "
+                    "they are different selections. Pass another name to the tracker"
                 )
             self._tracked = tracked
-        self._all_failed = view.all_failed
-        if view.extent != self._tracked:
-            for tracked in self._write(view, self._tracked):
+        self._all_failed = moment.all_failed
+        if moment.extent != self._tracked:
+            for tracked in self._write(moment, self._tracked):
                 # After an error, the next update resumes here.
                 self._tracked = tracked
-        if (last or view.result.done) and self._final != view.extent:
-            self._finish(view)
-            self._final = view.extent
+        if (last or moment.result.done) and self._final != moment.extent:
+            self._finish(moment)
+            self._final = moment.extent
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Call the action, turn its error into a warning, and schedule the next update.
@@ -335,7 +337,7 @@ class Tracker(ABC):
         self._next = end + max(self.interval, _SHARE * (end - start))
 
     @abstractmethod
-    def _open(self, selection: Selection) -> Extent:
+    def _open(self, selection: SelectionKey) -> Extent:
         """Start a run, or resume the run of an earlier process.
 
         Returns:
@@ -343,7 +345,7 @@ class Tracker(ABC):
         """
 
     @abstractmethod
-    def _write(self, view: View, since: Extent) -> Iterable[Extent]:
+    def _write(self, moment: Moment, since: Extent) -> Iterable[Extent]:
         """Write everything beyond `since` in pieces.
 
         Yields:
@@ -351,7 +353,7 @@ class Tracker(ABC):
         """
 
     @abstractmethod
-    def _finish(self, view: View) -> None:
+    def _finish(self, moment: Moment) -> None:
         """Write the tables and the selected prompts, and replace earlier ones."""
 
     def _close(self, error: BaseException | None) -> None:  # noqa: B027, most have nothing to close
@@ -362,9 +364,9 @@ class Tracker(ABC):
         """
 
 
-def _selection(name: str | None, selector: Selector, view: View) -> Selection:
+def _selection(name: str | None, selector: Selector, moment: Moment) -> SelectionKey:
     """Return the identity of a selection."""
-    problem, result = view.state.problem, view.result
+    problem, result = moment.state.problem, moment.result
     settings: dict[str, str | int | float | None] = {
         "goal": str(result.goal),
         "method": f"{selector.method}"[:500],
@@ -380,4 +382,4 @@ def _selection(name: str | None, selector: Selector, view: View) -> Selection:
     # prompts.
     parts = [known, [[entry.id, entry.prompt] for entry in result.prompts]]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return Selection(name, key, known)
+    return SelectionKey(name, key, known)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, final
 
 from asktell.extend import import_extra
 from asktell_adapters.spreadsheets import csv_text
-from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
+from asktell_adapters.tracking.core import Extent, Moment, SelectionKey, Tracker
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"
 _T = TypeVar("_T")
@@ -72,7 +72,7 @@ class MLflowTracker(Tracker):
         # Whether the tracker created the run, and has to end it.
         self._owned = False
 
-    def _open(self, selection: Selection) -> Extent:
+    def _open(self, selection: SelectionKey) -> Extent:
         """Find or create the run, and store the selection's identity in it."""
         self._client = self._mlflow.MlflowClient()
         active = self._mlflow.active_run()
@@ -100,7 +100,7 @@ class MLflowTracker(Tracker):
             self._client.log_batch(self.run_id, params=params, tags=tags)
         return tracked
 
-    def _own_run(self, selection: Selection) -> str:
+    def _own_run(self, selection: SelectionKey) -> str:
         """Return the id of the selection's earlier run, or else of a new run."""
         found = self._client.get_experiment_by_name(self.experiment)
         experiment_id = (
@@ -118,7 +118,7 @@ class MLflowTracker(Tracker):
         made = self._client.create_run(experiment_id, run_name=selection.name)
         return str(made.info.run_id)
 
-    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
+    def _write(self, moment: Moment, since: Extent) -> Iterator[Extent]:
         """Write batches that end with their extent.
 
         MLflow stores a batch as a whole or not at all, so a later process can resume at
@@ -134,8 +134,8 @@ class MLflowTracker(Tracker):
             self._client.log_batch(self.run_id, metrics=batch)
 
         tracked = since
-        per_batch = _BATCH // (1 + len(view.result.goal.metrics))
-        for evaluations in _parts(view.evaluations(since.evaluations), per_batch):
+        per_batch = _BATCH // (1 + len(moment.result.goal.metrics))
+        for evaluations in _parts(moment.evaluations(since.evaluations), per_batch):
             tracked = tracked._replace(evaluations=evaluations[-1].number)
             rows = [
                 (f"evaluation/{name}", x, n)
@@ -149,7 +149,7 @@ class MLflowTracker(Tracker):
                 ]
             )
             yield tracked
-        for decisions in _parts(view.decisions(since.decisions), _BATCH // 5):
+        for decisions in _parts(moment.decisions(since.decisions), _BATCH // 5):
             tracked = tracked._replace(decisions=decisions[-1].number)
             rows = [
                 (name, x, decision.evaluations)
@@ -168,58 +168,58 @@ class MLflowTracker(Tracker):
             )
             yield tracked
         log(
-            (name, value, view.extent.evaluations)
-            for name, value in view.progress().items()
+            (name, value, moment.extent.evaluations)
+            for name, value in moment.progress().items()
         )
-        yield view.extent
+        yield moment.extent
 
-    def _finish(self, view: View) -> None:
+    def _finish(self, moment: Moment) -> None:
         """Write the tables as artifacts. Register the selected prompts if the selection is done."""
-        columns, rows = view.prompts()
+        columns, rows = moment.prompts()
         self._client.log_text(self.run_id, csv_text(columns, rows), "prompts.csv")
         scored = (
             (n, prompt, example, *scores.values())
-            for n, prompt, example, scores in view.evaluations()
+            for n, prompt, example, scores in moment.evaluations()
         )
-        header = ["evaluation", "prompt", "example", *view.result.goal.metrics]
+        header = ["evaluation", "prompt", "example", *moment.result.goal.metrics]
         self._client.log_text(self.run_id, csv_text(header, scored), "evaluations.csv")
         eliminated = (
             (d.evaluations, d.round, *departure)
-            for d in view.decisions()
+            for d in moment.decisions()
             for departure in d.departures
         )
         header = ["evaluations", "round", "prompt", "status", "reason"]
         self._client.log_text(
             self.run_id, csv_text(header, eliminated), "decisions.csv"
         )
-        self._client.log_dict(self.run_id, view.result.to_dict(), "result.json")
+        self._client.log_dict(self.run_id, moment.result.to_dict(), "result.json")
         self._client.set_tag(
             self.run_id,
             "asktell.selected",
-            ", ".join(str(e.id) for e in view.result.selected)[:5000],
+            ", ".join(str(e.id) for e in moment.result.selected)[:5000],
         )
         if (
             self.register is not None
-            and view.result.done
-            and view.result.selected
-            and not view.all_failed
+            and moment.result.done
+            and moment.result.selected
+            and not moment.all_failed
         ):
-            self._register(self.register, view)
+            self._register(self.register, moment)
 
-    def _register(self, name: str, view: View) -> None:
+    def _register(self, name: str, moment: Moment) -> None:
         """Register each selected prompt as a version, unless an earlier process has done so for this run."""
         if _REGISTERED in self._client.get_run(self.run_id).data.tags:
             return
         versions = []
         # The best prompt is registered last, so that it is the latest version.
-        for entry in reversed(view.result.selected):
+        for entry in reversed(moment.result.selected):
             tags = {"asktell.run": str(self.run_id), "asktell.prompt": str(entry.id)}
             tags |= {
                 f"asktell.{metric}": f"{mean:.6g}"
                 for metric, mean in entry.estimate.items()
                 if mean is not None
             }
-            message = f"Selected by asktell: {view.result.goal}"
+            message = f"Selected by asktell: {moment.result.goal}"
             made = self._mlflow.genai.register_prompt(
                 name, entry.prompt, commit_message=message, tags=tags
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.extend import import_extra
-from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
+from asktell_adapters.tracking.core import Extent, Moment, SelectionKey, Tracker
 
 
 @final
@@ -65,7 +65,7 @@ class WandbTracker(Tracker):
         # The file with the extent of the run.
         self._progress: Path | None = None
 
-    def _open(self, selection: Selection) -> Extent:
+    def _open(self, selection: SelectionKey) -> Extent:
         """Find or start the run. The larger of two extents counts.
 
         The summary of a run is not available offline. The file next to the runs is.
@@ -96,7 +96,7 @@ class WandbTracker(Tracker):
             known.append(Extent(*json.loads(self._progress.read_text())))
         return max(known)
 
-    def _own_run(self, selection: Selection) -> Any:
+    def _own_run(self, selection: SelectionKey) -> Any:
         """Resume the selection's earlier run, or else start a new run."""
         options = {
             "project": self.project,
@@ -113,9 +113,9 @@ class WandbTracker(Tracker):
             options = {"id": id_, "resume": "allow", **options}
         return self._wandb.init(**options)
 
-    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
+    def _write(self, moment: Moment, since: Extent) -> Iterator[Extent]:
         """Log evaluations, decisions and the progress, and store the extent."""
-        for number, prompt, example, scores in view.evaluations(since.evaluations):
+        for number, prompt, example, scores in moment.evaluations(since.evaluations):
             row: dict[str, Any] = {
                 f"evaluation/{name}": score for name, score in scores.items()
             }
@@ -123,34 +123,34 @@ class WandbTracker(Tracker):
             self.run.log(
                 row if example is None else {**row, "evaluation/example": example}
             )
-        for decision in view.decisions(since.decisions):
+        for decision in moment.decisions(since.decisions):
             self.run.log(
                 {**decision.numbers(), "progress/evaluations": decision.evaluations}
             )
-        self.run.log(view.progress())
+        self.run.log(moment.progress())
         if self._progress is not None:
-            self._progress.write_text(json.dumps(view.extent))
-        yield view.extent
+            self._progress.write_text(json.dumps(moment.extent))
+        yield moment.extent
 
-    def _finish(self, view: View) -> None:
+    def _finish(self, moment: Moment) -> None:
         """Log the tables, and save the result as a file."""
-        columns, rows = view.prompts()
+        columns, rows = moment.prompts()
         eliminated = [
             [d.evaluations, d.round, *map(str, entry)]
-            for d in view.decisions()
+            for d in moment.decisions()
             for entry in d.departures
         ]
         header = ["evaluations", "round", "prompt", "status", "reason"]
         prompts = self._wandb.Table(columns=columns, data=rows)
         decisions = self._wandb.Table(columns=header, data=eliminated)
-        self.run.log({"prompts": prompts, "decisions": decisions, **view.progress()})
+        self.run.log({"prompts": prompts, "decisions": decisions, **moment.progress()})
         selected = [
             {"id": str(e.id), "prompt": e.prompt, **e.estimate}
-            for e in view.result.selected
+            for e in moment.result.selected
         ]
-        self.run.summary.update({"selected": selected, "done": view.result.done})
+        self.run.summary.update({"selected": selected, "done": moment.result.done})
         path = Path(self.run.dir) / "result.json"
-        path.write_text(json.dumps(view.result.to_dict()))
+        path.write_text(json.dumps(moment.result.to_dict()))
         self.run.save(str(path), base_path=self.run.dir, policy="end")
 
     def _close(self, error: BaseException | None) -> None:

@@ -26,13 +26,12 @@ from asktell import (
     maximize,
     minimize,
 )
-from asktell_adapters.cli.gate import (
-    Judge,
-    Rechecks,
+from asktell_adapters.cli.gate import Rechecks, settle
+from asktell_adapters.cli.gate_rule import (
+    GateRule,
     beforehand,
     pairs_for_equal,
     ranged,
-    settle,
 )
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
 from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
@@ -419,7 +418,7 @@ def settled(
 ) -> tuple[str, list[str]]:
     selector = given(ZERO_ONE, n, rounds, inputs=inputs)
     verdict, _, remarks = settle(
-        Judge(ZERO_ONE, margin, 0.95), selector, evaluator, concurrency=8
+        GateRule(ZERO_ONE, margin, 0.95), selector, evaluator, concurrency=8
     )
     return verdict, [*remarks]
 
@@ -463,11 +462,11 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
     assert settled(Flipping(scores, 0.0, 0), 400, 0.0)[0] == PASSED
     selector = given(ZERO_ONE, 400)
     evaluator = Flipping(scores, 0.0, 0, change=60)
-    judge = Judge(ZERO_ONE, 0.0, 0.95)
-    verdict, selector, _ = settle(judge, selector, evaluator, concurrency=8)
+    rule = GateRule(ZERO_ONE, 0.0, 0.95)
+    verdict, selector, _ = settle(rule, selector, evaluator, concurrency=8)
     assert verdict == UNDECIDED
     # On the way, too, a verdict would follow
-    assert judge.look(selector.state, is_last=False) == UNDECIDED
+    assert rule.look(selector.state, is_last=False) == UNDECIDED
     drift = next(check for check in selector.result().checks if check.name == "drift")
     assert drift.ok is False
     assert "The scores seem to have changed during the run." in drift.sentence
@@ -476,11 +475,11 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
 def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
     """The verdict and the evaluations it took."""
     selector = given(goal, scores.shape[1])
-    judge = Judge(goal, margin, 0.95)
+    rule = GateRule(goal, margin, 0.95)
     verdict = UNDECIDED
     while verdict == UNDECIDED and (trial := selector.ask()):
         selector.tell(trial, scores[int(trial.prompt_id), trial.example or 0].tolist())
-        verdict = judge.look(selector.state, is_last=False)
+        verdict = rule.look(selector.state, is_last=False)
     return verdict, selector.spent
 
 
@@ -544,10 +543,10 @@ def with_failures(
     scores: np.ndarray, fails: np.ndarray, margin: float, seed: int = 0
 ) -> tuple[str, dict[str, str]]:
     selector = given(ZERO_ONE, scores.shape[1], seed=seed, max_failure_rate=1.0)
-    judge = Judge(ZERO_ONE, margin, 0.95)
-    return settle(judge, selector, Failing(scores, fails), concurrency=8)[
+    rule = GateRule(ZERO_ONE, margin, 0.95)
+    return settle(rule, selector, Failing(scores, fails), concurrency=8)[
         0
-    ], judge.verdicts
+    ], rule.verdicts
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.38])
@@ -611,9 +610,9 @@ def test_a_failure_counts_against_a_constraint() -> None:
                 selector.fail(trial, "no answer")
             else:
                 selector.tell(trial, [1.0, 1.0])
-        judge = Judge(goal, 0.2, 0.95)
-        judge.look(selector.state)
-        verdicts.append(judge.verdicts["b >= 0.95"])
+        rule = GateRule(goal, 0.2, 0.95)
+        rule.look(selector.state)
+        verdicts.append(rule.verdicts["b >= 0.95"])
     assert verdicts == [PASSED, UNDECIDED]
 
 
@@ -622,11 +621,11 @@ def test_doubtful_scores_pass_nothing_and_fail_nothing(lead: float) -> None:
     selector = given(ZERO_ONE, 100)
     while (trial := selector.ask()) is not None:
         selector.tell(trial, float((trial.prompt == "0") == (lead > 0)))
-    judge = Judge(ZERO_ONE, 0.05, 0.95)
-    assert judge.look(selector.state) == (PASSED if lead > 0 else FAILED)
+    rule = GateRule(ZERO_ONE, 0.05, 0.95)
+    assert rule.look(selector.state) == (PASSED if lead > 0 else FAILED)
     selector.remark("People disagree with the judge.", doubtful=True)
-    assert judge.look(selector.state) == UNDECIDED
-    assert set(judge.verdicts.values()) == {UNDECIDED}
+    assert rule.look(selector.state) == UNDECIDED
+    assert set(rule.verdicts.values()) == {UNDECIDED}
 
 
 def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(
@@ -748,15 +747,15 @@ def test_a_verdict_about_new_inputs_takes_a_margin_and_as_many_examples() -> Non
     selector = Selector(
         ["new", "old"], ZERO_ONE, 600, "uniform", examples=50, repeats=6, inputs="new"
     )
-    judge = Judge(ZERO_ONE, 0.0, 0.95)
-    assert beforehand(judge, selector, 0.2).startswith(
+    rule = GateRule(ZERO_ONE, 0.0, 0.95)
+    assert beforehand(rule, selector, 0.2).startswith(
         "The verdict is about unseen inputs, so the gate stays undecided"
     )
-    judge.margin = 0.1
+    rule.margin = 0.1
     assert pairs_for_equal(None, 0.2, 0.1, 0.95, False) == 152
-    assert "about 150 evaluations of each" in beforehand(judge, selector, 0.2)
+    assert "about 150 evaluations of each" in beforehand(rule, selector, 0.2)
     assert "The budget allows 50 of each. Expect no verdict." in beforehand(
-        judge, selector, 0.2
+        rule, selector, 0.2
     )
 
 

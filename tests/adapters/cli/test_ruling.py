@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, maximize, minimize
-from asktell_adapters.cli.gate import Judge, settle
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Change, Ruling
+from asktell_adapters.cli.gate import settle
+from asktell_adapters.cli.gate_rule import GateRule
+from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, ExampleChange, Ruling
 from asktell_adapters.llms.base import Example
 
 A, B = maximize("a", range=(0, 1)), minimize("b", range=(0, 2))
@@ -53,10 +54,8 @@ def ruling(
     selector = Selector(
         prompts, goal, 2 * n, "uniform", n, baseline=ids[1], repeats=1, inputs="given"
     )
-    judge = Judge(goal, margin, 0.95)
-    verdict, selector, remarks = settle(
-        judge, selector, Replayed(scores), concurrency=2
-    )
+    rule = GateRule(goal, margin, 0.95)
+    verdict, selector, remarks = settle(rule, selector, Replayed(scores), concurrency=2)
     result = selector.result()
     comparison = result.compare(ids[0], ids[1])
     evaluations = [
@@ -65,7 +64,7 @@ def ruling(
     examples = about.get("examples", ())
     return Ruling(
         verdict,
-        judge.verdicts,
+        rule.verdicts,
         goal,
         margin,
         comparison,
@@ -158,14 +157,16 @@ def test_examples_that_broke_and_that_were_mended() -> None:
     scores[0, :, 1], scores[1, :, 1] = [0, 2, 2, 0], [2, 0, 2, 0]
     bounded = ruling(GOALS["bounded"], scores)
     assert bounded.changes("a") == (
-        [Change(1, 1, 0), Change(2, 1, 0.5)],
-        [Change(3, 0, 1)],
+        [ExampleChange(1, 1, 0), ExampleChange(2, 1, 0.5)],
+        [ExampleChange(3, 0, 1)],
     )
     # Across the bound of 1
-    assert bounded.changes("b") == ([Change(1, 0, 2)], [Change(0, 2, 0)])
-    assert ruling(GOALS["front"], scores).changes("b")[1] == [Change(0, 2, 0)]
+    assert bounded.changes("b") == ([ExampleChange(1, 0, 2)], [ExampleChange(0, 2, 0)])
+    assert ruling(GOALS["front"], scores).changes("b")[1] == [ExampleChange(0, 2, 0)]
     scores[0, 1] = np.nan
-    assert ruling(GOALS["bounded"], scores).changes("a")[0] == [Change(2, 1, 0.5)]
+    assert ruling(GOALS["bounded"], scores).changes("a")[0] == [
+        ExampleChange(2, 1, 0.5)
+    ]
 
 
 def test_rounding_and_costs_break_no_example() -> None:

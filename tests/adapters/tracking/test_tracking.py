@@ -9,7 +9,7 @@ import pytest
 import asktell
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
-from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
+from asktell_adapters.tracking.core import Extent, Moment, SelectionKey, Tracker
 from tests.plays import new_selector, random_table
 
 
@@ -23,25 +23,25 @@ class Kept(Tracker):
         self.closed: list[str] = []
         self.calls = 0
 
-    def _open(self, selection: Selection) -> Extent:
+    def _open(self, selection: SelectionKey) -> Extent:
         self.selection = selection
         reached = [item for item in self.kept if isinstance(item, Extent)]
         return reached[-1] if reached else Extent()
 
-    def _write(self, view: View, since: Extent) -> Iterator[Extent]:
+    def _write(self, moment: Moment, since: Extent) -> Iterator[Extent]:
         tracked = since
-        for evaluation in view.evaluations(since.evaluations):
+        for evaluation in moment.evaluations(since.evaluations):
             self.calls += 1
             if self.calls in self.fail_at:
                 raise ConnectionError("the server is down")
             tracked = tracked._replace(evaluations=evaluation.number)
             self.kept += [evaluation, tracked]
             yield tracked
-        self.kept += [*view.decisions(since.decisions), view.extent]
-        yield view.extent
+        self.kept += [*moment.decisions(since.decisions), moment.extent]
+        yield moment.extent
 
-    def _finish(self, view: View) -> None:
-        self.kept.append(view.result)
+    def _finish(self, moment: Moment) -> None:
+        self.kept.append(moment.result)
 
     def _close(self, error: BaseException | None) -> None:
         self.closed.append(repr(error))
@@ -65,7 +65,7 @@ def test_everything_is_tracked_once(interval: float, table: Table) -> None:
     tracker = Kept([], interval=interval)
     with tracker:
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
-    evaluations = tracker.of(core.Scored)
+    evaluations = tracker.of(core.LoggedEvaluation)
     assert [one.number for one in evaluations] == list(range(1, result.spent + 1))
     history = selector.state.history
     assert [one.prompt for one in evaluations] == history.arms().tolist()
@@ -101,7 +101,7 @@ def test_a_resumed_selection_goes_on_where_it_was(table: Table) -> None:
     again = asktell.Selector.from_json(selector.to_json())
     with Kept(kept, name="mine") as tracker:
         asktell.run(again, evaluate(table), progress=False, on_tell=tracker)
-    assert [one.number for one in tracker.of(core.Scored)] == list(
+    assert [one.number for one in tracker.of(core.LoggedEvaluation)] == list(
         range(1, again.spent + 1)
     )
     assert len(tracker.of(core.Decision)) == sum(
@@ -119,10 +119,10 @@ def test_a_study_is_tracked_by_one_of_its_workers(table: Table, tmp_path: Path) 
         with Kept([]) as tracker:
             asktell.run(study, evaluate(table), progress=False, on_tell=tracker)
         assert tracker.selection.name == "one"
-        assert len(tracker.of(core.Scored)) == study.spent
+        assert len(tracker.of(core.LoggedEvaluation)) == study.spent
         with Kept([]) as watcher:  # or by a process that evaluates nothing
             watcher(study)
-        assert len(watcher.of(core.Scored)) == study.spent
+        assert len(watcher.of(core.LoggedEvaluation)) == study.spent
 
 
 def test_an_error_is_a_warning_once_and_nothing_is_lost(
@@ -139,7 +139,7 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
             on_tell=tracker,
         )
     assert result.done
-    assert [one.number for one in tracker.of(core.Scored)] == list(
+    assert [one.number for one in tracker.of(core.LoggedEvaluation)] == list(
         range(1, result.spent + 1)
     )
     warnings = [
@@ -177,14 +177,14 @@ def test_the_selection_so_far_and_its_numbers(table: Table) -> None:
     tracker(selector)
     trial = selector.ask()
     selector.fail(trial, "no", cost=2.0)
-    view = View(selector.state, selector.result())
-    numbers = view.progress()
+    moment = Moment(selector.state, selector.result())
+    numbers = moment.progress()
     assert numbers["progress/failures"] == 1
     assert numbers["progress/spent_cost"] == 2.0
     assert numbers["progress/active"] == 6
     trial = selector.ask()
     selector.tell(trial, table(trial.prompt, trial.example))
-    columns, rows = View(selector.state, selector.result()).prompts()
+    columns, rows = Moment(selector.state, selector.result()).prompts()
     assert all(len(row) == len(columns) for row in rows)
     assert rows[0][columns.index("selected")] is True
     assert sum(row[columns.index("evaluations")] for row in rows) == 1
