@@ -8,6 +8,7 @@ of a method and for a storage are in the packages `asktell.schedulers`,
 Packages
     needs_extra(extra): a block in which a missing package is an error with the command that installs the extra
     import_extra(module, extra): one module, with the same error
+    Registry, BuiltIn: names that asktell and other packages define, such as those of metrics
     check_extra(extra, *modules): the same error, without importing the modules
 Messages
     short(value): the repr of a value in at most 60 characters
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from asktell._util.files import check_path, write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.log import log
+    from asktell._util.plugins import BuiltIn, Registry
     from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
@@ -118,6 +120,7 @@ _HOMES = {
     "_util.files": ("check_path", "write_atomically"),
     "_util.forks": ("fresh_after_fork",),
     "_util.log": ("log",),
+    "_util.plugins": ("BuiltIn", "Registry"),
     "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
     "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
@@ -155,14 +158,14 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
-    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome", "Standing",
-    "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes", "check_cost", "check_extra",
-    "check_margin", "check_path", "decide", "definition", "describe_spending", "describe_streak", "details_of",
-    "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_percent", "in_words",
-    "is_expense", "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line",
-    "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
-    "shown_estimates", "some", "whole", "wins_and_losses", "with_error", "write_atomically",
+    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "BuiltIn",
+    "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
+    "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes",
+    "check_cost", "check_extra", "check_margin", "check_path", "decide", "definition", "describe_spending",
+    "describe_streak", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra",
+    "in_percent", "in_words", "is_expense", "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra",
+    "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real",
+    "reports", "safe", "short", "shown_estimates", "some", "whole", "wins_and_losses", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

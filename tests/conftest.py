@@ -175,3 +175,13 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new state of a live page is made at once."""
     monkeypatch.setattr("asktell_adapters.server.watching._SECONDS_BETWEEN_LOOKS", 0.1)
     monkeypatch.setattr("asktell_adapters.server.watching._PAUSE", 1.0)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in which `tests.plug_ins.install` installs packages."""
+    # Imported here, since it imports the adapters
+    from tests.plug_ins import packages_in
+
+    with packages_in(tmp_path / "site", monkeypatch) as folder:
+        yield folder

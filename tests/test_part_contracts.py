@@ -1,5 +1,6 @@
 """The contracts of the parts of a method and of metrics: asktell's own pass them, and wrong ones do not."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import asktell
+from asktell import BestFeasible
 from asktell.allocators import AbstractAllocator, GOptimalDesign, PullsToShare, Uniform
 from asktell.elimination import (
     AbstractEliminationRule,
@@ -25,6 +27,7 @@ from asktell.estimators import (
     Sample,
     SampleMean,
 )
+from asktell.extend import AbstractMethod, State, events
 from asktell.methods.elimination import Elimination
 from asktell.schedulers import (
     AbstractScheduler,
@@ -36,6 +39,7 @@ from asktell.schedulers import (
 )
 from asktell.testing.allocator_contract import AllocatorContract
 from asktell.testing.estimator_contract import EstimatorContract
+from asktell.testing.method_contract import MethodContract
 from asktell.testing.metric_contract import MetricContract
 from asktell.testing.rule_contract import RuleContract
 from asktell.testing.scheduler_contract import SchedulerContract
@@ -63,6 +67,60 @@ class TestEstimators(EstimatorContract):
     )
     def estimator(self, request: pytest.FixtureRequest) -> Any:
         return request.param
+
+
+class TestMethods(MethodContract):
+    @pytest.fixture(
+        params=[
+            asktell.Adaptive(),
+            asktell.Race(),
+            asktell.preset("uniform", BestFeasible("score")),
+        ],
+        ids=lambda x: type(x).__name__,
+    )
+    def method(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+
+class Whole(AbstractMethod):
+    """Plans one evaluation of each prompt, and selects the prompt that `choose` returns."""
+
+    def __init__(self, choose: Any = None, finished: bool = True) -> None:
+        self._choose, self._finished = choose or (lambda: 0), finished
+
+    def due(self, state: State) -> bool:
+        return state.plan_is_empty and not (state.decisions and not self._finished)
+
+    def decide(self, state: State) -> events.Decided:
+        number = len(state.decisions)
+        if number < 2:
+            return events.Decided(number, pulls=1)
+        best = self.answer(state)[0]
+        gone = tuple(
+            events.Departure.of(arm, arm == best, "chosen", None)
+            for arm in state.active.tolist()
+        )
+        return events.Decided(number, gone, finished=True, answer=(best,))
+
+    def answer(self, state: State) -> list[int]:
+        return [self._choose() % state.problem.n_arms]
+
+
+def test_a_method_that_never_ends_breaks_its_contract() -> None:
+    contract = MethodContract()
+    contract.test_a_selection_ends_within_its_budget_and_selects(Whole())
+    contract.test_a_saved_selection_continues_as_the_original(Whole())
+    with pytest.raises(AssertionError, match="finished=True"):
+        contract.test_a_selection_ends_within_its_budget_and_selects(
+            Whole(finished=False)
+        )
+
+
+def test_a_method_that_does_not_follow_from_the_state_breaks_its_contract() -> None:
+    with pytest.raises(AssertionError):
+        MethodContract().test_a_saved_selection_continues_as_the_original(
+            Whole(itertools.count().__next__)
+        )
 
 
 class TestRanking(RuleContract):

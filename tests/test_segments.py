@@ -8,7 +8,7 @@ import pytest
 import asktell
 from asktell import Adaptive, BestFeasible, Race, Selector, at_least, maximize, minimize
 from asktell.posterior.draws import ENDLESS
-from asktell.posterior.segments import Segments, pairs
+from asktell.posterior.segments import SegmentMeans, Segments, pairs, segment_means
 from asktell.posterior.two_way import Cells
 from asktell.results.entries import PromptResult
 from asktell_adapters.server.requests import NewStudy
@@ -177,6 +177,43 @@ def test_means_in_segments_are_calibrated() -> None:
         z_new.append((new.mean - effects.ravel()) / new.sd)
     assert 0.8 < np.sqrt(np.mean(np.square(z_given))) < 1.25
     assert 0.7 < np.sqrt(np.mean(np.square(z_new))) < 1.3
+
+
+def test_errors_in_segments_cover_the_truth() -> None:
+    """The variance between three segments is hardly known: without a wider error, 90% were covered."""
+    covered = []
+    segments, n_arms, per_prompt = Segments.of(["a", "b", "c"] * 20), 8, 5
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        effects = 0.08 * rng.normal(size=3) + 0.03 * rng.normal(size=(n_arms, 1))
+        arms = np.repeat(np.arange(n_arms), per_prompt)
+        some = rng.permutation(60)[: per_prompt + 2]
+        examples = np.concatenate(
+            [rng.permutation(some)[:per_prompt] for _ in range(n_arms)]
+        )
+        scores = effects[arms, segments.of_examples[examples]]
+        scores += 0.12 * rng.normal(size=60)[examples] + 0.12 * rng.normal(
+            size=len(arms)
+        )
+        cells = Cells.of(arms, examples, scores[:, None], 60)
+        found = segment_means(cells, n_arms, segments, ENDLESS)
+        assert found is not None
+        off = np.abs(found.means[:, 0] - effects)
+        covered.append(np.mean(off < 1.96 * found.errors[:, 0]))
+    assert 0.925 < np.mean(covered) < 0.985
+
+
+def test_means_in_segments_agree_with_the_overall_mean() -> None:
+    means = np.array([[[0.1, 0.5]], [[0.1, 0.5]], [[0.2, 0.4]]])
+    errors = np.array([[[0.0, 0.1]], [[0.1, 0.1]], [[0.0, 0.0]]])
+    sizes = np.array([30.0, 10.0])
+    overall = np.array([[0.3], [0.3], [0.9]])
+    found = SegmentMeans(means, errors).agreeing(overall, sizes).means
+    # The known segment stays, and so does a prompt without any uncertain mean.
+    np.testing.assert_allclose(found[0, 0], [0.1, 0.9])
+    np.testing.assert_allclose(found[1, 0] @ sizes / 40, 0.3)
+    assert found[1, 0, 0] - 0.1 == pytest.approx(3 * (found[1, 0, 1] - 0.5))
+    np.testing.assert_array_equal(found[2, 0], [0.2, 0.4])
 
 
 def test_of_many_prompts_each_segment_is_known_by_its_own_scores() -> None:

@@ -1,9 +1,10 @@
 """Methods by name: "auto", "race", and the published methods as compositions of parts."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asktell._util.extras import check_extra
+from asktell._util.plugins import Registry
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
 from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
@@ -55,7 +56,7 @@ _PRESETS = {
 
 
 # Methods that are not composed of parts.
-_WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
+_WHOLE: dict[str, type[AbstractMethod]] = {"auto": Adaptive, "race": Race}
 
 METHODS = (*_WHOLE, *_PRESETS)
 """The names that `preset` and `Selector(..., method=...)` accept.
@@ -65,7 +66,24 @@ METHODS = (*_WHOLE, *_PRESETS)
 - "uniform": evaluates every prompt equally often, for any goal.
 - "csr", "csr-sh", "lcsh" and "mlp-csr": methods with rounds for `BestFeasible`.
 - "ege-sr", "ege-sh", "gege" and "mlp-ege": methods with rounds for `ParetoSet`.
+
+Other packages can add names: docs/how-to/write-a-plug-in.md.
 """
+
+
+def _whole(name: str, kind: Any) -> type[AbstractMethod]:
+    """The class of a method that another package adds."""
+    if not isinstance(kind, type) or not issubclass(kind, AbstractMethod):
+        raise InvalidArgumentError(
+            f"it must be a class derived from asktell.extend.AbstractMethod, got {short(kind)}"
+        )
+    return kind
+
+
+REGISTRY: Registry[type[AbstractMethod] | _Preset] = Registry(
+    "asktell.methods", {**_WHOLE, **_PRESETS}, _whole
+)
+"""The methods by name, with those of other packages."""
 
 
 # The methods and their parts that a saved selector may contain, by class name.
@@ -87,7 +105,7 @@ def preset(
     """Return the method that a name stands for, made for a goal.
 
     Args:
-        name: one of `METHODS`.
+        name: one of `METHODS`, or a name that another package adds.
         goal: the goal of the selection. It decides the elimination rule.
         schedule: for a method with rounds, how the rounds divide the budget.
             "published" follows the papers that `SuccessiveRejects` and
@@ -98,7 +116,8 @@ def preset(
             `Elimination`). "auto" and "race" ignore this argument.
 
     Raises:
-        InvalidArgumentError: the name, the schedule or the kind of data is unknown.
+        InvalidArgumentError: the name, the schedule or the kind of data is unknown, or
+            the package that adds the name is broken.
         IncompatibleMethodError: the method does not support the goal.
         MissingExtraError: a package that the method needs is not installed.
     """
@@ -107,14 +126,16 @@ def preset(
             f"schedule must be {' or '.join(map(repr, SCHEDULES))}, got {short(schedule)}. Leave `schedule` "
             "out for the default."
         )
-    if not isinstance(name, str) or name not in METHODS:
+    if not isinstance(name, str) or name not in REGISTRY:
+        names = REGISTRY.names()
         raise InvalidArgumentError(
-            f"method must be one of the names {list(METHODS)}, or a method such as asktell.Adaptive(). "
-            f"Got {short(name)}{nearest(name, METHODS)}."
+            f"method must be one of the names {names}, or a method such as asktell.Adaptive(). "
+            f"Got {short(name)}{nearest(name, names)}."
         )
-    if name in _WHOLE:
-        return _WHOLE[name]()
-    chosen = _PRESETS[name]
+    chosen = REGISTRY[name]
+    if not isinstance(chosen, _Preset):
+        with REGISTRY.blamed(name):
+            return chosen()
     if chosen.goal is not None and not isinstance(goal, chosen.goal):
         fitting = [
             other

@@ -1,7 +1,7 @@
 """Joint draws of every prompt's mean of every metric, and of the goal's values.
 
-Each metric has a posterior of its own (`asktell.posterior.two_way`). Draws of several
-metrics correlate as the scores do. A Gaussian suits two kinds of metric badly, where
+Each metric has a posterior of its own (`asktell.posterior.two_way`), and the metrics
+are correlated (`asktell.posterior.correlation`). A Gaussian suits two kinds of metric badly, where
 scores meet a bound and never pass it: a fixed cost, and a format that every output has
 satisfied so far.
 
@@ -30,6 +30,7 @@ import numpy as np
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
 from asktell.numerics.shapes import Bool, Float, Int
+from asktell.posterior import correlation
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.mixture import student_ratio, student_scale
@@ -50,8 +51,6 @@ _ENDS = (0.0, 1.0)  # the ends of many ranges that were not given
 # Repetitions below which scores of a metric that varies often agree by chance. A
 # judgement: grades that agree half of the time do so 8 times in 1 of 256 cases.
 _FEWEST_REPETITIONS = 8
-# Weight of independence, in scores: correlations of a few scores are shrunk to 0
-_INDEPENDENCE = 10.0
 
 
 class Joint(NamedTuple):
@@ -126,6 +125,10 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
+    # Where a bound is relative, people look for a plateau: the cheapest prompt that is
+    # not worse. A correlation would take the dearest prompts for the best.
+    if len(goal.columns) > 1 and not goal.is_relative:
+        _join(model, draws, errors)
     _hold_prices(goal, cells, draws, means, errors)
     of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
     _hold_shares(model, of_subsets, draws, means, errors)
@@ -162,16 +165,38 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
 def _gaussian_draws(
     model: Model, fits: list[Posterior], n_draws: int
 ) -> Float[Floats, "columns draws arms"]:
-    """Correlated draws of the columns' means."""
-    independent = []
+    """Draws of the columns' means, independent between columns."""
+    drawn = []
     for j, fit in enumerate(fits):
-        independent.append(
-            normals(model.seed, "posterior", (n_draws, fit.n_normals), model.n_rows, j)
+        shape = n_draws, fit.n_normals
+        drawn.append(
+            fit.draws(normals(model.seed, "posterior", shape, model.n_rows, j))
         )
-    mixed = correlated(independent, of_metrics(model.cells.of_column(0), model.n_arms))
     # Draws of one metric are adjacent in memory, as are those of a column of values:
     # loops go through them one by one.
-    return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
+    return np.array(drawn)
+
+
+def _join(
+    model: Model,
+    draws: Float[Floats, "columns draws arms"],
+    errors: Float[Floats, "arms columns"],
+) -> None:
+    """Correlate the metrics in the draws, see `asktell.posterior.correlation`."""
+    goal, minimized = model.goal, model.goal.minimized
+    signs = np.array(
+        [
+            0.0
+            if is_unvarying(model.cells.of_column(j), j)
+            else -1.0
+            if name in minimized
+            else 1.0
+            for j, name in enumerate(goal.columns)
+        ]
+    )
+    is_new = model.n_examples is None or model.n_examples >= ENDLESS
+    both = model.cells.of_column(0)
+    correlation.join(draws, errors, both, signs, is_new, model.seed)
 
 
 def _draws_of_subsets(
@@ -290,51 +315,6 @@ def normals(
         tangent *= 2.0
         np.multiply(radius, tangent, out=result[half + start : half + stop])
     return result[:n].reshape(shape)
-
-
-def of_metrics(cells: Cells, n_arms: int) -> Float[Floats, "metrics metrics"]:
-    """Correlations of a prompt's scores over its examples, pooled over prompts and shrunk to independence.
-
-    A metric that does not vary within prompts is independent of the others.
-    """
-    m = cells.scores.shape[1]
-    if m == 1:
-        return np.eye(1)
-    counts = np.bincount(cells.arms, minlength=n_arms)
-    sums = np.stack(
-        [np.bincount(cells.arms, column, n_arms) for column in cells.scores.T], axis=1
-    )
-    deviations = cells.scores - (sums / np.maximum(counts, 1)[:, None])[cells.arms]
-    size = np.sqrt((deviations**2).sum(axis=0))
-    varies = size > 1e-9 * np.abs(cells.scores).max(axis=0) * np.sqrt(len(deviations))
-    deviations = np.where(varies, deviations / np.where(varies, size, 1.0), 0.0)
-    freedom = float(np.maximum(counts - 1, 0).sum())
-    found = freedom / (freedom + _INDEPENDENCE) * (deviations.T @ deviations)
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(found)
-
-
-def correlated(
-    normals: Sequence[Float[Floats, "draws normals"]],
-    correlation: Float[Floats, "metrics metrics"],
-) -> list[Float[Floats, "draws normals"]]:
-    """Mix independent standard normals (S, n) of the metrics so that they correlate. The first metric's stay the same.
-
-    Arrays of another width belong to another kind of posterior, and stay independent.
-    """
-    root = np.linalg.cholesky(correlation)
-    mixed = []
-    for j, own in enumerate(normals):
-        alike = [
-            k for k in range(j) if normals[k].shape == own.shape and root[j, k] != 0.0
-        ]
-        rest = np.sqrt(1.0 - sum(root[j, k] ** 2 for k in alike))
-        if alike:
-            own = rest * own
-            for k in alike:
-                own += root[j, k] * normals[k]
-        mixed.append(own)
-    return mixed
 
 
 def at_an_end(

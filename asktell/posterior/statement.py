@@ -16,7 +16,8 @@ the two-way model. It has effects of factors, and its equations stay small.
 
 The prior of a constrained metric's level is concentrated near the bound, since people
 set a bound near the values that they expect. The prior's width was chosen for the least
-Brier score of P(feasible) on recorded tables.
+Brier score of P(feasible) on recorded tables. A limit on a share, such as a failure
+rate, may be stricter than the typical rate, so its prior is wider.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -34,7 +35,11 @@ from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
 
-_DRAWS = 512  # a probability then has a standard error of 0.02
+# Of these, the prior of a level leaves about 60% distinct. With 2,048 draws, another
+# seed changes P(feasible) by 0.02, and with 512 by 0.046. Larger pools take fewer, down
+# to 512 for 128 prompts, since a result should take less than a tenth of a second.
+_DRAWS, _FEWER_DRAWS, _NUMBERS = 2048, 512, 1 << 16
+_BINARY = (0.0, 1.0)
 # Most arms in the model of log odds: their abilities take a tenth of a second
 _MOST_ARMS = 300
 # Share of the draws from the model of log odds, where scores are 0 and 1
@@ -45,6 +50,10 @@ _OF_EXAMPLES = 0.5
 # scores' range, and with this probability. Otherwise the level may be anywhere.
 _NEAR, _NEAR_WEIGHT = 0.03, 0.8
 _LEAST_NEAR = 0.1  # least part of that deviation, for bounds within 0.25% of an end
+# The same for shares, such as a failure rate, in log odds: a limit is often half of the
+# typical rate, or twice that
+_NEAR_ODDS = 0.7
+_LEAST_SHARE = 1e-4
 
 
 class Statement(NamedTuple):
@@ -72,18 +81,19 @@ def statement(model: Model) -> Statement:
     cells, goal = model.cells, model.goal
     # The same scores give the same draws, whatever was drawn before.
     rng = np.random.default_rng([model.seed & 0xFFFFFFFFFFFFFFFF, model.n_rows])
-    in_log_odds = {
-        j: _log_odds(model, j, rng)
-        for j in range(len(goal.columns))
-        if _suits_log_odds(model, j)
-    }
-    found = joint(model, _DRAWS, True, in_log_odds)
+    in_log_odds, of_ends = {}, {}
+    for j in range(len(goal.columns)):
+        ends = _two_ends(model, j)
+        if ends is not None:
+            of_ends[j] = ends
+            in_log_odds[j] = _log_odds(model, j, ends, rng)
+    found = joint(model, _most_draws(model), True, in_log_odds)
     means, errors = found.means.copy(), found.errors.copy()
     for j in in_log_odds:
         # Where one example supports no error, the model of log odds adds none.
         known = np.isfinite(errors[:, j])
         # Draws of the two-way model may leave the range
-        shares = np.clip(found.columns[j], 0.0, 1.0)
+        shares = np.clip(found.columns[j], *of_ends[j])
         means[:, j] = shares.mean(axis=0)
         low, high = np.quantile(shares, (0.025, 0.975), axis=0)
         # With few unseen cells, nearly all draws may agree, and the quantiles with
@@ -92,19 +102,25 @@ def statement(model: Model) -> Statement:
         errors[known, j] = widths[known]
     # Over the given examples, draws include the scores that are not known yet.
     if model.n_examples is None or model.n_examples >= ENDLESS:
-        _hold_kept(found, model, list(in_log_odds), rng)
+        _hold_kept(found, model, of_ends, rng)
     variances = np.array([fit.variances for fit in found.fits])
-    for j, (_, p) in in_log_odds.items():
+    for j, (_, columns) in in_log_odds.items():
         # Averaged over the two models, as the draws are. Scores that agree so far need
         # not agree on the next example.
-        part = len(p) / len(found.columns[j])
-        own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
+        part = len(columns) / len(found.columns[j])
+        low_end, high_end = of_ends[j]
+        own = ((columns - low_end) * (high_end - columns)).mean() * np.array(
+            [_OF_EXAMPLES, 1.0 - _OF_EXAMPLES]
+        )
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
     # The prior of the levels comes last: it weighs the draws, and changes none.
     chosen = _resampled(found.values, cells, goal)
     # A relative bound has no level of its own, so it moves no mean.
     bounded = sorted({bound.column for bound in goal.bounds if bound.of is None})
     means[:, bounded] += _moved(found.columns[bounded], chosen)
+    in_segments = segment_means(cells, model.n_arms, model.segments, model.n_examples)
+    if in_segments is not None and model.segments is not None:
+        in_segments = in_segments.agreeing(means, model.segments.sizes)
     return Statement(
         values=found.values[chosen],
         columns=found.columns[:, chosen],
@@ -116,16 +132,21 @@ def statement(model: Model) -> Statement:
         n_seen=cells.n_examples_seen,
         is_guess=len(cells.of_column(0).arms) < 2,
         fits=found.fits,
-        in_segments=segment_means(
-            cells, model.n_arms, model.segments, model.n_examples
-        ),
+        in_segments=in_segments,
     )
 
 
-def _suits_log_odds(model: Model, j: int) -> bool:
-    """True if the scores of a column are 0 or 1, and the model of log odds can be used for it."""
+def _most_draws(model: Model) -> int:
+    return max(_FEWER_DRAWS, min(_DRAWS, _NUMBERS // model.n_arms))
+
+
+def _two_ends(model: Model, j: int) -> tuple[float, float] | None:
+    """The two values of a column's scores if the model of log odds can be used for it, else None.
+
+    These are 0 and 1, or both ends of the declared range.
+    """
     has_factors = model.basis is not None and model.basis.blocks is not None
-    own = model.cells.of_column(j)
+    own, name = model.cells.of_column(j), model.goal.columns[j]
     if (
         has_factors
         or model.proxies is not None
@@ -133,18 +154,23 @@ def _suits_log_odds(model: Model, j: int) -> bool:
         or model.shapes[j] is not None
         or own.noisy is not None
     ):
-        return False
-    is_in_range = model.goal.limits(model.goal.columns[j]) in (None, (0.0, 1.0))
-    return is_in_range and bool(np.isin(own.scores[:, j], (0.0, 1.0)).all())
+        return None
+    scores, ends = own.scores[:, j], model.goal.ranges.get(name)
+    if model.goal.limits(name) in (None, _BINARY) and np.isin(scores, _BINARY).all():
+        return _BINARY
+    # Grades at one end of a range may have other values later.
+    if ends is not None and np.isin(scores, ends).all() and np.ptp(scores) > 0.0:
+        return ends
+    return None
 
 
 def _log_odds(
-    model: Model, j: int, rng: Rng
+    model: Model, j: int, ends: tuple[float, float], rng: Rng
 ) -> tuple[Int[Ints, " chosen"], Float[Floats, "draws arms"]]:
     """The numbers of a column's draws that come from the model of log odds, and these draws (S, K)."""
-    own = model.cells.of_column(j)
-    scores = own.scores[:, j]
-    n_draws = model.n_draws(_DRAWS)
+    own, (low, high) = model.cells.of_column(j), ends
+    scores = (own.scores[:, j] - low) / (high - low)
+    n_draws = model.n_draws(_most_draws(model))
     n_own = n_draws if (scores == scores[0]).all() else round(_LOG_ODDS * n_draws)
     n_examples = (
         None
@@ -153,21 +179,24 @@ def _log_odds(
     )
     centre = next(
         (
-            b.bound
+            (b.bound - low) / (high - low)
             for b in model.goal.bounds
-            if b.column == j and b.of is None and 0.0 < b.bound < 1.0
+            if b.column == j and b.of is None and low < b.bound < high
         ),
         None,
     )
     abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
-    return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
+    drawn = low + (high - low) * abilities.draws(n_own, rng)
+    return rng.permutation(n_draws)[:n_own], drawn
 
 
-def _hold_kept(found: Joint, model: Model, of_shares: list[int], rng: Rng) -> None:
+def _hold_kept(
+    found: Joint, model: Model, of_ends: dict[int, tuple[float, float]], rng: Rng
+) -> None:
     """Let arms that always satisfied a bound at an end of the scale satisfy it, in some draws over new inputs.
 
-    `of_shares` are the columns with draws from the model of log odds. `found.values` is
-    changed in place.
+    `of_ends`: the two values of the scores of columns with draws from the model of log
+    odds. `found.values` is changed in place.
 
     These are as many draws as the probability that none of as many new scores violates
     the bound. Over the given examples this is not needed, since draws include the
@@ -176,8 +205,11 @@ def _hold_kept(found: Joint, model: Model, of_shares: list[int], rng: Rng) -> No
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
         kept = found.kept[:, k]
-        if bound.column in of_shares and kept.any():
-            share = np.clip(found.columns[bound.column], 0.0, 1.0)
+        if bound.column in of_ends and kept.any():
+            low, high = of_ends[bound.column]
+            share = (np.clip(found.columns[bound.column], low, high) - low) / (
+                high - low
+            )
             keeps = (1.0 - share if bound.at_most else share) ** counts
             column = found.values[:, :, len(goal.objectives) + k]
             column[kept & (rng.random(column.shape) < keeps)] = 0.0
@@ -200,22 +232,44 @@ def _resampled(
             cells.of_column(bound.column).scores[:, bound.column],
         )
         if low < high and bound.of is None and bound.bound not in (low, high):
-            # The distance shrinks towards the ends, as the standard deviation of a
-            # share does: people require a failure rate of 1% where rates are about 1%.
-            part = min(1.0, max(0.0, (bound.bound - low) / (high - low)))
-            near = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
-            off = values[:, :, k].mean(axis=1) / (near * (high - low))
-            weights *= (
-                _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (near * np.sqrt(2.0 * np.pi))
-                + 1.0
-                - _NEAR_WEIGHT
-            )
+            slack = bound.scale * values[:, :, k].mean(axis=1)
+            if goal.columns[bound.column] in goal.metrics:
+                near = _near(bound.bound, low, high, slack)
+            else:
+                sign = -1.0 if bound.at_most else 1.0
+                near = _near_share(bound.bound, bound.bound + sign * slack)
+            weights *= _NEAR_WEIGHT * near + 1.0 - _NEAR_WEIGHT
     if np.ptp(weights) == 0.0:
         return np.arange(n)
     # Systematic resampling: no random numbers, and each draw comes at least as often as
     # the whole part of its expected number.
     ends = np.cumsum(weights) / weights.sum()
     return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)
+
+
+def _near(
+    bound: float, low: float, high: float, slack: Float[Floats, " draws"]
+) -> Float[Floats, " draws"]:
+    """The density of a level near the bound, in units of the range from `low` to `high`.
+
+    The deviation shrinks towards the ends, as that of a share does: people require a
+    share of 99% where shares are about 99%.
+    """
+    part = min(1.0, max(0.0, (bound - low) / (high - low)))
+    deviation = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
+    off = slack / (deviation * (high - low))
+    return np.asarray(np.exp(-0.5 * off**2) / (deviation * np.sqrt(2.0 * np.pi)))
+
+
+def _near_share(
+    bound: float, level: Float[Floats, " draws"]
+) -> Float[Floats, " draws"]:
+    """The density of a level whose log odds are normal around those of the bound."""
+    share = np.clip(level, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+    odds, limit = share / (1.0 - share), bound / (1.0 - bound)
+    off = np.log(odds / limit) / _NEAR_ODDS
+    scale = _NEAR_ODDS * share * (1.0 - share) * np.sqrt(2.0 * np.pi)
+    return np.asarray(np.exp(-0.5 * off**2) / scale)
 
 
 def _moved(

@@ -105,6 +105,10 @@ _PROXY_SLOPES = (0.3, 0.02, 0.02)
 # example's variance is never used.
 _SHARES_WITHOUT_EXAMPLES = (0.1, 1.0, 0.9)
 
+# A residual up to this part of the sum of the prompts' variance and its own counts as
+# vanished: cells that are too few to separate the two have no evidence for it.
+_VANISHED = 0.05
+
 # So many equal scores of no simple value occur by chance only in a metric without noise
 _FEWEST_EQUAL = 3
 # Multiples of a quarter up to this number are grades, which agree by chance
@@ -773,17 +777,24 @@ def _with_residual(system: System, first: Variances) -> tuple[Variances, bool]:
     """The first guess, corrected where its residual vanishes, and whether cells separate a residual from the effects.
 
     Where nearly every cell has an example of its own, scores determine only the sum of
-    the example's and the residual's variance. The most likely residual is then 0, and
-    every other variance would be an unbounded multiple of it. So the sum is divided in
-    the proportion of the prior.
+    the example's and the residual's variance. Where prompts have few cells on common
+    examples, they determine only the sum of the prompt's and the residual's variance.
+    The most likely residual may then be 0, and every other variance would be an
+    unbounded multiple of it. So the sum is divided in the proportion of the prior.
     """
     spare = system.n - len(distinct(system.arms)) - system.n_columns + 1
-    if spare > 1 or 2 * system.n_columns <= system.n:
-        return first, spare > 1
-    both = first.example + first.residual
-    _, of_example, of_residual = _PRIOR_SHARES
-    residual = max(first.residual, both * of_residual / (of_example + of_residual))
-    return Variances(first.prompt, both - residual, residual), True
+    if spare > 1:
+        return first, True
+    of_prompt, of_example, of_residual = _PRIOR_SHARES
+    if 2 * system.n_columns > system.n:
+        both = first.example + first.residual
+        residual = max(first.residual, both * of_residual / (of_example + of_residual))
+        return Variances(first.prompt, both - residual, residual), True
+    both = first.prompt + first.residual
+    if first.residual > _VANISHED * both:
+        return first, False
+    residual = both * of_residual / (of_prompt + of_residual)
+    return Variances(both - residual, first.example, residual), True
 
 
 def _axes(v: Variances) -> Float[Floats, " 2"]:

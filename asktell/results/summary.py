@@ -18,7 +18,7 @@ from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
 from asktell.methods.belief import has_drifted, stated
 from asktell.methods.ordered import joined_at
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Means
+from asktell.numerics.arrays import Draws, Means, Vector
 from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
@@ -375,9 +375,8 @@ def _prompt_results(
             [limits or (-np.inf, np.inf) for limits in limits_of(state)]
         ).T
         in_segments = np.clip(statement.in_segments[0], lows[:, None], highs[:, None])
-        segments = _by_segment(
-            problem.segments.names, metrics, in_segments, statement.in_segments[1]
-        )
+        widths = np.minimum(statement.in_segments[1], _largest_errors(state)[:, None])
+        segments = _by_segment(problem.segments.names, metrics, in_segments, widths)
     of_proxies = state.proxies.means(problem.proxies, n_arms)
     plain_means = _plain_means(state)
     entries = []
@@ -420,22 +419,33 @@ def _estimates(
       of 1.96 errors then reaches twice as far as any two scores are apart.
     - An error that is only an error of rounding is 0.
     """
-    scores, goal = state.history.scores(), state.problem.goal
+    goal = state.problem.goal
     if statement is None:
         return [[[None] * len(goal.columns)] * 2] * state.problem.n_arms
     means, errors = statement.means.copy(), statement.errors.copy()
     for j, limits in enumerate(limits_of(state)):
         if limits is not None:
             means[:, j] = np.clip(means[:, j], *limits)
-            errors[:, j] = np.minimum(errors[:, j], (limits[1] - limits[0]) / 2.0)
-        elif len(scores) >= _FEW and np.ptp(scores[:, j]) > 0.0:
-            errors[:, j] = np.minimum(errors[:, j], np.ptp(scores[:, j]))
+    errors = np.minimum(errors, _largest_errors(state))
     errors = np.where(errors < _ROUNDING * np.abs(means), 0.0, errors)
     # NaN is the only number that differs from itself
     return [
         [[None if x != x else x for x in row] for row in of_arm]
         for of_arm in np.stack((means, errors), axis=1).tolist()
     ]
+
+
+def _largest_errors(state: State) -> Vector:
+    """(c,) The largest errors that the scores allow, by column (see `_estimates`)."""
+    scores, found = state.history.scores(), []
+    for j, limits in enumerate(limits_of(state)):
+        span = np.inf
+        if limits is not None:
+            span = (limits[1] - limits[0]) / 2.0
+        elif len(scores) >= _FEW and np.ptp(scores[:, j]) > 0.0:
+            span = float(np.ptp(scores[:, j]))
+        found.append(span)
+    return np.array(found)
 
 
 def _plain_means(state: State) -> list[Mapping[str, float | None]]:

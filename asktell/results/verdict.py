@@ -87,9 +87,9 @@ class Outlook:
         >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
         >>> verdict = asktell.analyze(scores, goal).verdict
         >>> round(verdict.p_best, 2)
-        0.73
+        0.75
         >>> [(then.evaluations, round(then.p_best, 2)) for then in verdict.outlook]
-        [(8, 0.73), (16, 0.75), (32, 0.76), (72, 0.79)]
+        [(8, 0.75), (16, 0.76), (32, 0.78), (72, 0.8)]
 
     Attributes:
         evaluations: the number of further evaluations.
@@ -681,15 +681,21 @@ class _Judge(ABC):
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         probability = in_percent(float(p_feasible[likeliest]))
         likely = f"{capitalized(self.name(likeliest))} is the most likely to satisfy {self.constraints}"
-        subject = self.name(self.first)
+        claim = f"{self.name(self.first)} probably violates {self.a_constraint}."
         if self.alive.sum() == 1:
             reasons = [
                 f"It is the only {self.remaining}prompt.",
                 f"It satisfies {self.constraints} with {probability} probability.",
             ]
         elif p_feasible[likeliest] < _LIKELY:
-            subject = "every prompt"
+            claim = f"every prompt probably violates {self.a_constraint}."
             reasons = [f"{likely} (probability {probability})."]
+            if self.p_some >= _GOOD:
+                # The best prompt satisfies a bound relative to the best, for example.
+                claim = f"it is not clear which prompts satisfy {self.constraints}."
+                some = in_percent(self.p_some)
+                at_least = f"The probability that at least one prompt does is {some}."
+                reasons = [at_least, *reasons]
         else:
             metrics = " and ".join(quoted(each.metric) for each in self.goal.objectives)
             reasons = [
@@ -698,10 +704,10 @@ class _Judge(ABC):
             ]
         if self.is_used_up:
             reasons += [self.used_up, f"Add examples, or relax {self.a_constraint}."]
-        elif self.worthwhile is not None:
-            rises = self.rises(self.worthwhile)
-            reasons += [self.forecast(self.worthwhile, rises)] if rises else []
-        claim = f"{subject} probably violates {self.a_constraint}."
+        elif self.near:
+            then = self.worthwhile or self.near[-1]
+            rises = self.rises(then)
+            reasons += [self.forecast(then, rises)] if rises else []
         is_open = action == GO_ON
         return f"Not decided: {claim}" if is_open else capitalized(claim), reasons
 
@@ -1008,15 +1014,19 @@ class _OfBest(_Judge):
         if self.none_is_feasible:
             p_best = self.chosen(self.values).mean(axis=0)
         order = np.argsort(-p_best, kind="stable")
-        enough = (
-            int(
-                np.searchsorted(
-                    np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9
-                )
-            )
-            + 1
-        )
+        enough = max(_n_covering(p_best, p_best), self._n_contenders)
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
+
+    @cached_property
+    def _n_contenders(self) -> int:
+        """How many of the likeliest prompts of one half of the draws cover the best prompt in the other half.
+
+        The likeliest prompts of few draws cover more of these draws than of others,
+        where many prompts are nearly as likely.
+        """
+        half = len(self.shares) // 2
+        one, other = self.shares[:half].mean(axis=0), self.shares[half:].mean(axis=0)
+        return -(-(_n_covering(one, other) + _n_covering(other, one)) // 2)
 
     @cached_property
     def _equals(self) -> list[int]:
@@ -1301,13 +1311,22 @@ class _OfSet(_Judge):
         these = f"these {n} trade-offs" if n > 1 else self.name(self.first)
         if action == TAKE:
             headline = f"Choose among {these}." if n > 1 else f"Take {these}."
-            return headline, [self.standing, *self.satisfies()]
+            return headline, [self.standing, *self.outsiders(), *self.satisfies()]
         if action == GO_ON and self.worthwhile is not None:
             lead = "lead" if n > 1 else "leads"
             gain = self.gain(self.worthwhile)
-            return f"Not decided: {these} {lead}.", [*self.satisfies(), *gain]
-        outcome = self.outcome(contenders)
-        return f"Best so far: {these}.", [*self.satisfies(), *outcome]
+            reasons = [*self.satisfies(), *gain, *self.outsiders()]
+            return f"Not decided: {these} {lead}.", reasons
+        reasons = [*self.satisfies(), *self.outcome(contenders), *self.outsiders()]
+        return f"Best so far: {these}.", reasons
+
+    def outsiders(self) -> list[str]:
+        """How many of the selected prompts are expected not to belong to the true set, as a sentence."""
+        n_out = round(float((1.0 - self.chances.p_best[self.answer]).sum()))
+        if not n_out or len(self.answer) < 2:
+            return []
+        are = "is" if n_out == 1 else "are"
+        return [f"About {n_out} of them {are} expected to be outside the true set."]
 
 
 def _alive(state: State) -> Mask:
@@ -1334,6 +1353,12 @@ def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Dr
     objective = np.where(keeps, values[:, :, 0], -np.inf)
     best = keeps & (objective == objective.max(axis=1, keepdims=True))
     return np.asarray(best / np.maximum(best.sum(axis=1, keepdims=True), 1))
+
+
+def _n_covering(likely: Vector, p_best: Vector) -> int:
+    """How many prompts, the most `likely` ones first, have `_COVERED` of the sum of `p_best`."""
+    covered = np.cumsum(p_best[np.argsort(-likely, kind="stable")])
+    return int(np.searchsorted(covered, _COVERED * covered[-1] - 1e-9)) + 1
 
 
 def _effective(weights: Vector) -> int:

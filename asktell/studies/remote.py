@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
-from asktell.methods.parts import dump_part, load_part, own_parts
+from asktell.methods.parts import dump_part, load_method, own_parts
 from asktell.problem import checks
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -101,7 +101,9 @@ class RemoteStudy(AbstractStudy):
         with checked("The study from the service"):
             self._goal = load_goal(info["definition"]["goal"])
             self._proxies = tuple(info["definition"].get("proxies", ()))
-            self._method: AbstractMethod = load_part(info["definition"]["method"])
+            self._method: AbstractMethod = load_method(
+                info["definition"]["method"], None
+            )
         self._is_cost_limited = info["max_cost"] is not None
         # By trial; without the first evaluations of a prompt on an example
         self._repeats: dict[int, int] = {}

@@ -20,6 +20,7 @@ from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.config.metrics import METRICS, JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.tables import TABLES, Table, keys_of, reference
+from asktell_adapters.config.tracker import TRACKERS, TrackerTable, table_of
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.metrics import Judge, Rouge
 from asktell_adapters.server.app import make_app
@@ -133,9 +134,13 @@ def configuration() -> dict[str, str]:
     made = {name or "top": _keys(keys) for name, keys in TABLES.items()}
     made["model types"] = "\n\n".join(
         f"**`{name}`**: `model` is {kind.about}.\n\n{_arguments(kind.made, kind.table, NamedModel)}"
-        for name, kind in MODELS.items()
+        for name, kind in ((name, MODELS[name]) for name in MODELS.built_in)
     )
     elsewhere = {name: f"[below](#{name})" for name in ("rouge", "judge", "preference")}
+    made["tracker types"] = "\n\n".join(
+        f"**`{name}`**\n\n{_arguments(kind, table_of(kind), TrackerTable)}"
+        for name, kind in ((name, TRACKERS[name]) for name in TRACKERS.built_in)
+    )
     made["metrics"] = table(
         ["name", "options", ""],
         [
@@ -145,7 +150,7 @@ def configuration() -> dict[str, str]:
                 or ", ".join(f"`{option}`" for option in keys_of(row.table)),
                 row.about,
             ]
-            for name, row in METRICS.items()
+            for name, row in ((name, METRICS[name]) for name in METRICS.built_in)
         ],
     )
     made["metrics.rouge"] = _arguments(Rouge, METRICS["rouge"].table, Table)

@@ -32,7 +32,8 @@ from asktell_adapters.config.data import DataTable, read_examples
 from asktell_adapters.config.improve import ImproveTable, read_improve
 from asktell_adapters.config.metrics import JudgeTable, read_judge
 from asktell_adapters.config.model import MODELS
-from asktell_adapters.config.tables import TABLES, keys_of
+from asktell_adapters.config.tables import TABLES, arguments_of, keys_of
+from asktell_adapters.config.tracker import TRACKERS
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.estimate import Estimate
 from asktell_adapters.evaluators import (
@@ -52,6 +53,7 @@ from tests.adapters.finished import test_formats as finished
 from tests.adapters.finished import test_harbor as harbor
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
+from tests.plug_ins import TEMPLATE, install_template
 from tests.times import wait_for
 
 PAGES = [
@@ -126,7 +128,14 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         if "project" in file:  # of a pyproject.toml
             continue
         assert set(file) <= set(keys_of(TABLES[""]))
-        options = {key for kind in MODELS.values() for key in kind.table.model_fields}
+        options = {
+            key
+            for kind in map(MODELS.__getitem__, MODELS.built_in)
+            for key in kind.table.model_fields
+        }
+        of_trackers = [
+            key for name in TRACKERS.built_in for key in arguments_of(TRACKERS[name])
+        ]
         for table in set(file) & set(TABLES):
             # Whose keys have names of the user's own
             if TABLES[table].model_config.get("extra") == "allow":
@@ -134,6 +143,7 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
             allowed = {
                 *keys_of(TABLES[table]),
                 *(options if table == "model" else ()),
+                *(of_trackers if table == "tracker" else ()),
             }
             assert not isinstance(file[table], dict) or set(file[table]) <= allowed, (
                 table
@@ -560,6 +570,25 @@ def town(request: Request) -> Completion:
     return Completion(
         known[asked] if "lies in" in said or "Graz" in said else "Somewhere"
     )
+
+
+@pytest.mark.page("how-to/write-a-plug-in.md")
+def test_write_a_plug_in(
+    page: Page, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "97")
+    install_template(site)
+    project, configuration = page.blocks("toml")
+    shown, template = map(tomllib.loads, (project, TEMPLATE.joinpath("pyproject.toml").read_text()))  # fmt: skip
+    assert shown["project"].items() <= template["project"].items()
+    Path("polite.toml").write_text(configuration)
+    Path("words.csv").write_text("word\n" + "\n".join("abcdefgh") + "\n")
+    Path("scores.json").write_text(page.block("json"))
+    for words in page.commands():
+        page.printed(" ".join(words), cli(" ".join(words[1:])).out)
+    page.run()
+    tests = (TEMPLATE / "test_asktell_parrot.py").read_text()
+    assert page.blocks("python")[1].strip().partition("class")[2] in tests
 
 
 @pytest.mark.page("how-to/write-prompts.md")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from asktell import BestFeasible, Selector, at_least, at_most, maximize
+from asktell import BestFeasible, Selector, analyze, at_least, at_most, maximize
 from asktell.methods.belief import stated
 from asktell.posterior import draws as joint_draws
 from asktell.posterior import membership
 from asktell.posterior.draws import held, is_unvarying
-from asktell.posterior.statement import Statement
+from asktell.posterior.statement import Statement, _near, _near_share
 from asktell.posterior.two_way import Cells, chance_of_another
 from asktell.problem.goals import Constraint
 
@@ -180,3 +180,45 @@ def test_what_is_stated_is_so_as_often() -> None:
             is_so.append(valid.all())
     assert len(stated) > 200
     assert np.mean(stated) == pytest.approx(np.mean(is_so), abs=0.08)
+
+
+def test_the_prior_of_a_level_is_a_density_around_the_bound() -> None:
+    level = np.linspace(1e-4, 1.0 - 1e-4, 200_001)
+    width = level[1] - level[0]
+    for bound in (0.02, 0.5, 0.9):
+        share = _near_share(bound, level)
+        assert share.sum() * width == pytest.approx(1.0, abs=0.01)
+        below = share[level < bound].sum() * width
+        assert below == pytest.approx(0.5, abs=0.01)
+        # Two thirds are within a factor of 2 of the limit's odds.
+        odds = level / (1 - level) / (bound / (1 - bound))
+        inside = share[np.abs(np.log(odds)) < 0.7].sum() * width
+        assert inside == pytest.approx(0.683, abs=0.01)
+        mean = _near(bound, 0.0, 1.0, level - bound)
+        assert level[mean.argmax()] == pytest.approx(bound, abs=1e-4)
+    assert (_near_share(0.02, np.array([-0.1, 0.0])) < 0.5).all()
+
+
+def test_two_values_at_the_ends_of_a_range_are_as_0_and_1() -> None:
+    rng = np.random.default_rng(6)
+    scores = (rng.random((4, 30, 2)) < 0.6).astype(float)
+    of_codings = []
+    for low, high in ((0.0, 1.0), (1.0, 5.0)):
+        bound = low + 0.5 * (high - low)
+        goal = BestFeasible(
+            maximize("q", range=(low, high)),
+            {maximize("c", range=(low, high)): at_least(bound)},
+        )
+        result = analyze(low + (high - low) * scores, goal)
+        of_codings.append(
+            [
+                (
+                    (entry.estimate["q"] - low) / (high - low),
+                    entry.standard_error["q"] / (high - low),
+                    entry.p_best,
+                    entry.p_feasible,
+                )
+                for entry in result.prompts
+            ]
+        )
+    np.testing.assert_allclose(*of_codings, atol=1e-9)

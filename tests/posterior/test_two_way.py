@@ -554,3 +554,18 @@ def test_arms_without_a_cell_change_nothing_of_the_others() -> None:
     many, alone = two_way.posterior(cells, 0, 50, 20), two_way.posterior(few, 0, 3, 20)
     np.testing.assert_allclose(many.variances, alone.variances, rtol=1e-6)
     np.testing.assert_allclose(many.mean[[1, 4, 7]], alone.mean, rtol=1e-6)
+
+
+def test_errors_of_few_cells_are_never_multiples_of_the_scores() -> None:
+    """Where cells do not separate the residual from the effects, a variance of a million residuals is no guess."""
+    rng = np.random.default_rng(4)
+    for _ in range(150):
+        n_arms, n_examples = int(rng.integers(2, 5)), int(rng.integers(3, 6))
+        n = int(rng.integers(4, n_arms * n_examples))
+        cell = rng.permutation(n_arms * n_examples)[:n]
+        scores = rng.integers(0, 2, (n, 1)).astype(float)
+        arms, examples = cell // n_examples, cell % n_examples
+        some = Cells.of(arms, examples, scores, n_examples)
+        for size in (n_examples, equations.ENDLESS):
+            sd = posterior(some, 0, n_arms, size).sd
+            assert np.nanmax(sd, initial=0.0) < 1.0

@@ -18,9 +18,11 @@ from asktell import (
     ParetoSet,
     Selector,
     Verdict,
+    maximize,
+    within,
 )
 from asktell.problem.goals import Goal
-from asktell.results.verdict import _TOLD, _allotted, _moved
+from asktell.results.verdict import _TOLD, _allotted, _moved, _n_covering
 from tests.results.test_comparison import REPLACED
 
 Array = npt.NDArray[np.float64]
@@ -159,9 +161,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: prompt 1 (64%). The percentage is the probability that it "
-            'is the best. The expected gap to the best prompt is 0.015 in "right". 8 '
-            "more evaluations should change little."
+            "Best so far: prompt 1 (66%). The percentage is the "
+            "probability that it is the best. The expected gap to the "
+            'best prompt is 0.013 in "right". 8 more evaluations should '
+            "change little."
         ),
     ),
     "all examples used": (
@@ -171,10 +174,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: prompt 1 (60%). The percentage is the probability that it "
-            'is the best. The expected gap to the best prompt is 0.017 in "right". '
-            "Every prompt was evaluated on every example, but with about 118 new "
-            "examples, this gap could shrink to 0.0071."
+            "Best so far: prompt 1 (57%). The percentage is the "
+            "probability that it is the best. The expected gap to the "
+            'best prompt is 0.017 in "right". Every prompt was evaluated '
+            "on every example, but with about 118 new examples, this gap "
+            "could shrink to 0.008."
         ),
     ),
     "less is better": (
@@ -184,10 +188,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: prompt 1 (55%). The percentage is the probability that it "
-            'is the best. The expected gap to the best prompt is 0.018 in "errors". '
-            "Every prompt was evaluated on every example, but with about 118 new "
-            "examples, this gap could shrink to 0.0083."
+            "Best so far: prompt 1 (56%). The percentage is the "
+            "probability that it is the best. The expected gap to the "
+            'best prompt is 0.017 in "errors". Every prompt was evaluated'
+            " on every example, but with about 118 new examples, this gap"
+            " could shrink to 0.0078."
         ),
     ),
     "endless examples, more change little": (
@@ -197,8 +202,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"examples": None},
         "take",
         (
-            'Take prompt 1. It is within 0.01 of the best prompt in "a" with 93% '
-            "probability."
+            'Take prompt 1. It is within 0.01 of the best prompt in "a" '
+            "with 94% probability."
         ),
     ),
     "within the tolerance": (
@@ -255,10 +260,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: prompt 6 leads (24%). The expected gap to the best prompt "
-            'is 0.096 in "right". With 12 more evaluations (cost about 6), this gap '
-            "should shrink to 0.066, and the probability of selecting the best prompt"
-            " should rise from 24% to 35%."
+            "Not decided: prompt 6 leads (24%). The expected gap to the "
+            'best prompt is 0.093 in "right". With 12 more evaluations '
+            "(cost about 6), this gap should shrink to 0.068, and the "
+            "probability of selecting the best prompt should rise from "
+            "24% to 33%."
         ),
     ),
     "leads": (
@@ -268,10 +274,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Not decided: prompt 4 leads (23%). The expected gap to the best prompt "
-            'is 0.075 in "right". With 24 more evaluations (cost about 12), this gap '
-            "should shrink to 0.061, and the probability of selecting the best prompt"
-            " should rise from 23% to 28%."
+            "Not decided: prompt 4 leads (22%). The expected gap to the "
+            'best prompt is 0.082 in "right". With 24 more evaluations '
+            "(cost about 12), this gap should shrink to 0.066, and the "
+            "probability of selecting the best prompt should rise from "
+            "22% to 28%."
         ),
     ),
     "leads under a constraint": (
@@ -281,12 +288,13 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "best so far",
         (
-            "Best so far: prompt 4 (42%). The percentage is the probability that it "
-            "is the best. It satisfies the constraint with over 99% probability. The "
-            'expected gap to the best feasible prompt is 0.051 in "right". With 1,552'
-            " more evaluations (cost about 776), this gap should shrink to 0.0072, "
-            "and the probability of selecting the best feasible prompt should rise "
-            "from 42% to 73%."
+            "Best so far: prompt 6 (71%). The percentage is the "
+            "probability that it is the best. It satisfies the constraint"
+            " with over 99% probability. The expected gap to the best "
+            'feasible prompt is 0.023 in "right". With 1,552 more '
+            "evaluations (cost about 776), this gap should shrink to "
+            "0.0033, and the probability of selecting the best feasible "
+            "prompt should rise from 71% to 87%."
         ),
     ),
     "leads under constraints": (
@@ -294,13 +302,15 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         BestFeasible("right", {"ok": 0.5, "valid": 0.6}),
         48,
         {"method": "auto"},
-        "go on",
+        "best so far",
         (
-            "Not decided: prompt 1 leads (21%). It satisfies every constraint with "
-            "99% probability. The expected gap to the best feasible prompt is 0.083 "
-            'in "right". With 24 more evaluations (cost about 12), this gap should '
-            "shrink to 0.056, and the probability of selecting the best feasible "
-            "prompt should rise from 21% to 33%."
+            "Best so far: prompt 4 (55%). The percentage is the "
+            "probability that it is the best. It satisfies every "
+            "constraint with over 99% probability. The expected gap to "
+            'the best feasible prompt is 0.035 in "right". With 1,552 '
+            "more evaluations (cost about 776), this gap should shrink to"
+            " 0.0063, and the probability of selecting the best feasible "
+            "prompt should rise from 55% to 77%."
         ),
     ),
     "unlikely": (
@@ -310,8 +320,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: every prompt probably violates the constraint. Prompt 0 is "
-            "the most likely to satisfy the constraint (probability 49%)."
+            "Not decided: every prompt probably violates the constraint. "
+            "Prompt 0 is the most likely to satisfy the constraint "
+            "(probability 37%)."
         ),
     ),
     "unlikely with evaluations left": (
@@ -321,10 +332,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: every prompt probably violates the constraint. Prompt 1 is "
-            "the most likely to satisfy the constraint (probability 38%). With 4 more"
-            " evaluations (cost about 2), the probability of selecting the best "
-            "feasible prompt should rise from 12% to 33%."
+            "Not decided: prompt 2 probably violates the constraint. It "
+            'is selected because of its good estimate of "a". Prompt 0 is'
+            " the most likely to satisfy the constraint (probability "
+            "50%). With 9 more evaluations (cost about 4.5), the "
+            "probability of selecting the best feasible prompt should "
+            "rise from 23% to 29%."
         ),
     ),
     "unlikely without room": (
@@ -334,10 +347,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Every prompt probably violates the constraint. Prompt 2 is the most "
-            "likely to satisfy the constraint (probability 49%). More evaluations are"
-            " not possible, because every prompt was evaluated on every example. Add "
-            "examples, or relax the constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is "
+            "the most likely to satisfy the constraint (probability 44%)."
+            " More evaluations are not possible, because every prompt was"
+            " evaluated on every example. Add examples, or relax the "
+            "constraint."
         ),
     ),
     "none": (
@@ -393,9 +407,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: these 2 trade-offs lead. Together, they are expected to be "
-            "94% as good as the whole true Pareto set. With 20 more evaluations (cost about 10), this "
-            "percentage should rise to 95%."
+            "Not decided: these 2 trade-offs lead. Together, they are expected to "
+            "be 83% as good as the whole true Pareto set. With 10 more evaluations "
+            "(cost about 5), this percentage should rise to 89%, and the "
+            "probability of missing at most 1% of it should rise from 62% to 75%."
         ),
     ),
     "front of one, keep evaluating": (
@@ -405,12 +420,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: prompt 4 leads. It satisfies the constraint with 64% "
-            "probability. This one prompt is expected to be 42% as good as the whole "
-            "true Pareto set. With "
-            "15 more evaluations (cost about 7.5), this percentage should rise to "
-            "76%, and the probability of missing at most 1% of it should rise from "
-            "23% to 47%."
+            "Not decided: prompt 4 leads. It satisfies the constraint with 53% "
+            "probability. This one prompt is expected to be 46% as good as the "
+            "whole true Pareto set. With 15 more evaluations (cost about 7.5), this"
+            " percentage should rise to 60%."
         ),
     ),
     "front under a constraint": (
@@ -432,9 +445,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: these 2 trade-offs. Together, they are expected to be 87% "
-            "as good as the whole true Pareto set. Every prompt was evaluated on every example, but with "
-            "about 64 new examples, this percentage could rise to 94%."
+            "Best so far: these 2 trade-offs. Together, they are expected to be 52%"
+            " as good as the whole true Pareto set. Every prompt was evaluated on "
+            "every example, but with about 4 new examples, this percentage could "
+            "rise to 91%."
         ),
     ),
     "front of one, unlikely": (
@@ -444,10 +458,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Every prompt probably violates the constraint. Prompt 2 is the most "
-            "likely to satisfy the constraint (probability 49%). More evaluations are"
-            " not possible, because every prompt was evaluated on every example. Add "
-            "examples, or relax the constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is "
+            "the most likely to satisfy the constraint (probability 44%)."
+            " More evaluations are not possible, because every prompt was"
+            " evaluated on every example. Add examples, or relax the "
+            "constraint."
         ),
     ),
 }
@@ -948,6 +963,43 @@ def test_what_choosing_is_worth() -> None:
         'No tolerance was stated. Differences of less than 0.01 in "a" are taken not to matter (1% of the range).'
     )
     assert played(near(0.2, 1), GRADED, 50).result().verdict.worth is None
+
+
+def test_a_bound_relative_to_the_best_is_always_satisfied_by_some_prompt() -> None:
+    goal = BestFeasible(maximize("a", range=(0, 1)), {"b": within(0.01)})
+    rng = np.random.default_rng(1)
+    effects = 0.02 * rng.normal(size=(10, 1, 2))
+    scores = np.clip(0.5 + effects + 0.15 * rng.normal(size=(10, 60, 2)), 0.0, 1.0)
+    verdict = played(scores, goal, 40).result().verdict
+    headline, *reasons = verdict.sentence.split(". ")
+    assert headline.endswith("it is not clear which prompts satisfy the constraint")
+    assert reasons[0] == "The probability that at least one prompt does is over 99%"
+    assert "is the most likely to satisfy the constraint" in reasons[1]
+
+
+def test_the_likeliest_prompts_of_some_draws_cover_less_of_others() -> None:
+    p_best = np.array([0.5, 0.3, 0.1, 0.06, 0.04])
+    assert _n_covering(p_best, p_best) == 4
+    # The order of another estimate covers the same probability with more prompts.
+    assert _n_covering(np.array([0.5, 0.3, 0.0, 0.06, 0.14]), p_best) == 5
+    # 200 equal prompts, 400 draws: the likeliest of these draws are so by chance.
+    rng = np.random.default_rng(0)
+    one, other = (np.bincount(rng.integers(0, 200, 200), minlength=200) for _ in "ab")
+    both = one + other
+    assert _n_covering(both, both) < 160 < _n_covering(one, other)
+
+
+def test_the_selected_prompts_that_are_expected_not_to_belong_are_counted() -> None:
+    rng = np.random.default_rng(2)
+    effects = 0.03 * rng.normal(size=(12, 1, 2))
+    scores = 0.5 + effects + 0.1 * rng.normal(size=(12, 60, 2))
+    result = played(scores, ParetoSet("a", "b"), 36).result()
+    chosen = [entry.p_best for entry in result.selected]
+    n_out = round(sum(1.0 - p for p in chosen if p is not None))
+    assert n_out >= 1
+    are = "is" if n_out == 1 else "are"
+    said = f"About {n_out} of them {are} expected to be outside the true set."
+    assert said in result.verdict.sentence
 
 
 def test_the_tolerance_of_the_objective_is_the_verdicts() -> None:

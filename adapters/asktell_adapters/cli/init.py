@@ -44,7 +44,11 @@ HARNESSES = {
 
 def kinds() -> dict[str, str]:
     """The values of `--kind`: every kind of LLM and every harness, each with a summary."""
-    return {**{name: kind.summary for name, kind in MODELS.items()}, **HARNESSES}
+    built_in = {name: MODELS[name].summary for name in MODELS.built_in}
+    others = {
+        name: f"of the package {package}" for name, package in MODELS.packages().items()
+    }
+    return {**built_in, **HARNESSES, **others}
 
 
 @dataclass
@@ -109,9 +113,10 @@ class Plan:
             str(self.path),
             len(self.models) > 1,
         )
+        needs = MODELS.packages().get(self.kind, f"'asktell[{self.kind}]'")
         yield [
             f"# Selects the best prompt.   Next: asktell check {name}, then asktell run {name}",
-            f"# Needs: pip install 'asktell[{self.kind}]'",
+            f"# Needs: pip install {needs}",
             "# Every option: docs/reference/configuration.md",
         ]
         yield [

@@ -44,6 +44,7 @@ from asktell_adapters.estimate import (
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
+from asktell_adapters.tracking.core import Tracker
 
 Ending: TypeAlias = Result | Improvement
 
@@ -222,7 +223,14 @@ def _work(
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.worker_name != _MAIN:
         note(f"Worker {worker.worker_name}, after {describe_spending(study)}.")
-    with signals(), logging_to_stderr():
+    tracker: Tracker | None = None
+    if config.tracker is not None and worker.worker_name == _MAIN:
+        tracker = config.tracker.make()
+    elif config.tracker is not None and not arguments.join:
+        note(
+            "[tracker] is not used, because a study at a URL may have several workers. Call the tracker in Python."
+        )
+    with signals(), logging_to_stderr(), tracker or contextlib.nullcontext():
         try:
             drive: Callable[..., Ending] = asktell.run
             if (how := config.improving) is not None:
@@ -239,6 +247,7 @@ def _work(
                 timed(evaluator),
                 concurrency=config.concurrency,
                 batch_size=config.batch_size,
+                on_tell=tracker,
                 progress=not arguments.no_progress and sys.stderr.isatty(),
                 max_failures_in_a_row=None
                 if arguments.keep_going

@@ -270,8 +270,10 @@ def read_models(
     # Factors that an LLM is made with. All others are settings of its requests.
     kinds = {str(each.get("type")) for each in (given, *own.values())}
     options = {"model"}
-    for kind in kinds & set(MODELS):
-        options.update(options_of(MODELS[kind].table))
+    for kind in kinds if factors else ():
+        if kind in MODELS:
+            with top.named():
+                options.update(options_of(MODELS[kind].table))
     takes = frozenset(options & set(factors))
     tables: dict[str, ModelTable] = {}
     for candidate in candidates if takes else [{}]:

@@ -41,6 +41,7 @@ from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import EXAMPLE_OF_A_PRICE
 from asktell_adapters.config.top import TopTable, open_cache, output_of
+from asktell_adapters.config.tracker import TrackerTable, read_tracker
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
 from asktell_adapters.llms.models import Models
@@ -88,6 +89,7 @@ class Config:
         fields: True if names in braces in prompts are columns of the data, False if
             not, None if they are columns in chats only.
         labels: the table `[label]`, if people give the scores. None otherwise.
+        tracker: the table `[tracker]`. None if the file has none.
     """
 
     path: Path
@@ -105,6 +107,7 @@ class Config:
     harness: Harness | None = None
     fields: bool | None = None
     labels: Labels | None = None
+    tracker: TrackerTable | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -260,6 +263,7 @@ def configured(
         parts.harness,
         parts.fields,
         parts.labels,
+        None if top.tracker is None else read_tracker(top.config_file, top.tracker),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, cast, final
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import nearest, short
+from asktell.extend import Registry, nearest, short
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import LLMTables
@@ -17,6 +17,7 @@ from asktell_adapters.config.tables import (
     BeforeValidator,
     LoaderTable,
     Table,
+    arguments_of,
     call_named,
     import_named,
     key,
@@ -241,7 +242,7 @@ class MetricType:
 
 
 # fmt: off
-METRICS: dict[str, MetricType] = {
+_BUILT_IN: dict[str, MetricType] = {
     "rouge": MetricType(
         RougeTable, "ROUGE-Lsum F1, unless `rouge_type` is another type. Needs references.",
         metrics.Rouge, needs_references=True,
@@ -278,8 +279,34 @@ METRICS: dict[str, MetricType] = {
         "(../how-to/use-a-judge.md#compare-with-the-baselines-answers).",
     ),
 }
-"""The metrics by name: everything about a metric is in its row."""
 # fmt: on
+
+
+def _of_package(name: str, made: Any) -> MetricType:
+    """The metric of another package: a function, or a class whose arguments are the metric's options."""
+    if not callable(made):
+        raise InvalidArgumentError(f"it must be {_A_METRIC}, got {short(made)}")
+    about = (inspect.getdoc(made) or name).partition("\n")[0]
+    needs = bool(getattr(made, "needs_references", False))
+    if not inspect.isclass(made):
+        return MetricType(PlainTable, about, lambda: made, needs)
+
+    def make(**options: Any) -> Metric:
+        with METRICS.blamed(name):
+            metric = made(**options)
+            if not callable(metric):
+                raise InvalidArgumentError(
+                    f"it must make {_A_METRIC}, got {short(metric)}"
+                )
+            return cast(Metric, metric)
+
+    table = options_table(made, *arguments_of(made), base=Table)
+    return MetricType(table, about, make, needs)
+
+
+_A_METRIC = "a metric: a function (completion, example) -> number"
+METRICS: Registry[MetricType] = Registry("asktell.metrics", _BUILT_IN, _of_package)
+"""The metrics by name: everything about a metric is in its row. Packages add metrics to `asktell.metrics`."""
 
 
 def read_metrics(
@@ -296,7 +323,7 @@ def read_metrics(
     """
     if given is None:
         raise top.mistake(
-            f"the table [metrics] is missing. Add it, with one or more of {listed(list(METRICS))}."
+            f"the table [metrics] is missing. Add it, with one or more of {listed(METRICS.names())}."
         )
     found = {
         name: _metric(top, name, options, examples, models)
@@ -304,7 +331,7 @@ def read_metrics(
     }
     if not found:
         raise top.mistake(
-            f"[metrics] is empty. Add one or more of {listed(list(METRICS))}."
+            f"[metrics] is empty. Add one or more of {listed(METRICS.names())}."
         )
     return found
 
@@ -328,11 +355,13 @@ def _metric(
         return _loaded_metric(LoaderTable.read(top.config_file, title, entry))
     kind = entry.pop("metric", None) or entry.pop("type", name)
     if not isinstance(kind, str) or kind not in METRICS:
+        names = METRICS.names()
         raise top.mistake(
-            f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}. The metrics are "
-            f"{listed(list(METRICS))}. For your own metric, write {name} = {{ loader = 'package.module:function' }}."
+            f"unknown metric {kind!r} in [metrics]{nearest(kind, names)}. The metrics are "
+            f"{listed(names)}. For your own metric, write {name} = {{ loader = 'package.module:function' }}."
         )
-    row = METRICS[kind]
+    with top.named():
+        row = METRICS[kind]
     if row.needs_references and any(example.reference is None for example in examples):
         raise top.mistake(
             f"the metric {kind!r} needs references. Name the column of references by `reference` in [data]."
@@ -347,7 +376,7 @@ def _metric(
         return read_judge(table, examples)
     assert row.made is not None, "only judges have none"
     with table.named():
-        return cast(Metric, row.made(**table.model_dump(exclude_unset=True)))
+        return cast(Metric, row.made(**table.given(Table)))
 
 
 def _loaded_metric(table: LoaderTable) -> Metric:
@@ -356,9 +385,5 @@ def _loaded_metric(table: LoaderTable) -> Metric:
     if table.has("arguments") or inspect.isclass(target):
         target = call_named(table, table.loader, table.arguments)
     if not callable(target):
-        raise table.error(
-            "loader",
-            "must name a metric: a function (completion, example) -> number",
-            target,
-        )
+        raise table.error("loader", f"must name {_A_METRIC}", target)
     return cast(Metric, target)

@@ -2,7 +2,7 @@
 
 `MODELS` is the one registry of the kinds of LLM. Whatever differs between kinds is in
 their rows: the class and its options, how many evaluations run at once, prices, and the
-words of `asktell init`.
+words of `asktell init`. Other packages add kinds by entry points of `asktell.llms`.
 """
 
 import inspect
@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
 from asktell import InvalidArgumentError
-from asktell.extend import nearest
+from asktell.extend import Registry, short
 from asktell_adapters.config.tables import (
     LoaderTable,
     Table,
+    arguments_of,
     call_named,
     expected,
     key,
-    listed,
+    keys_of,
     options_table,
+    row_of,
 )
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.huggingface import HuggingFace
@@ -91,15 +93,18 @@ class LoadedModel(ModelTable, LoaderTable):
 
     def make(self, concurrency: int) -> Any:
         llm = call_named(self, self.loader, self.arguments)
-        if not callable(
-            getattr(llm, "complete", None)
-        ) and not inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):
-            raise self.error(
-                "loader",
-                "must return an object with complete(requests) or acomplete(request)",
-                llm,
-            )
+        if not _is_llm(llm):
+            raise self.error("loader", f"must return {_AN_LLM}", llm)
         return llm
+
+
+_AN_LLM = "an object with complete(requests) or acomplete(request)"
+
+
+def _is_llm(llm: Any) -> bool:
+    return callable(getattr(llm, "complete", None)) or inspect.iscoroutinefunction(
+        getattr(llm, "acomplete", None)
+    )
 
 
 class NamedModel(ModelTable):
@@ -134,11 +139,7 @@ class NamedModel(ModelTable):
         return default if given is None else given
 
     def make(self, concurrency: int) -> Any:
-        options = {
-            name: getattr(self, name)
-            for name in options_of(type(self))
-            if self.has(name)
-        }
+        options = self.given(NamedModel)
         with self.named():
             if self.price_table is not None:
                 options["price"] = self.price_table.price()
@@ -146,7 +147,7 @@ class NamedModel(ModelTable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The tables of kinds are made by `options_table`, so that pickle cannot import them.
-        given = self.model_dump(exclude_unset=True)
+        given = self.model_dump(exclude_unset=True, by_alias=True)
         return read_model, (self.config_file, self.title, given)
 
 
@@ -250,7 +251,7 @@ def _is_priced_by_litellm(table: NamedModel) -> bool:
     return LiteLLM(table.model, router=getattr(table, "router", None)).is_priced
 
 
-MODELS: dict[str, ModelType] = {
+_BUILT_IN: dict[str, ModelType] = {
     "openai": ModelType(
         OpenAIChat,
         options_table(
@@ -384,12 +385,48 @@ MODELS: dict[str, ModelType] = {
         batches_itself=True,
     ),
 }
-"""The kinds of LLM by the `type` in `[model]`. The name is also that of the extra to install."""
+
+
+def _of_package(name: str, made: Any) -> ModelType:
+    """The kind of LLM of another package: a class, whose first argument is the model's name.
+
+    Its other arguments are keys of `[model]`, except `concurrency`, which asktell passes,
+    and settings of requests, such as `temperature`.
+    """
+    if not callable(made):
+        raise InvalidArgumentError(f"it must be a class of LLMs, got {short(made)}")
+    names = arguments_of(made)[1:]
+    further = {*NamedModel.model_fields, "concurrency", "price"}
+    table = options_table(
+        made,
+        *(option for option in names if option not in further),
+        base=NamedModel,
+        **({"price": _PRICE} if "price" in names else {}),
+    )
+
+    def make(table: NamedModel, options: Options, concurrency: int) -> Any:
+        if "concurrency" in names:
+            options["concurrency"] = concurrency
+        with MODELS.blamed(name):
+            llm = made(table.model, **options)
+            if not _is_llm(llm):
+                raise InvalidArgumentError(f"it must make {_AN_LLM}, got {short(llm)}")
+            return llm
+
+    about = (inspect.getdoc(made) or name).partition("\n")[0]
+    at_once: int = getattr(made, "concurrency", 1)
+    return ModelType(made, table, about, about, name, make=make, concurrency=at_once)
+
+
+MODELS: Registry[ModelType] = Registry("asktell.llms", _BUILT_IN, _of_package)
+"""The kinds of LLM by the `type` in `[model]`. For asktell's own, the name is also that of the extra to install."""
 
 
 def kinds_with(option: str) -> list[str]:
     """The kinds of LLM that have an option, such as `price`."""
-    return [name for name, kind in MODELS.items() if option in kind.table.model_fields]
+    return [
+        name for name, kind in _BUILT_IN.items() if option in kind.table.model_fields
+    ]
 
 
 class AnyModelTable(NamedModel, LoadedModel):
@@ -404,19 +441,22 @@ class AnyModelTable(NamedModel, LoadedModel):
 
 def options_of(table: type[NamedModel]) -> list[str]:
     """The keys that depend on the kind."""
-    return [name for name in table.model_fields if name not in NamedModel.model_fields]
+    return [name for name in keys_of(table) if name not in NamedModel.model_fields]
 
 
 def concurrency_in_words() -> str:
     """How many evaluations run at once by default, for each kind of LLM."""
     by_number: dict[str, list[str]] = {}
-    for name, kind in MODELS.items():
+    for name, kind in _BUILT_IN.items():
         if kind.batch is not None:
             by_number.setdefault(f"its `{kind.batch[0]}`", []).append(f"`{name}`")
         elif kind.concurrency > 1:
             by_number.setdefault(str(kind.concurrency), []).append(f"`{name}`")
     parts = [f"{' and '.join(names)}: {number}" for number, names in by_number.items()]
     return ", ".join([*parts, "a program: 4", "others: 1"])
+
+
+_ELSE = ". For an LLM of your own, set `loader` instead"
 
 
 def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
@@ -432,21 +472,8 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
     """
     if "loader" in given:
         return LoadedModel.read(path, name, given)
-    kind = given.get("type")
-    if not isinstance(kind, str) or kind not in MODELS:
-        at = NamedModel.model_construct()
-        at._path, at._name = path, name
-        if kind is None:
-            raise at.error(
-                "type",
-                f"is missing. It must be one of {listed(list(MODELS))}. For an LLM of your own, set `loader` instead",
-            )
-        raise at.error(
-            "type",
-            f"must be one of {listed(list(MODELS))}{nearest(kind, list(MODELS))}",
-            kind,
-        )
-    model = MODELS[kind].table.read(path, name, given)
+    row = row_of(MODELS, path, name, given, _ELSE)
+    model = row.table.read(path, name, given)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given.get("api_key_env", "KEY")):
         # The value is not repeated: it may be the key itself.
         raise model.error(

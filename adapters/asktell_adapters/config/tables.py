@@ -29,7 +29,7 @@ from typing import (
 )
 
 from asktell import AsktellError, ConfigError, MissingExtraError
-from asktell.extend import needs_extra, short
+from asktell.extend import Registry, nearest, needs_extra, short
 
 with needs_extra("config"):
     from pydantic import (
@@ -132,6 +132,14 @@ class Table(BaseModel):
         """Whether the file gives this key, rather than leaving it to its default."""
         return name in self.model_fields_set
 
+    def given(self, base: type["Table"]) -> dict[str, Any]:
+        """The values that the file gives for keys which the table `base` does not have, by their names in the file."""
+        return {
+            field.alias or name: getattr(self, name)
+            for name, field in type(self).model_fields.items()
+            if self.has(name) and name not in base.model_fields
+        }
+
     def needed(self, name: str, table: _Inner | None) -> _Inner:
         """The table `name` inside this one.
 
@@ -204,6 +212,7 @@ TABLES = _Tables(
         "profile": "top:ProfileTable",
         "prompts": "data:PromptsTable",
         "proxies": "proxies:ProxiesTable",
+        "tracker": "tracker:TrackerTable",
     }
 )
 """Every table of the file by its name, the top of the file by an empty name."""
@@ -226,12 +235,71 @@ class InTables:
 def options_table(
     made: Callable[..., Any], *names: str, base: type[_T], **others: Any
 ) -> type[_T]:
-    """A table whose further keys are arguments of a function or class, with their types. All are optional."""
+    """A table whose further keys are arguments of a function or class, with their types.
+
+    A key is needed if its argument has no default. An argument without a type takes any
+    value.
+    """
     parameters = inspect.signature(made, eval_str=True).parameters
-    fields: dict[str, Any] = {
-        name: (parameters[name].annotation | None, None) for name in names
-    }
+    fields: dict[str, Any] = {}
+    for name in names:
+        kind, default = parameters[name].annotation, None
+        if kind is inspect.Parameter.empty:
+            kind = Any
+        if parameters[name].default is inspect.Parameter.empty:
+            default = ...
+        else:
+            kind = kind | None
+        # A field cannot have the name of a method
+        field = f"{name}_" if hasattr(base, name) else name
+        fields[field] = kind, Field(default, alias=None if field == name else name)
     return create_model(f"{made.__name__}Table", __base__=base, **fields, **others)
+
+
+def arguments_of(made: Callable[..., Any]) -> list[str]:
+    """The arguments of a function or class that a file can set: those by name, except for objects of any type."""
+    return [
+        name
+        for name, argument in inspect.signature(made, eval_str=True).parameters.items()
+        if argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD)
+        and argument.annotation is not Any
+    ]
+
+
+def row_of(
+    registry: Registry[_Inner],
+    path: Path,
+    name: str,
+    given: Mapping[str, Any],
+    otherwise: str = "",
+) -> _Inner:
+    """The entry of a registry that the key `type` of a table names.
+
+    Args:
+        registry: the entries by name.
+        path: the configuration file.
+        name: the table's name, for messages.
+        given: the table.
+        otherwise: further advice if there is no `type`.
+
+    Raises:
+        ConfigError: the type is missing or unknown, or the package that adds it is
+            broken.
+    """
+    kind = given.get("type")
+    table = Table.model_construct()
+    table._path, table._name = path, name
+    if not isinstance(kind, str) or kind not in registry:
+        names = registry.names()
+        if kind is None:
+            raise table.error(
+                "type", f"is missing. It must be one of {listed(names)}{otherwise}"
+            )
+        raise table.error(
+            "type", f"must be one of {listed(names)}{nearest(kind, names)}", kind
+        )
+    with table.named():
+        return registry[kind]
 
 
 def keys_of(table: type[Table]) -> list[str]:

@@ -305,6 +305,8 @@ class TopTable(Table):
         "Learns from earlier runs which examples distinguish best between prompts: [profile](#profile).")
     proxies: ProxiesTable | None = key(None,
         "Cheap metrics outside of the goal that help to predict its metrics: [proxies](#proxies).")
+    # Read by the table of its kind
+    tracker: dict[str, Any] | None = key(None, "Writes the run to MLflow, W&B or another tool: [tracker](#tracker).")
     # fmt: on
 
     def check_needed(self) -> None:

@@ -2,88 +2,63 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from asktell import AsktellError, InvalidArgumentError
-from asktell.extend import in_words, needs_extra
+from asktell.extend import BuiltIn, Registry, in_words, short
 from asktell_adapters.finished.reader import Reader
 from asktell_adapters.finished.scores import Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.wanted import Wanted
 
-_GROUP = "asktell.readers"
 # What readers raise for a value of another type than their format has
 _OF_ODD_VALUES = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
 
-
-class Format(NamedTuple):
-    """A built-in format. Its module is imported when a file is read.
-
-    Attributes:
-        reader: `MODULE:CLASS` of its reader.
-        extra: the extra of asktell with the packages that the reader needs. None if it
-            needs none.
-    """
-
-    reader: str
-    extra: str | None = None
-
-
 _HERE = "asktell_adapters.finished"
 
-FORMATS = (
-    Format(f"{_HERE}.inspect:InspectReader"),
-    Format(f"{_HERE}.promptfoo:PromptfooReader"),
-    Format(f"{_HERE}.promptfoo_csv:PromptfooCsvReader"),
-    Format(f"{_HERE}.lm_eval:LmEvalReader"),
-    Format(f"{_HERE}.human_eval:HumanEvalReader"),
-    Format(f"{_HERE}.helm:HelmReader"),
-    Format(f"{_HERE}.openai_evals:OpenAIEvalsReader"),
-    Format(f"{_HERE}.openai_output_items:OpenAIOutputItemsReader"),
-    Format(f"{_HERE}.harbor:HarborReader"),
-    Format(f"{_HERE}.deep_eval:DeepEvalReader"),
-    Format(f"{_HERE}.ml_flow:MlflowReader"),
-    Format(f"{_HERE}.ragas:RagasReader"),
-    Format(f"{_HERE}.langsmith:LangSmithReader"),
-    Format(f"{_HERE}.langfuse:LangfuseReader"),
-    Format(f"{_HERE}.table:TableReader"),
-)
-"""All built-in formats. The first that recognizes a file reads it, so the more specific ones come first. Readers of the
-entry-point group `asktell.readers` come before them, in the order of their names. A table is last, since many formats
-are tables, too."""
+_BUILT_IN = {
+    "inspect": BuiltIn(f"{_HERE}.inspect:InspectReader"),
+    "promptfoo": BuiltIn(f"{_HERE}.promptfoo:PromptfooReader"),
+    "promptfoo-csv": BuiltIn(f"{_HERE}.promptfoo_csv:PromptfooCsvReader"),
+    "lm-eval": BuiltIn(f"{_HERE}.lm_eval:LmEvalReader"),
+    "human-eval": BuiltIn(f"{_HERE}.human_eval:HumanEvalReader"),
+    "helm": BuiltIn(f"{_HERE}.helm:HelmReader"),
+    "openai-evals": BuiltIn(f"{_HERE}.openai_evals:OpenAIEvalsReader"),
+    "openai-output-items": BuiltIn(
+        f"{_HERE}.openai_output_items:OpenAIOutputItemsReader"
+    ),
+    "harbor": BuiltIn(f"{_HERE}.harbor:HarborReader"),
+    "deep-eval": BuiltIn(f"{_HERE}.deep_eval:DeepEvalReader"),
+    "ml-flow": BuiltIn(f"{_HERE}.ml_flow:MlflowReader"),
+    "ragas": BuiltIn(f"{_HERE}.ragas:RagasReader"),
+    "langsmith": BuiltIn(f"{_HERE}.langsmith:LangSmithReader"),
+    "langfuse": BuiltIn(f"{_HERE}.langfuse:LangfuseReader"),
+    "table": BuiltIn(f"{_HERE}.table:TableReader"),
+}
+
+
+def _made(name: str, kind: Any) -> Reader:
+    """The reader of a format, from its class."""
+    reader: Reader = kind()
+    for needed in ("name", "recognizes", "read"):
+        if not hasattr(reader, needed):
+            raise InvalidArgumentError(
+                f"it must be a class with `name`, `recognizes` and `read`, got {short(kind)}"
+            )
+    return reader
+
+
+FORMATS: Registry[Reader] = Registry("asktell.readers", _BUILT_IN, _made)
+"""All formats. The first that recognizes a file reads it, so the more specific ones come first. Readers of other
+packages come before the built-in ones, in the order of their names. A table is last, since many formats are tables,
+too."""
 
 
 @cache
 def readers() -> tuple[Reader, ...]:
     """All readers, in the order in which they are asked."""
-    installed = sorted(entry_points(group=_GROUP), key=lambda point: point.name)
-    return (*map(_installed, installed), *map(_loaded, FORMATS))
-
-
-def _installed(point: EntryPoint) -> Reader:
-    """A reader of another package."""
-    try:
-        reader: Reader = point.load()()
-    except Exception as error:
-        # Whatever the package raises
-        raise InvalidArgumentError(
-            f"The reader of results {point.name!r} ({point.value}) cannot be loaded: {in_words(error)}. Upgrade or "
-            "uninstall its package."
-        ) from error
-    return reader
-
-
-def _loaded(form: Format) -> Reader:
-    module, _, name = form.reader.partition(":")
-    if form.extra is None:
-        reader: Reader = getattr(import_module(module), name)()
-        return reader
-    with needs_extra(form.extra):
-        extra: Reader = getattr(import_module(module), name)()
-        return extra
+    return tuple(FORMATS[name] for name in (*FORMATS.packages(), *FORMATS.built_in))
 
 
 def read_results(paths: Sequence[str | Path], wanted: Wanted | None = None) -> Scores:

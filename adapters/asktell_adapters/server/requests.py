@@ -263,7 +263,9 @@ class NewStudy(StrictRequest):
     """Maximum number of evaluations, or an object with a maximum cost."""
     method: Annotated[
         Text,
-        Field(description=f"One of {', '.join(f'`{name}`' for name in METHODS)}."),
+        Field(
+            description=f"One of {', '.join(f'`{name}`' for name in METHODS)}, or a plug-in of the service."
+        ),
     ] = "auto"
     confidence: Number | None = None
     """Only for `auto` and `race`. Stop as soon as the selection is right with this probability, such as 0.95."""

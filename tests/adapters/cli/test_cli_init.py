@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("rubric", [False, True])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", MODELS.built_in)
 def test_what_is_written_can_be_read_for_every_kind(
     kind: str, rubric: bool, home: Path
 ) -> None:
@@ -57,7 +57,7 @@ def test_what_is_written_can_be_read_for_every_kind(
     assert ("export OPENAI_API_KEY" in said) == (kind == "openai")
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", MODELS.built_in)
 def test_every_line_of_advice_can_be_taken(kind: str, home: Path) -> None:
     cli(f"init a.toml --kind {kind} --rubric Good.")
     text = (home / "a.toml").read_text()
@@ -112,7 +112,7 @@ def test_a_kind_of_llm_is_added_in_one_place(
         advice=(("shout = true", "in capitals"),),
         concurrency=5,
     )
-    monkeypatch.setitem(MODELS, "echo", row)
+    monkeypatch.setitem(MODELS.built_in, "echo", row)  # type: ignore[arg-type]
     with pytest.raises(SystemExit):
         main(["init", "--help"])
     assert "echo, promptfoo" in " ".join(capsys.readouterr().out.split())

@@ -6,7 +6,6 @@ import math
 import re
 import zipfile
 from collections.abc import Callable
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,10 @@ import pytest
 
 from asktell import BestFeasible, InvalidArgumentError
 from asktell_adapters.finished import (
-    Graded,
-    ScoreColumns,
-    ScoredCandidate,
     Scores,
-    Source,
     UnclearResultsError,
     Wanted,
     read_results,
-    readers,
 )
 from tests.command_line import cli
 
@@ -616,41 +610,6 @@ def test_the_ending_does_not_decide() -> None:
         assert read_results([write(name, text)]).kind == "promptfoo's results"
     Path("log").write_bytes(zipped(inspect_log([1, 0])))
     assert read_results(["log"]).kind == "Inspect logs"
-
-
-class OwnReader:
-    """A format of another package."""
-
-    name = "own results"
-
-    def recognizes(self, source: Source) -> bool:
-        return source.text.startswith("OWN\n")
-
-    def read(self, source: Source, wanted: Wanted) -> Scores:
-        columns = ScoreColumns.of([Graded("q0", {"score": 1.0})])
-        return Scores(self.name, [ScoredCandidate(source.path, columns)])
-
-
-def test_a_reader_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("own", f"{__name__}:OwnReader", "asktell.readers")
-    monkeypatch.setattr(readers, "entry_points", lambda group: [point])
-    readers.readers.cache_clear()
-    try:
-        scores = read_results([write("a.csv", "OWN\nid,old,new\n")])
-        assert (scores.kind, list(scores.by_name)) == ("own results", ["a"])
-    finally:
-        readers.readers.cache_clear()
-
-
-def test_a_reader_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("own", "no_such_package:Reader", "asktell.readers")
-    monkeypatch.setattr(readers, "entry_points", lambda group: [point])
-    readers.readers.cache_clear()
-    try:
-        with pytest.raises(InvalidArgumentError, match=r"'own' .no_such_package:Reader.*uninstall"):  # fmt: skip
-            read_results([write("a.csv", "id,old,new\na,1,0\n")])
-    finally:
-        readers.readers.cache_clear()
 
 
 def test_values_of_other_types_are_errors_of_the_file() -> None:

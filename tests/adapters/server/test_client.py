@@ -39,6 +39,7 @@ from asktell import (
 )
 from asktell.studies import transport
 from tests.adapters.server.conftest import Process
+from tests.plug_ins import install_template
 
 Kind = Any
 _numbers = itertools.count()
@@ -170,6 +171,29 @@ def test_a_method_of_ones_own_is_refused(server: Any, tmp_path: Path) -> None:
         with pytest.raises(asktell.MissingMethodError, match="'Half'"):
             RemoteStudy.open(process.url, "own")
         assert RemoteStudy.names(process.url) == ["own"]
+
+
+def test_the_method_of_a_package_needs_no_code(site: Path, tmp_path: Path) -> None:
+    install_template(site)
+    selector = Selector(["x", "yy"], BestFeasible("a"), 12, "equally", 6)
+    saved = json.loads(selector.to_json())
+    url = f"sqlite:///{tmp_path / 'studies.db'}"
+    with Process(url, PYTHONPATH=str(site)) as process:
+        with RemoteStudy.create(process.url, "equal", selector) as study:
+            while trial := study.ask():
+                study.tell(trial, len(trial.prompt))
+            assert study.result().best.prompt == "yy"
+        assert str(RemoteStudy.open(process.url, "equal").method) == "Equally(most=20)"
+        connection = transport.Connection(process.url, None, 10.0, 0)
+        saved["method"]["plug-in"]["name"] = "os:system"
+        with pytest.raises(asktell.MissingMethodError, match="method 'os:system'"):
+            connection.send("PUT", "/v1/studies/other/selector", saved)
+        assert RemoteStudy.names(process.url) == ["equal"]
+    with (
+        Process(url) as process,
+        pytest.raises(asktell.MissingMethodError, match=r"'equally' .*-parrot', which"),
+    ):
+        RemoteStudy.open(process.url, "equal")
 
 
 def test_a_study_that_was_made_anew(server: Any) -> None:

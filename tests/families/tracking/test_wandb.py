@@ -15,6 +15,7 @@ from asktell.testing.fakes import Table
 wandb = pytest.importorskip("wandb")
 
 from asktell_adapters.tracking.wandb import WandbTracker  # noqa: E402
+from tests.command_line import cli  # noqa: E402
 from tests.plays import new_selector, random_table  # noqa: E402
 
 
@@ -153,3 +154,49 @@ def test_the_active_run_is_used_and_left_open(table: Table, folder: Path) -> Non
         run.log({"mine": 1})
     assert len(numbers(folder, "evaluation/prompt")) == 12
     assert logged(folder)[-1]["mine"] == 1
+
+
+CONFIG = """
+budget = 8
+[prompts]
+texts = ["Say it.", "Say it, please"]
+[data]
+file = "data.csv"
+input = "word"
+reference = false
+[model]
+loader = "echo:Echo"
+[metrics.length]
+loader = "echo:length"
+[goal]
+maximize = "length"
+[tracker]
+type = "wandb"
+mode = "offline"
+name = "lengths"
+settings = { dir = 'FOLDER' }
+"""
+ECHO = """
+from asktell_adapters.evaluators import Completion
+
+class Echo:
+    def complete(self, requests):
+        return [Completion(request.messages[-1]["content"]) for request in requests]
+
+def length(completion, example):
+    return len(completion.text)
+"""
+
+
+def test_a_configuration_names_the_tracker(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder.parent)
+    Path("data.csv").write_text("word\na\nbb\nccc\ndddd\n")
+    Path("echo.py").write_text(ECHO)
+    Path("run.toml").write_text(CONFIG.replace("FOLDER", str(folder.parent)))
+    cli("run run.toml --no-progress --yes")
+    rows = [row for row in logged(folder) if "evaluation/length" in row]
+    assert len(rows) == 8
+    (answer,) = folder.glob("offline-run-*/files/result.json")
+    assert json.loads(answer.read_text())["selected"][0]["id"] == 1

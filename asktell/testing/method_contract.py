@@ -1,0 +1,91 @@
+"""Tests that every whole method must pass. Derive a class from `MethodContract`, and define the fixture `method`.
+
+    class TestMyMethod(MethodContract):
+        @pytest.fixture
+        def method(self):
+            return MyMethod(most=10)
+
+It needs pytest.
+"""
+
+from typing import ClassVar
+
+import pytest
+
+from asktell import BestFeasible, EvaluatorError, Selector, Trial
+from asktell.methods import AbstractMethod
+from asktell.methods.parts import dump_part
+from asktell.problem.goals import Goal
+
+
+class MethodContract:
+    """Tests of a whole method, which evaluates prompts on 12 examples.
+
+    Attributes:
+        goal: a goal that the method supports. All of its metrics get the same scores.
+        prompts: the numbers of prompts in the tests.
+        evaluations: the evaluations per prompt in the tests. Leave out small budgets
+            only if the method needs more, and give the reason in a comment.
+    """
+
+    goal: ClassVar[Goal] = BestFeasible("score")
+    prompts: ClassVar[tuple[int, ...]] = (1, 2, 5)
+    evaluations: ClassVar[tuple[int, ...]] = (2, 5, 20)
+
+    @pytest.fixture
+    def method(self) -> AbstractMethod:
+        """The method to test. Override this fixture."""
+        raise NotImplementedError
+
+    def selectors(self, method: AbstractMethod) -> list[Selector]:
+        """A selector for each number of prompts and budget."""
+        return [
+            Selector([f"prompt {k}" for k in range(n)], self.goal, n * per, method, 12)
+            for n in self.prompts
+            for per in self.evaluations
+        ]
+
+    def play(self, selector: Selector, trials: int = 10_000) -> list[Trial]:
+        """Record scores of at most so many trials, every seventh of which fails."""
+        asked: list[Trial] = []
+        while len(asked) < trials and (trial := selector.ask()):
+            asked.append(trial)
+            if trial.id % 7 == 6:
+                selector.fail(trial, EvaluatorError("out of order"))
+                continue
+            score = (len(trial.prompt) * 7 + int(trial.prompt[-1]) * 3) % 10 / 10
+            score = (score + (trial.example or 0) % 3 / 3) / 2
+            selector.tell(trial, dict.fromkeys(self.goal.metrics, score))
+        return asked
+
+    def test_a_selection_ends_within_its_budget_and_selects(
+        self, method: AbstractMethod
+    ) -> None:
+        for selector in self.selectors(method):
+            self.play(selector)
+            assert selector.done, "the last decision must have finished=True"
+            assert selector.spent <= (selector.budget or 0)
+            assert selector.result().selected, "a finished selection selects prompts"
+
+    def test_a_saved_selection_continues_as_the_original(
+        self, method: AbstractMethod
+    ) -> None:
+        for selector in self.selectors(method):
+            self.play(selector, trials=5)
+            again = Selector.from_json(selector.to_json(), method=method)
+            assert self.play(again) == self.play(selector), (
+                "decisions must follow from the state alone"
+            )
+            assert str(again.result()) == str(selector.result())
+
+    def test_it_waits_for_pending_trials_or_plans_without_them(
+        self, method: AbstractMethod
+    ) -> None:
+        for selector in self.selectors(method):
+            while trials := selector.ask(3):
+                for trial in reversed(trials):
+                    selector.tell(trial, dict.fromkeys(self.goal.metrics, 0.5))
+            assert selector.done
+
+    def test_its_parameters_can_be_saved(self, method: AbstractMethod) -> None:
+        assert dump_part(method) == dump_part(method)
