@@ -24,6 +24,7 @@ Messages
 Terminals and files
     safe(text): the text with control characters escaped
     one_line(text, width): the text cut to a width
+    in_markdown(text): the text without markup
     aligned(rows): the lines of a table
     with_error(mean, error): an estimate and its standard error as text
     in_percent(probability): a probability as text, such as "93%" or "over 99%"
@@ -81,7 +82,14 @@ if TYPE_CHECKING:
     from asktell._util.forks import fresh_after_fork
     from asktell._util.log import log
     from asktell._util.plugins import BuiltIn, Registry
-    from asktell._util.terminal import aligned, in_percent, one_line, safe, with_error
+    from asktell._util.terminal import (
+        aligned,
+        in_markdown,
+        in_percent,
+        one_line,
+        safe,
+        with_error,
+    )
     from asktell.methods.base import AbstractMethod
     from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
     from asktell.problem.budget import describe_spending
@@ -121,7 +129,14 @@ _HOMES = {
     "_util.forks": ("fresh_after_fork",),
     "_util.log": ("log",),
     "_util.plugins": ("BuiltIn", "Registry"),
-    "_util.terminal": ("aligned", "in_percent", "one_line", "safe", "with_error"),
+    "_util.terminal": (
+        "aligned",
+        "in_markdown",
+        "in_percent",
+        "one_line",
+        "safe",
+        "with_error",
+    ),
     "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
@@ -163,9 +178,10 @@ __all__ = [
     "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes",
     "check_cost", "check_extra", "check_margin", "check_path", "decide", "definition", "describe_spending",
     "describe_streak", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra",
-    "in_percent", "in_words", "is_expense", "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra",
-    "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real",
-    "reports", "safe", "short", "shown_estimates", "some", "whole", "wins_and_losses", "with_error", "write_atomically",
+    "in_markdown", "in_percent", "in_words", "is_expense", "less_may_be_better", "log", "n_repeats", "nearest",
+    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
+    "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "wins_and_losses", "with_error",
+    "write_atomically",
 ]  # fmt: skip
 
 

@@ -403,6 +403,7 @@ class CachedLLM:
             JSON data, everything else besides the request that a response depends on,
             such as the model and its version.
         cache: the cache.
+        is_kept: whether a response may be stored. By default, every response may.
 
     Attributes:
         hits: number of responses from the cache.
@@ -412,11 +413,17 @@ class CachedLLM:
         InvalidArgumentError: the LLM has no `identity()`.
     """
 
-    def __init__(self, llm: Any, cache: AnswerCache) -> None:
+    def __init__(
+        self,
+        llm: Any,
+        cache: AnswerCache,
+        is_kept: Callable[[Completion], bool] | None = None,
+    ) -> None:
         if not isinstance(llm, Models):
             _check_identity(llm)
         self.llm = llm
         self.cache = cache
+        self.is_kept = is_kept
         self.hits = 0
         self.misses = 0
         self._warned = False
@@ -481,7 +488,7 @@ class CachedLLM:
     def keep(
         self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]
     ) -> None:
-        """Put responses into the cache. Failures, and responses whose key is None, are left out.
+        """Put responses into the cache. Leave out failures, and responses whose key is None or that `is_kept` refuses.
 
         Args:
             keys: from `key`, one for each response.
@@ -489,7 +496,9 @@ class CachedLLM:
         """
         kept = []
         for key, answer in zip(keys, answers, strict=True):
-            if key is not None and isinstance(answer, Completion):
+            if key is None or not isinstance(answer, Completion):
+                continue
+            if self.is_kept is None or self.is_kept(answer):
                 kept.append((key, answer))
         if kept:
             with self._spared():

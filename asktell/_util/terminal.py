@@ -1,6 +1,7 @@
 """Text for a terminal, without control characters from prompts, ids or errors."""
 
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -11,8 +12,9 @@ from asktell._util.chats import readable
 
 Columns: TypeAlias = Sequence[Sequence[str]]
 
-# Smallest width of the last column of a table, in characters.
-_LEAST_TEXT = 24
+# Smallest width of the last column of a table, in characters. Ids tell rows apart, so
+# the text is cut before a row takes two lines.
+_LEAST_TEXT = 12
 # Smaller numbers are printed with an exponent.
 _SMALLEST_PLAIN = 1e-9
 
@@ -53,6 +55,15 @@ def one_line(text: str, width: int) -> str:
     """
     flat = safe(" ".join(readable(text)[: 4 * width].split()))
     return flat if len(flat) <= width else flat[: width - 3] + "..."
+
+
+_MARKUP = re.compile(r"[\\|<>`*\[\]&]")
+
+
+def in_markdown(text: str) -> str:
+    """The text in Markdown: one line without markup, in which GitHub finds no user to notify and no issue to link."""
+    escaped = _MARKUP.sub(r"\\\g<0>", safe(text))
+    return escaped.replace("@", "@\u200b").replace("#", "#\u200b")
 
 
 # An estimate below this part of its error is printed as 0. Otherwise it would read
@@ -139,7 +150,8 @@ def in_blocks(
         width: the width of a line in characters.
     """
     room = width - sum(map(_wide, keys))
-    while columns and sum(map(_wide, columns)) + _LEAST_TEXT > room:
+    least = min(_LEAST_TEXT, max(len(one_line(text, _LEAST_TEXT)) for text in texts))
+    while columns and sum(map(_wide, columns)) + least > room:
         n = sum(end <= room for end in accumulate(map(_wide, columns)))
         here, columns = columns[: max(n, 1)], columns[max(n, 1) :]
         yield from (

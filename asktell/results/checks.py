@@ -235,7 +235,7 @@ def _drift(state: State, again: Repeated) -> Check:
         return Check(
             "drift",
             None,
-            f"{found}. Either the scores are noisy or the model has changed.",
+            f"{found}. Either the scores are noisy, or the model, a judge or a rater has changed.",
         )
     return Check(
         "drift",
@@ -244,7 +244,8 @@ def _drift(state: State, again: Repeated) -> Check:
     )
 
 
-_CHANGED = "The model seems to have changed during the run."
+# An LLM responds, but another LLM or a person may have given the scores.
+_CHANGED = "The scores seem to have changed during the run. The cause may be the model, a judge or a rater."
 
 
 def _drift_of_residuals(state: State) -> Check:
@@ -254,7 +255,7 @@ def _drift_of_residuals(state: State) -> Check:
         return Check(
             "drift",
             None,
-            "It was not possible to check whether the model changed during the run.",
+            "It was not possible to check whether the scores changed during the run.",
         )
     if not found.is_found:
         sentence = f"The scores of {found.n} evaluations show no sign of a change during the run."

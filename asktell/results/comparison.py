@@ -463,7 +463,7 @@ class Pairs:
         doubtful: whether a remark marks the scores as doubtful.
         late: the arms that were added after the first scores, which may have been used
             to write them.
-        has_drifted: whether the model seems to have changed during the run.
+        has_drifted: whether the scores seem to have changed during the run.
         looks_once: whether the intervals are for one look: at a finished table, or after a
             selection that ended with the budget that it began with.
         selected: the selected arms. They were chosen by the same scores, so an interval

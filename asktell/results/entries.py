@@ -304,22 +304,34 @@ class FailureGroup:
             ids, times, quoted parts and repeated responses.
         count: the number of failed evaluations in the group.
         prompts: the ids of the prompts whose evaluations failed.
+        examples: the ids of the examples on which they failed, or the positions of
+            examples without ids. Empty if the evaluator draws its own examples.
     """
 
     reason: str
     count: int
     prompts: list[str | int]
+    examples: list[str | int]
 
 
-def grouped(failures: Iterable[tuple[str | int, str]]) -> list[FailureGroup]:
-    """Group failures, given as (prompt id, reason), by kind of reason. The most common reason comes first."""
-    found: dict[str, tuple[str, list[str | int]]] = {}
-    for prompt, reason in failures:
-        found.setdefault(kind_of(reason), (reason, []))[1].append(prompt)
-    groups = [
-        FailureGroup(reason, len(ids), list(dict.fromkeys(ids)))
-        for reason, ids in found.values()
-    ]
+def grouped(
+    failures: Iterable[tuple[str | int, str | int | None, str]],
+) -> list[FailureGroup]:
+    """Group failures by kind of reason. The most common reason comes first.
+
+    Args:
+        failures: for each failure, the prompt's id, the example and the reason.
+    """
+    found: dict[str, list[tuple[str | int, str | int | None, str]]] = {}
+    for failure in failures:
+        found.setdefault(kind_of(failure[-1]), []).append(failure)
+    groups = []
+    for alike in found.values():
+        prompts, examples, reasons = zip(*alike, strict=True)
+        known = [example for example in dict.fromkeys(examples) if example is not None]
+        groups.append(
+            FailureGroup(reasons[0], len(alike), list(dict.fromkeys(prompts)), known)
+        )
     return sorted(groups, key=lambda group: -group.count)
 
 
@@ -327,12 +339,22 @@ def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
     """One line per reason, for the most common reasons."""
     total = sum(group.count for group in groups)
     for group in groups[:most]:
-        ids = ", ".join(map(quoted, group.prompts[:5])) + (
-            ", ..." if len(group.prompts) > 5 else ""
-        )
+        where = _some(list(map(quoted, group.prompts)), 5)
+        if group.examples:
+            which_of = "example" if len(group.examples) == 1 else "examples"
+            names = [
+                quoted(each) if isinstance(each, str) else str(each)
+                for each in group.examples
+            ]
+            where += f" on the {which_of} {_some(names, 3)}"
         which = f"{group.count} of the {total} failures"
         if group.count == total:
             which = "The only failure" if total == 1 else f"All {total} failures"
-        yield f"{which}, when evaluating {ids}: {group.reason}"
+        yield f"{which}, when evaluating {where}: {group.reason}"
     if len(groups) > most:
         yield f"... and {len(groups) - most} other reasons"
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """The first names."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -140,3 +140,9 @@ def id_of_example(problem: Problem, example: int | None) -> str | None:
         if example is None or problem.examples is None
         else problem.examples.ids[example]
     )
+
+
+def example_name(problem: Problem, example: int | None) -> str | int | None:
+    """The id of an example by its position, or the position if the examples have no ids."""
+    id_ = id_of_example(problem, example)
+    return example if id_ is None else id_

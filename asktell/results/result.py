@@ -11,6 +11,7 @@ from asktell._util.extras import needs_extra
 from asktell._util.terminal import (
     filled,
     in_blocks,
+    in_markdown,
     one_line,
     printable,
     safe,
@@ -478,6 +479,36 @@ class Result:
                 )
         title = f"{self.goal}\n{describe_spending(self)}, {len(self.prompts)} prompts"
         return draw(self, title, x, y, ax)
+
+    def to_markdown(self) -> str:
+        """The verdict, the table of all prompts and the notes in Markdown, for a pull request or a page.
+
+        The selected prompts come first, then the other prompts, best first. Markup in
+        texts is escaped.
+        """
+        entries = [self.prompts[arm] for arm in ranking(self)]
+        columns = [
+            ["id", *(str(entry.id) for entry in entries)],
+            *shown_columns(self, entries, status=True),
+            ["prompt", *(one_line(entry.prompt, 60) for entry in entries)],
+        ]
+        head, *rows = (
+            f"| {' | '.join(map(in_markdown, cells))} |"
+            for cells in zip(*columns, strict=True)
+        )
+        below = [
+            *([self._legend] if self.unresolved else ["* selected"]),
+            *in_words(self.failures, most=10),
+            *self.notes,
+            *(self.sentence or "").splitlines(),
+        ]
+        lines = [
+            f"**{in_markdown(self.verdict.sentence)}**",
+            *map(in_markdown, heading(self)),
+            "\n".join([head, "|" + "---|" * len(columns), *rows]),
+            *map(in_markdown, below),
+        ]
+        return "\n\n".join(lines)
 
     def to_columns(self) -> dict[str, list[Any]]:
         """The table of `to_dataframe` as a mapping from column to values, one for each prompt. Needs no pandas."""

@@ -27,6 +27,7 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
+from asktell.results.evaluations import example_name
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
@@ -109,7 +110,8 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         baseline=None if problem.baseline is None else named.ids[problem.baseline],
         example_ids=None if problem.examples is None else problem.examples.ids,
         failures=grouped(
-            (named.ids[arm], reason) for _, arm, _, reason in state.failures
+            (named.ids[arm], example_name(problem, example), reason)
+            for _, arm, example, reason in state.failures
         ),
         _factors=_factors(problem, statement),
         _comparer=pairs,
@@ -292,7 +294,7 @@ def _certainty(
     # A changed model or unexpected noise voids the confidence
     why = ""
     if by_name["drift"].ok is False:
-        why = "the model seems to have changed"
+        why = "the scores seem to have changed"
     elif by_name["noise"].ok is False and state.problem.exact:
         why = "repeated evaluations differ"
     if why:

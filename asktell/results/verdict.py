@@ -662,8 +662,15 @@ class _Judge(ABC):
     @property
     def used_up(self) -> str:
         """The sentence for `is_used_up`."""
-        every = f"every {self.remaining}prompt was evaluated on every example"
-        return f"More evaluations are not possible, because {every}."
+        problem = self.state.problem
+        because = f"because every {self.remaining}prompt was evaluated on every example"
+        if problem.repeats > 1:
+            because += f" {problem.repeats} times"
+        if problem.target is None:
+            return f"More evaluations need new examples, {because}."
+        if self.state.seen.is_noisy:
+            return f"More evaluations need a larger `repeats`, {because}."
+        return f"More evaluations are not possible, {because}."
 
     def none(self) -> tuple[str, list[str]]:
         """The headline and the reasons if no prompt is likely to satisfy every constraint."""
@@ -763,6 +770,8 @@ class _Judge(ABC):
             n = self.near[-1].evaluations
             more = f"{n:,} more evaluation{'' if n == 1 else 's'}"
             return [f"{more} should change little."]
+        if self.state.problem.target is not None:  # New examples are no part of it
+            return [self.used_up]
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0
         has_loss = self.loss > self.least_shown

@@ -458,7 +458,7 @@ class Board:
             if not self._is_together:
                 self._record_taken()
         elif trial.id < 0:
-            _log_failure(trial, found)
+            self._log_failure(trial, found)
             self._book(trial, found)
         elif trial.id in self.stopped or (
             self._failures.end_the_run and not self._failures.is_like(found)
@@ -466,7 +466,7 @@ class Board:
             self._book(trial, found)
             self.release(trial)
         else:
-            _log_failure(trial, found)
+            self._log_failure(trial, found)
             self._take_failure(trial, found)
         self._announce()
 
@@ -656,14 +656,14 @@ class Board:
             if self._on_tell is not None:
                 self._on_tell(self.selector, trial)
 
+    def _log_failure(self, trial: Trial, found: Finding) -> None:
+        """Log the failure of a trial with its prompt and its example."""
+        assert found.error is not None
+        log.warning("%s failed: %r", self.described(trial), cause_of(found.error))
 
-def _log_failure(trial: Trial, found: Finding) -> None:
-    """Log the failure of a trial with its prompt and its example."""
-    assert found.error is not None
-    log.warning("%s failed: %r", described(trial), cause_of(found.error))
-
-
-def described(trial: Trial) -> str:
-    """A trial in words, with its prompt and its example."""
-    what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
-    return f"{what} (prompt {trial.prompt_id!r}, example {trial.example!r})"
+    def described(self, trial: Trial) -> str:
+        """A trial in words, with the ids of its prompt and its example. An example without an id has its position."""
+        what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
+        ids, example = self.selector.example_ids, trial.example
+        name = example if ids is None or example is None else ids[example]
+        return f"{what} (prompt {trial.prompt_id!r}, example {name!r})"

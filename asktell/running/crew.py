@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -24,7 +24,7 @@ from asktell._util.log import log
 from asktell.errors import EvaluatorError
 from asktell.problem.candidates import Trial
 from asktell.problem.words import in_words
-from asktell.running.board import Board, described
+from asktell.running.board import Board
 from asktell.running.evaluator import Calling, attempt, attempt_async, is_failure
 from asktell.running.processes import can_renew, in_process, n_processes, renewed
 
@@ -355,7 +355,7 @@ class Crew:
             self._board.release(trial)
         lost = [trial for trial in lost if trial.id >= 0]
         if lost and not self._blame(lost, error):
-            log.warning(_DIED, "; ".join(map(described, lost)), _words(error))
+            log.warning(_DIED, self._named(lost), _words(error))
             self._suspects.extend(lost)
 
     def _blame(self, lost: list[Trial], error: BaseException) -> bool:
@@ -378,7 +378,7 @@ class Crew:
             "pool failed. "
         )
         failure = EvaluatorError(
-            f"Each of {losses[lost[0].id]} attempts to evaluate {described(lost[0])} ended its process. {hint}"
+            f"Each of {losses[lost[0].id]} attempts to evaluate {self._named(lost)} ended its process. {hint}"
             f"{_words(error)}"
         )
         failure.__cause__ = error
@@ -401,12 +401,16 @@ class Crew:
         self._own_pool = self._executor if is_own else None
         self._start_call, self._has_started = self._starter(), False
 
+    def _named(self, trials: Iterable[Trial]) -> str:
+        """Trials in words, with the ids of their prompts and examples."""
+        return "; ".join(map(self._board.described, trials))
+
     def _broken(
         self, error: BaseException, lost: Collection[Trial] = ()
     ) -> EvaluatorError:
         """Return the error that ends the run. Its evaluations are not waited for."""
         self._is_abandoned = True
-        where = f" while it evaluated {'; '.join(map(described, lost))}" if lost else ""
+        where = f" while it evaluated {self._named(lost)}" if lost else ""
         return EvaluatorError(
             f"The executor broke down{where}. Its trials were released. Recorded scores are kept. Start the run again, "
             f"with a new executor, to evaluate the rest. {_words(error)}"

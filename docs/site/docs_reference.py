@@ -1,12 +1,15 @@
-"""The generated parts of the reference pages: command line, configuration file, HTTP API and Python API.
+"""The generated parts of pages: the command line, configuration file, HTTP API and Python API, and tables of data.
 
 `python docs/site/docs_reference.py` (`make reference`) writes them anew. A part stands
 between the lines `<!-- generated: PART -->` and `<!-- end -->`, so that the pages can
-be read where the repository is hosted.
+be read where the repository is hosted. A line that is only a link to a CSV file is
+followed by the rows of the file.
 """
 
 import argparse
+import csv
 import inspect
+import io
 import json
 import os
 import re
@@ -42,6 +45,8 @@ _OPTIONS = {
     "asktell.extend.AbstractStudy": _PLAIN,
 }
 _PART = re.compile(r"<!-- generated: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
+# A link to data, and its table
+_DATA = re.compile(r"^(\[[^\]\n]+\]\(([^)\n]+\.csv)\))$(\n\n(\|.*\n)+)?", re.MULTILINE)
 
 
 def renewed(page: Path, text: str) -> str:
@@ -67,12 +72,22 @@ def renewed(page: Path, text: str) -> str:
         raise ValueError(
             f"{page.name} has the generated parts {sorted(marked)}, but there are {sorted(parts)}."
         )
-    return _PART.sub(
+    text = _PART.sub(
         lambda part: (
             f"<!-- generated: {part[1]} -->\n{parts[part[1]].strip()}\n<!-- end -->"
         ),
         text,
     )
+    return _DATA.sub(lambda link: _with_rows(page, link), text)
+
+
+def _with_rows(page: Path, link: re.Match[str]) -> str:
+    """A link to a CSV file, followed by the rows of the file."""
+    with (page.parent / link[2]).open(newline="", encoding="utf-8") as file:
+        # As the prose writes it
+        text = re.sub(r"(?<=\d) %", "%", file.read())
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    return f"{link[1]}\n\n{table(head, rows)}" + ("\n" if link[3] else "")
 
 
 def for_site(page: Path, text: str) -> str:
@@ -89,8 +104,8 @@ def pages() -> list[Path]:
     """The pages with generated parts."""
     return [
         page
-        for page in sorted((DOCS / "reference").rglob("*.md"))
-        if _PART.search(page.read_text())
+        for page in sorted(DOCS.rglob("*.md"))
+        if _PART.search(page.read_text()) or _DATA.search(page.read_text())
     ]
 
 

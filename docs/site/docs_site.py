@@ -4,7 +4,6 @@ Needs the packages in requirements.txt and asktell with its extra `service`. Off
 any warning is an error.
 """
 
-import csv
 import json
 import os
 import re
@@ -71,7 +70,7 @@ def stage(folder: Path) -> Path:
     )
     shutil.copytree(HERE / "assets", staged / "assets")
     for page in pages():
-        text = _inline_tables(page, reference.for_site(page, page.read_text()))
+        text = reference.for_site(page, page.read_text())
         text = _LINK.sub(lambda link, page=page: _in_site(page, link), text)
         if page.parent.name == "tutorials":
             (staged / "tutorials" / f"{page.stem}.ipynb").write_text(
@@ -103,17 +102,6 @@ def _in_site(page: Path, link: re.Match[str]) -> str:
         if target.is_relative_to(DOCS)
         else f"]({REPOSITORY}/{target.relative_to(ROOT).as_posix()})"
     )
-
-
-def _inline_tables(page: Path, text: str) -> str:
-    """The text, with each line that is only a link to a CSV file followed by its rows."""
-
-    def rows(line: re.Match[str]) -> str:
-        with (page.parent / line[1]).open(newline="", encoding="utf-8") as file:
-            head, *body = csv.reader(file)
-        return f"{line[0]}\n\n{reference.table(head, body)}"
-
-    return re.sub(r"^\[[^\]]+\]\(([^)]+\.csv)\)$", rows, text, flags=re.MULTILINE)
 
 
 def notebook(text: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from asktell._util.extras import check_extra, import_extra, needs_extra
 from asktell.errors import MissingExtraError
+from asktell_adapters.cli.arguments import GROUPS
 
 NAMES = (
     "",
@@ -45,6 +46,24 @@ def test_constructors_can_check_without_importing() -> None:
 def test_other_errors_pass_through() -> None:
     with pytest.raises(ValueError, match="other"), needs_extra("openai"):
         raise ValueError("other")
+
+
+def test_the_help_of_every_command_needs_no_extra() -> None:
+    missing = [name for name in HEAVY if not name.startswith("scipy")]
+    commands = [command.name for group in GROUPS for command in group.commands]
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({missing!r}))
+from asktell_adapters.cli.main import main
+for command in {commands!r}:
+    try:
+        main([command, "--help"])
+    except SystemExit as end:
+        assert end.code == 0, command
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("usage: asktell ") == len(commands) > 20
 
 
 def test_importing_every_adapter_imports_no_package_behind_it() -> None:

@@ -107,10 +107,11 @@ def test_the_site_has_every_page_and_no_marker(tmp_path: Path) -> None:
 
 def test_a_line_that_links_to_data_becomes_a_table(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("a,b\n1|2,x\n")
-    made = docs_site._inline_tables(
-        tmp_path / "page.md",
-        "See:\n\n[the data](data.csv)\n\nand [it](data.csv) again.\n",
+    page = tmp_path / "page.md"
+    made = docs_reference.renewed(
+        page, "See:\n\n[the data](data.csv)\n\nand [it](data.csv) again.\n"
     )
+    assert docs_reference.renewed(page, made) == made
     assert made.splitlines()[2:] == [
         "[the data](data.csv)", "", "| a | b |", "| --- | --- |", "| 1&#124;2 | x |", "", "and [it](data.csv) again."
     ]  # fmt: skip

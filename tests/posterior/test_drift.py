@@ -121,7 +121,8 @@ def test_what_is_said() -> None:
     fallen = selected(smooth, "uniform", 1, fall=3.0).result()
     assert drift_of(fallen).ok is False
     assert drift_of(fallen).sentence.startswith(
-        "The model seems to have changed during the run. For the same prompts and examples, a moved by -"
+        "The scores seem to have changed during the run. The cause may be the model, "
+        "a judge or a rater. For the same prompts and examples, a moved by -"
     )
     assert "after about 50% of the evaluations" in drift_of(fallen).sentence
     assert drift_of(fallen).sentence in fallen.notes

@@ -66,6 +66,35 @@ def test_a_notebook_shows_a_table(goal: Any) -> None:
     assert "not told apart" not in empty  # from what?
 
 
+def test_markdown_shows_every_prompt_without_markup_of_prompts() -> None:
+    selector = Selector({"a|b": "Say *yes* to @you"}, BestFeasible("s"), 3)
+    assert "| a\\|b |" in selector.result().to_markdown()
+    while trial := selector.ask():
+        selector.tell(trial, [trial.id / 3])
+    result = selector.result()
+    headline, progress, table, *_ = result.to_markdown().split("\n\n")
+    assert headline.startswith("**")
+    assert headline.endswith("**")
+    assert "3 of 3 evaluations" in progress
+    head, line, row = table.splitlines()
+    assert head.startswith("| id |  | s | ")
+    assert line == "|" + "---|" * (head.count("|") - 1)
+    assert row.startswith("| a\\|b | \\* | ")
+    assert row.endswith("| Say \\*yes\\* to @\u200byou |")
+
+
+def test_a_row_takes_one_line_if_the_text_of_the_prompt_can_be_cut() -> None:
+    prompts = {"a": "Summarize the document. " * 9, "b": "Answer briefly. " * 9}
+    selector = Selector(prompts, BestFeasible("s", {"t": 1.0}), 6)
+    while trial := selector.ask():
+        selector.tell(trial, [trial.id / 3, 2.0])
+    lines = selector.result().table(100).splitlines()
+    rows = [line for line in lines if line.startswith(("   a ", "*  a ", "?  a "))]
+    assert len(rows) == 1
+    assert rows[0].endswith("...")
+    assert max(map(len, lines[1:4])) <= 100
+
+
 def test_the_verdict_comes_first_and_nothing_is_said_twice() -> None:
     result = told(BestFeasible("s"), baseline="a").result()
     page = result._repr_html_()

@@ -347,11 +347,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Every prompt probably violates the constraint. Prompt 2 is "
-            "the most likely to satisfy the constraint (probability 44%)."
-            " More evaluations are not possible, because every prompt was"
-            " evaluated on every example. Add examples, or relax the "
-            "constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is the most "
+            "likely to satisfy the constraint (probability 44%). More evaluations "
+            "need new examples, because every prompt was evaluated on every "
+            "example. Add examples, or relax the constraint."
         ),
     ),
     "none": (
@@ -458,11 +457,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Every prompt probably violates the constraint. Prompt 2 is "
-            "the most likely to satisfy the constraint (probability 44%)."
-            " More evaluations are not possible, because every prompt was"
-            " evaluated on every example. Add examples, or relax the "
-            "constraint."
+            "Every prompt probably violates the constraint. Prompt 2 is the most "
+            "likely to satisfy the constraint (probability 44%). More evaluations "
+            "need new examples, because every prompt was evaluated on every "
+            "example. Add examples, or relax the constraint."
         ),
     ),
 }
@@ -549,6 +547,30 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
     assert all(now != then for now, then in found)
+
+
+@pytest.mark.parametrize(("repeats", "times"), [(None, ""), (2, " 2 times")])
+def test_given_examples_with_noisy_scores_can_be_repeated(
+    repeats: int | None, times: str
+) -> None:
+    goal = asktell.BestFeasible("a", subject_to={"b": 0.7})
+    selector = asktell.Selector(
+        ["p", "q", "r"],
+        goal,
+        99,
+        "uniform",
+        examples=6,
+        inputs="given",
+        repeats=repeats,
+    )
+    noise = np.random.default_rng(1)
+    while trial := selector.ask():
+        selector.tell(trial, noise.normal([0.5, 0.68], 0.3))
+    said = selector.result().verdict.sentence
+    assert (
+        "More evaluations need a larger `repeats`, because every prompt was evaluated on "
+        f"every example{times}."
+    ) in said
 
 
 def test_evaluations_are_not_called_impossible_while_ask_has_some() -> None:

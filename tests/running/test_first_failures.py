@@ -11,7 +11,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Budget, EvaluatorError, InvalidArgumentError, Selector
-from asktell.results.entries import FailureGroup, grouped, kind_of
+from asktell.results.entries import FailureGroup, grouped, in_words, kind_of
 from asktell.storages.memory import MemoryStorage
 
 
@@ -27,6 +27,19 @@ def new(budget: Any = 24, n_prompts: int = 4, **options: Any) -> Selector:
 
 def no_key(prompt: str, example: int) -> float:
     raise RuntimeError(f"no API key for {prompt!r}, request {example}")
+
+
+def test_a_failure_is_logged_with_the_id_of_its_example(caplog: Any) -> None:
+    def evaluate(prompt: str, example: int) -> float:
+        if prompt == "x1" and example == 1:
+            raise RuntimeError("too long")
+        return 1.0
+
+    selector = new(n_prompts=2, examples=["easy", "hard"])
+    with caplog.at_level(logging.WARNING):
+        asktell.run(selector, evaluate, progress=False)
+    (message,) = caplog.messages
+    assert "(prompt 'p1', example 'hard') failed: RuntimeError('too long')" in message
 
 
 @pytest.mark.parametrize("where", ["selector", "study"])
@@ -143,7 +156,7 @@ def test_none_counts_them() -> None:
     assert lines[0].endswith(" (ended without a score)")
     assert lines[1] == "Nothing was measured, because all 24 evaluations failed."
     assert lines[2].startswith(
-        'All 24 failures, when evaluating "p0", "p1", "p2", "p3": RuntimeError: no API key for \'x'
+        'All 24 failures, when evaluating "p0", "p1", "p2", "p3" on the examples '
     )
 
 
@@ -312,15 +325,20 @@ def test_any_signature_that_fits_will_do() -> None:
 def test_reasons_that_differ_in_names_and_numbers_only_are_one() -> None:
     assert kind_of("KeyError: 'x1' of 17") == kind_of("KeyError: 'other' of 3")
     assert kind_of("KeyError: 'x'") != kind_of("TypeError: 'x'")
-    failures: list[tuple[str | int, str]] = [
-        ("a", "E: 1"),
-        ("b", "F"),
-        ("b", "E: 2"),
-        ("a", "E: 3"),
+    failures: list[tuple[str | int, str | int | None, str]] = [
+        ("a", "x", "E: 1"),
+        ("b", 3, "F"),
+        ("b", "x", "E: 2"),
+        ("a", "y", "E: 3"),
     ]
-    assert grouped(failures) == [
-        FailureGroup("E: 1", 3, ["a", "b"]),
-        FailureGroup("F", 1, ["b"]),
+    groups = grouped(failures)
+    assert groups == [
+        FailureGroup("E: 1", 3, ["a", "b"], ["x", "y"]),
+        FailureGroup("F", 1, ["b"], [3]),
+    ]
+    assert list(in_words(groups)) == [
+        '3 of the 4 failures, when evaluating "a", "b" on the examples "x", "y": E: 1',
+        '1 of the 4 failures, when evaluating "b" on the example 3: F',
     ]
 
 

@@ -84,12 +84,19 @@ class _Kinds:
     """The values of `asktell init --kind`. They are read late, since the registry needs the extra `config`."""
 
     def __iter__(self) -> Iterator[str]:
-        from asktell_adapters.cli.init import kinds
-
-        return iter(kinds())
+        try:
+            yield from self._known()
+        except asktell.MissingExtraError:  # --help works without the extra
+            yield "install 'asktell[config]' for the list"
 
     def __contains__(self, kind: object) -> bool:
-        return kind in list(self)
+        return kind in self._known()
+
+    @staticmethod
+    def _known() -> dict[str, str]:
+        from asktell_adapters.cli.init import kinds
+
+        return kinds()
 
 
 def _a(*flags: str, **options: Any) -> Argument:
@@ -291,6 +298,7 @@ _LOOKING = (
         (
             *_LOOK,
             _a("--plot", metavar="FILE", type=Path, help=f"plot the result to a file: {', '.join(PICTURES)}"),
+            _a("--markdown", action="store_true", help="print Markdown, for a pull request or a page"),
             _JSON,
         ),
     ),

@@ -159,6 +159,12 @@ def check(arguments: argparse.Namespace) -> int:
         if config.harness is not None:
             trials = [prompts.trial(number, arm, row) for number in range(repeats)]
             return _check_harness(config, trials, arguments.json)
+        labels = config.labels
+        if labels is not None and labels.recorded is not None:
+            raise ConfigError(
+                f"{config.path.name} has recorded responses in [label], so there is no LLM to check. To see a "
+                f"response as raters see it: asktell label {config.path}"
+            )
         candidate = None if prompts.candidates is None else prompts.candidates[arm]
         # The id of a row without a name is a digest, which means nothing to a reader.
         name = (dataset.names is None and config.examples[row].id) or dataset.ids[row]
@@ -180,13 +186,12 @@ def check(arguments: argparse.Namespace) -> int:
             try:
                 checked.evaluate(evaluator, evaluator.example(row))
                 # A selection refuses scores that are missing, not finite, or out of the
-                # goal's ranges.
-                config.selector.goal.vector(
-                    {
-                        name: checked.scores[name]
-                        for name in config.selector.goal.metrics
-                    }
-                )
+                # goal's ranges. People give the label, so one of the labels is assumed.
+                scores = dict(checked.scores)
+                if labels is not None:
+                    scores[labels.table.metric] = labels.options[0].score
+                goal = config.selector.goal
+                goal.vector({name: scores[name] for name in goal.metrics})
                 found.append(checked.scores)
                 for number in range(1, repeats):
                     request = evaluator.request(
@@ -202,9 +207,10 @@ def check(arguments: argparse.Namespace) -> int:
                 else:
                     show("\n".join([*checked.lines(), *_noise(found)]))
         if not arguments.json:
-            show(
-                f"This works. To estimate the whole run: asktell run {arguments.config} --estimate"
-            )
+            to = "To estimate the whole run: asktell run {} --estimate"
+            if labels is not None:
+                to = f"People give {labels.table.metric!r}. Next: asktell label {{}}"
+            show(f"This works. {to.format(arguments.config)}")
         return 0
 
 

@@ -222,9 +222,11 @@ class Plan:
                 f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items()
             ]
             yield ["[metrics.quality.criteria]", *criteria]
+        metric, ends = ("quality", "1, 5") if self.rubric else ("token_f1", "0, 1")
         yield [
             "[goal]",
-            f"maximize = {quoted('quality' if self.rubric else 'token_f1')}",
+            f"maximize = {quoted(metric)}",
+            _with(f"ranges = {{ {metric} = [{ends}] }}", "lowest and highest score"),
             self._constraint(),
         ]
 

@@ -1,7 +1,6 @@
 """The verdict of `asktell gate` in words: for a terminal, for a pull request, and as a JUnit test report."""
 
 import html
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from asktell.extend import (
     Evaluation,
     Goal,
     describe_spending,
+    in_markdown,
     in_percent,
     is_expense,
     one_line,
@@ -48,7 +48,6 @@ _MOST_NAME = 60
 _MOST_REASONS = 5
 _MOST_LIKELY = 5  # examples named where none is established to have regressed
 _FDR = 0.1  # false discovery rate of the lists of regressed and fixed examples
-_MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
 
 
 class ExampleChange(NamedTuple):
@@ -734,17 +733,13 @@ def _size(text: str) -> int:
 
 def _plain(text: str, most: int = _MOST_NAME * 4) -> str:
     """Text in one line, escaped for Markdown. It mentions no user and links no issue."""
-    return _unlinked(_MARKDOWN.sub(r"\\\g<0>", one_line(text, most)))
-
-
-def _unlinked(text: str) -> str:
-    """Text in which GitHub finds no user to notify and no issue to link."""
-    return text.replace("@", "@\u200b").replace("#", "#\u200b")
+    return in_markdown(one_line(text, most))
 
 
 def _html(text: str, most: int = _MOST_TEXT) -> str:
     """Text in one line, escaped for HTML. It mentions no user and links no issue."""
-    return _unlinked(html.escape(one_line(text, most), quote=False))
+    escaped = html.escape(one_line(text, most), quote=False)
+    return escaped.replace("@", "@\u200b").replace("#", "#\u200b")
 
 
 def _pre(text: str) -> str:

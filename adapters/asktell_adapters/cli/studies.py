@@ -73,6 +73,9 @@ def result(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json(found.to_dict())
         return 0
+    if arguments.markdown:
+        show(found.to_markdown())
+        return 0
     show(found.table(shutil.get_terminal_size((97, 24)).columns))
     if picture is not None:
         show(f"Plot: {picture}")

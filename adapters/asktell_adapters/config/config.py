@@ -56,7 +56,6 @@ _NOT_WITH_EVALUATOR = (
     "metrics",
     "cache",
     "improve",
-    "confirm_above",
 )
 _NOT_WITH_HARNESS = ("candidates", "data")
 
@@ -304,7 +303,8 @@ def _check_improvable(top: TopTable) -> None:
     if top.evaluator is not None:
         raise top.error(
             "evaluator",
-            "cannot be used by asktell improve, which shows an LLM's responses to a writer. Use asktell run",
+            "cannot be used by asktell improve, which shows the responses of the LLM in [model] to a writer. Use "
+            "asktell run, or call `improve` of asktell_adapters.optimizers in Python, which takes any evaluator",
         )
     if top.label is not None:
         raise top.error("label", "cannot be used by asktell improve. Use asktell label")
@@ -471,6 +471,12 @@ def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
                 name,
                 f"cannot be combined with [evaluator], which has {has} of its own. Remove one of the two",
             )
+    if top.has("confirm_above"):
+        raise top.error(
+            "confirm_above",
+            "cannot be combined with [evaluator], because the price of its evaluations is not known before they are "
+            "made. To limit what the run spends, use budget = { cost = ... } instead",
+        )
     with top.named():
         return read_harness(table, top.data)
 

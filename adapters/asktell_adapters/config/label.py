@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, Selector, Trial
@@ -145,7 +146,8 @@ class Labels:
     ) -> Task:
         """What raters are asked. `evaluator` makes the LLM's evaluator, if the LLM responds."""
         table, problem = self.table, selector.state.problem
-        respond = self._replay if self.recorded is not None else _asking(evaluator())
+        replay = partial(self._replay, dataset.ids)
+        respond = replay if self.recorded is not None else _asking(evaluator())
         baseline = problem.baseline if table.compare else None
 
         def responses(trial: Trial) -> Responses:
@@ -168,14 +170,16 @@ class Labels:
             table.gold_every,
         )
 
-    def _replay(self, trial: Trial) -> tuple[str, dict[str, float], float | None]:
+    def _replay(
+        self, ids: Sequence[str], trial: Trial
+    ) -> tuple[str, dict[str, float], float | None]:
         assert self.recorded is not None
         assert trial.example is not None
         cell = str(trial.prompt_id), trial.example
         if cell not in self.recorded:
             raise EvaluatorError(
-                f"{self.table.responses} has no response of the prompt {cell[0]!r} to example {cell[1]}. Add the "
-                "response, and start again."
+                f"{self.table.responses} has no response of the prompt {cell[0]!r} to the example "
+                f"{ids[trial.example]!r}. Add the response, and start again."
             )
         text, scores = self.recorded[cell]
         return text, scores, None

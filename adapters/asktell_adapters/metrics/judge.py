@@ -231,7 +231,8 @@ class Judge:
 
         Args:
             llm: an LLM, or a list of several LLMs.
-            cache: a store of replies on disk, or None for no cache.
+            cache: a store of replies on disk, or None for no cache. A reply that cannot
+                be read is not stored, so it is requested again.
 
         Raises:
             InvalidArgumentError: an LLM has neither `complete` nor an async
@@ -245,10 +246,11 @@ class Judge:
                 raise InvalidArgumentError(
                     f"A judge's LLM needs complete(requests) or an async acomplete(request), got {type(each).__name__}."
                 )
+        self._cache = cache
         self.answers = (
             self.llms
             if cache is None
-            else tuple(CachedLLM(each, cache) for each in self.llms)
+            else tuple(CachedLLM(each, cache, self._is_read) for each in self.llms)
         )
 
     def of_pairs(self, column: str) -> "Judge":
@@ -260,6 +262,7 @@ class Judge:
         judge = copy.copy(self)
         judge.rubric, judge.against = replace(self.rubric, pairwise=True), column
         judge._request = replace(self._request, schema=judge.rubric.schema())
+        judge.ask(self.llms, self._cache)  # Which replies can be read has changed
         return judge
 
     @property
@@ -517,11 +520,7 @@ class Judge:
                 f"the judge {self.name!r} gave no response: {reply}"
             ) from reply
         try:
-            if reply.finish_reason == "length":
-                raise ValueError(
-                    f"it was cut after {self._request.max_new_tokens} tokens (raise max_new_tokens)"
-                )
-            return self.rubric.read(reply.text)
+            return self._grades(reply)
         except ValueError as error:
             shown = (
                 reply.text
@@ -532,6 +531,26 @@ class Judge:
                 f"the reply of the judge {self.name!r} cannot be read, because {error}: {shown!r}",
                 reply=reply.text,
             ) from None
+
+    def _grades(self, reply: Completion) -> tuple[dict[str, float], str]:
+        """The grades and the reason in a reply.
+
+        Raises:
+            ValueError: the reply cannot be read.
+        """
+        if reply.finish_reason == "length":
+            raise ValueError(
+                f"it was cut after {self._request.max_new_tokens} tokens (raise max_new_tokens)"
+            )
+        return self.rubric.read(reply.text)
+
+    def _is_read(self, reply: Completion) -> bool:
+        """Whether a reply can be read."""
+        try:
+            self._grades(reply)
+        except ValueError:
+            return False
+        return True
 
     def _count(self, replies: Sequence[Completion | Exception]) -> Spent:
         """Count the requests, tokens and money of replies, and add them to `spent`."""

@@ -5,6 +5,7 @@ const MOST_LOOKS = 200; // without an item, before the page stops looking by its
 const SIDES = ["A", "B"];
 const STATES = {
   wait: "Other raters hold the remaining items, or the next item is being prepared. This page checks again automatically.",
+  last: "That was the last item. Thank you. For a few seconds, you can still undo your last label.",
   done: "All items are labeled. Thank you.",
   paused: "The study is paused. This page checks again automatically.",
   failed: "The responses cannot be made at the moment. The log of the service has the reason.",
@@ -118,12 +119,18 @@ function drawItem() {
 }
 
 function drawEnd() {
-  const words = screen.state === "skipped"
-    ? `Only items that you skipped are left (${whole(screen.skipped)}).` : STATES[screen.state];
+  // At the end, a label can be undone for a while before it is recorded
+  const state = screen.state === "wait" && screen.left === 0 && screen.undo ? "last" : screen.state;
+  const isOver = state === "last" || state === "done";
+  const words = state === "skipped"
+    ? `Only items that you skipped are left (${whole(screen.skipped)}).` : STATES[state];
+  const next = isOver && element("p", {},
+    "All labels are saved, so you can close this page. ",
+    state === "done" && "Whoever asked you for the labels can see the result now. ", "New items, if there are any, appear here.");
   const again = screen.skipped > 0 && screen.state !== "done" &&
     element("button", { onclick: () => send("again", {}), "aria-keyshortcuts": "r" }, element("kbd", {}, "r"), "See the skipped items again");
-  replaceContent(content, element("div", { class: "tile" }, element("p", { class: "say" }, words)));
-  replaceContent(asked, others(again));
+  replaceContent(content, element("div", { class: "tile" }, element("p", { class: "say" }, words), next));
+  replaceContent(asked, state === "done" && !screen.undo ? null : others(again));
   looks += 1;
   if (looks < MOST_LOOKS) timer = setTimeout(() => send("next", {}), SECONDS_BETWEEN_LOOKS * 1000);
 }

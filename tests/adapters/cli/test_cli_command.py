@@ -331,7 +331,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ),
         (
             {"output": "confirm_above = 1.0"},
-            "'confirm_above' at the top cannot be combined with [evaluator], which has models",
+            "of its evaluations is not known before they are made. To limit what the run spends, use budget = { cost",
         ),
     ],
 )

@@ -469,7 +469,7 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
     assert rule.look(selector.state, is_last=False) == UNDECIDED
     drift = next(check for check in selector.result().checks if check.name == "drift")
     assert drift.ok is False
-    assert "The model seems to have changed during the run." in drift.sentence
+    assert "The scores seem to have changed during the run." in drift.sentence
 
 
 def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:

@@ -16,6 +16,7 @@ from asktell_adapters.config.model import MODELS, ModelType, NamedModel, PriceTa
 from asktell_adapters.config.tables import options_table
 from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.metrics import range_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.cli.test_cli import Project
 from tests.command_line import Terminal, cli
@@ -48,7 +49,12 @@ def test_what_is_written_can_be_read_for_every_kind(
         len(config.examples),
         config.selector.budget,
     ) == (4, 8, 32)
-    assert config.selector.goal.metrics == (("quality",) if rubric else ("token_f1",))
+    (objective,) = config.selector.goal.objectives
+    metric = "quality" if rubric else "token_f1"
+    assert (objective.metric, objective.range) == (
+        metric,
+        range_of(config.metrics[metric]),
+    )
     assert "Wrote a.toml, prompts.txt, examples.csv: 4 prompts, 8 examples." in said
     assert [
         line in said

@@ -83,7 +83,12 @@ def test_forty_labels_without_a_mouse(
             else:
                 press(page, str(k % 3 + 1))
         assert "40 labels given" in page.locator("header").inner_text()
+        page.wait_for_selector("text=That was the last item. Thank you.")
+        assert page.locator("text=Other raters hold").count() == 0
+        assert page.get_by_text("Undo the last label").is_enabled()
         page.wait_for_selector("text=All items are labeled", timeout=60_000)
+        assert "you can close this page" in page.locator("#item").inner_text()
+        assert page.locator(".asked button").count() == 0
         times = page.evaluate(
             "performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/tell')).map((e) => e.duration)"
         )

@@ -411,6 +411,29 @@ def answers():
 """
 
 
+def test_check_makes_the_response_that_people_label(
+    project: LabelProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.folder / "scripted_labels.py").write_text(_LLM)
+    project.write(
+        SCALE,
+        goal='maximize = "human"\nat_least = { brevity = 0.1 }',
+        more='[metrics.brevity]\nlow = 0\nhigh = 9\n[prompts]\ntexts = { a = "Be brief" }\n[cache]\n'
+        '[model]\nloader = "scripted_labels:answers"\n',
+    )
+    assert main(["check", str(project.config)]) == 0
+    out = capsys.readouterr().out
+    assert "answer to 1" in out
+    assert "brevity" in out
+    assert (
+        f"This works. People give 'human'. Next: asktell label {project.config}" in out
+    )
+
+    project.load()
+    assert main(["check", str(project.config)]) == 2
+    assert "no LLM to check" in capsys.readouterr().err
+
+
 def test_an_llm_responds_when_a_response_is_shown(
     project: LabelProject, raters: Callable[..., Raters]
 ) -> None:

@@ -415,6 +415,28 @@ def test_what_was_judged_once_is_not_paid_twice(
     )
 
 
+@pytest.mark.parametrize(
+    "unread", [Completion("Good!"), Completion(GOOD, finish_reason="length")]
+)
+def test_an_unreadable_reply_is_requested_again(
+    tmp_path: Path, unread: Completion
+) -> None:
+    left = [unread, Completion(GOOD)]
+    judging = ScriptedLLM(lambda _: left.pop(0))
+    judge = Judge(judging, CRITERIA, cache=AnswerCache(tmp_path / "answers.db"))
+    failure(judge, "x")
+    assert [judge(Completion("x"), EXAMPLE) for _ in range(2)] == [3.5, 3.5]
+    assert len(judging.requests) == 2
+
+
+def test_a_judge_of_pairs_keeps_the_replies_that_it_reads(tmp_path: Path) -> None:
+    judging = says(verdict("first", "first"))
+    judge = Judge(judging, CRITERIA, cache=AnswerCache(tmp_path / "answers.db"))
+    for _ in range(2):
+        judge.of_pairs("old")(Completion("A cat."), EXAMPLE)
+    assert len(judging.requests) == 2
+
+
 def test_a_repeat_of_the_evaluation_is_another_opinion(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     judging = says(verdict(1, 1), verdict(5, 5))
