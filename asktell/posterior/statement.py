@@ -35,8 +35,8 @@ from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
 
-# Of these, the prior of a level leaves about 60% distinct. With 2,048 draws, another
-# seed changes P(feasible) by 0.02, and with 512 by 0.046. Larger pools take fewer, down
+# Of these, the prior of a level leaves about 60% distinct. With 2,048 draws, other random
+# numbers change P(feasible) by 0.02, and with 512 by 0.046. Larger pools take fewer, down
 # to 512 for 128 prompts, since a result should take less than a tenth of a second.
 _DRAWS, _FEWER_DRAWS, _NUMBERS = 2048, 512, 1 << 16
 _BINARY = (0.0, 1.0)
@@ -78,9 +78,11 @@ class Statement(NamedTuple):
 
 def statement(model: Model) -> Statement:
     """Draw from the posterior of the recorded cells, and estimate every prompt's means."""
+    # The same random numbers for every selection and every look: a statement depends on
+    # the scores alone, and differs between two looks by their scores, not by chance.
+    model = model._replace(seed=0, n_rows=0)
     cells, goal = model.cells, model.goal
-    # The same scores give the same draws, whatever was drawn before.
-    rng = np.random.default_rng([model.seed & 0xFFFFFFFFFFFFFFFF, model.n_rows])
+    rng = np.random.default_rng(model.seed)
     in_log_odds, of_ends = {}, {}
     for j in range(len(goal.columns)):
         ends = _two_ends(model, j)

@@ -576,9 +576,7 @@ class _Judge(ABC):
 
         Every forecast uses the same, so that forecasts differ less by chance.
         """
-        rng = np.random.default_rng(
-            [self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)]
-        )
+        rng = np.random.default_rng(0)  # as in a statement
         found = [rng.normal(size=self.values.shape) for _ in range(_STAGES)]
         return [*found, rng.normal(size=self.values[:, :1].shape)]
 
@@ -1227,9 +1225,7 @@ class _OfSet(_Judge):
             if self.goal.is_constrained
             else values.min(axis=1)
         )
-        covers = membership.coverage(
-            values, np.arange(len(arms)), low, self.state.problem.seed
-        )
+        covers = membership.coverage(values, np.arange(len(arms)), low, seed=0)
         whole = covers.any(axis=1).sum(axis=1)
         own = (covers & held[:, arms, None]).any(axis=1).sum(axis=1)
         some = membership.feasible(self.values[:, arms], p).any(axis=1) & (whole > 0)
