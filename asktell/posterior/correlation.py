@@ -27,10 +27,10 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 from asktell.posterior.two_way import Cells
 
 # The prior of atanh(rho), and its grid in deviations from the mean

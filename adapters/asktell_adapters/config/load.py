@@ -10,6 +10,9 @@ from asktell_adapters.rows import from_toml
 if TYPE_CHECKING:
     from asktell_adapters.config.config import Config
 
+# Tables that change [model], or cannot be combined with it
+_ABOUT_MODELS = ("models", "candidates", "evaluator", "label")
+
 
 def load_config(
     path: Path,
@@ -39,8 +42,7 @@ def load_config(
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     top.check_needed()
-    is_alone = top.evaluator is None and top.label is None
-    if is_alone and top.model and top.models is None and top.candidates is None:
+    if top.model is not None and not any(map(top.has, _ABOUT_MODELS)):
         from asktell_adapters.config.model import read_model
 
         read_model(path, "model", top.model)
