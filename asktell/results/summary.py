@@ -482,6 +482,19 @@ def _finished_early(state: State) -> bool:
     return bool(last) and state.spent < state.problem.budget and is_exhausted
 
 
+def _of_equals(merit: Vector, arms: list[int], state: State) -> Vector:
+    """The merits, with the mean for arms that have the same scores on the same examples: they differ by chance only."""
+    history = state.history
+    rows = np.column_stack([history.examples(), history.scores()])
+    kinds = [sorted(map(tuple, rows[history.arms() == arm])) for arm in arms]
+    return np.array(
+        [
+            np.mean([merit[i] for i, other in enumerate(kinds) if other == kind])
+            for kind in kinds
+        ]
+    )
+
+
 def _best_first(
     answer: list[int], prompts: list[PromptResult], state: State
 ) -> list[int]:
@@ -493,7 +506,7 @@ def _best_first(
     means = np.array(
         [list(prompts[arm].estimate.values()) for arm in answer], dtype=np.float64
     )
-    merit = goal.values(means, goal.offsets)[:, 0]
+    merit = _of_equals(goal.values(means, goal.offsets)[:, 0], answer, state)
     misses = np.array([prompts[arm].feasible is False for arm in answer])
     return [answer[i] for i in np.lexsort((-merit, misses))]
 

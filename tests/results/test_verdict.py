@@ -150,7 +150,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "race"},
         "take",
         (
-            'Take prompt 1. It is within 0.05 of the best prompt in "a" with 97% '
+            'Take prompt 1. It is within 0.05 of the best prompt in "a" with 96% '
             "probability."
         ),
     ),
@@ -161,10 +161,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: prompt 1 (66%). The percentage is the "
-            "probability that it is the best. The expected gap to the "
-            'best prompt is 0.013 in "right". 8 more evaluations should '
-            "change little."
+            "Best so far: prompt 1 (64%). The percentage is the probability that it"
+            ' is the best. The expected gap to the best prompt is 0.014 in "right".'
+            " 8 more evaluations should change little."
         ),
     ),
     "all examples used": (
@@ -174,11 +173,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: prompt 1 (57%). The percentage is the "
-            "probability that it is the best. The expected gap to the "
-            'best prompt is 0.017 in "right". Every prompt was evaluated '
-            "on every example, but with about 118 new examples, this gap "
-            "could shrink to 0.008."
+            "Best so far: prompt 1 (57%). The percentage is the probability that it"
+            ' is the best. The expected gap to the best prompt is 0.018 in "right".'
+            " Every prompt was evaluated on every example, but with about 118 new "
+            "examples, this gap could shrink to 0.0076."
         ),
     ),
     "less is better": (
@@ -188,11 +186,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: prompt 1 (56%). The percentage is the "
-            "probability that it is the best. The expected gap to the "
-            'best prompt is 0.017 in "errors". Every prompt was evaluated'
-            " on every example, but with about 118 new examples, this gap"
-            " could shrink to 0.0078."
+            "Best so far: prompt 1 (58%). The percentage is the probability that it"
+            " is the best. The expected gap to the best prompt is 0.017 in "
+            '"errors". Every prompt was evaluated on every example, but with about '
+            "118 new examples, this gap could shrink to 0.0075."
         ),
     ),
     "endless examples, more change little": (
@@ -202,8 +199,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"examples": None},
         "take",
         (
-            'Take prompt 1. It is within 0.01 of the best prompt in "a" '
-            "with 94% probability."
+            'Take prompt 1. It is within 0.01 of the best prompt in "a" with 95% '
+            "probability."
         ),
     ),
     "within the tolerance": (
@@ -212,10 +209,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {"examples": None},
         "take",
-        (
-            'Take prompt 1. It is within 0.01 of the best prompt in "a" with 97% '
-            "probability."
-        ),
+        ("Take prompt 1. It is the best with 96% probability."),
     ),
     "either": (
         near(0.0, 2, 0.0),
@@ -260,11 +254,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: prompt 6 leads (24%). The expected gap to the "
-            'best prompt is 0.093 in "right". With 12 more evaluations '
-            "(cost about 6), this gap should shrink to 0.068, and the "
-            "probability of selecting the best prompt should rise from "
-            "24% to 33%."
+            "Not decided: prompt 6 leads (24%). The expected gap to the best prompt"
+            ' is 0.098 in "right". With 12 more evaluations (cost about 6), this '
+            "gap should shrink to 0.068, and the probability of selecting the best "
+            "prompt should rise from 24% to 35%."
         ),
     ),
     "leads": (
@@ -274,11 +267,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "go on",
         (
-            "Not decided: prompt 4 leads (22%). The expected gap to the "
-            'best prompt is 0.082 in "right". With 24 more evaluations '
-            "(cost about 12), this gap should shrink to 0.066, and the "
-            "probability of selecting the best prompt should rise from "
-            "22% to 28%."
+            "Not decided: prompt 4 leads (23%). The expected gap to the best prompt"
+            ' is 0.085 in "right". With 12 more evaluations (cost about 6), this '
+            "gap should shrink to 0.074, and the probability of selecting the best "
+            "prompt should rise from 23% to 27%."
         ),
     ),
     "leads under a constraint": (
@@ -288,13 +280,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "best so far",
         (
-            "Best so far: prompt 6 (71%). The percentage is the "
-            "probability that it is the best. It satisfies the constraint"
-            " with over 99% probability. The expected gap to the best "
-            'feasible prompt is 0.023 in "right". With 1,552 more '
-            "evaluations (cost about 776), this gap should shrink to "
-            "0.0033, and the probability of selecting the best feasible "
-            "prompt should rise from 71% to 87%."
+            "Best so far: prompt 6 (72%). The percentage is the probability that it"
+            " is the best. It satisfies the constraint with 98% probability. The "
+            'expected gap to the best feasible prompt is 0.019 in "right". With '
+            "1,552 more evaluations (cost about 776), this gap should shrink to "
+            "0.0041, and the probability of selecting the best feasible prompt "
+            "should rise from 72% to 87%."
         ),
     ),
     "leads under constraints": (
@@ -304,13 +295,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "best so far",
         (
-            "Best so far: prompt 4 (55%). The percentage is the "
-            "probability that it is the best. It satisfies every "
-            "constraint with over 99% probability. The expected gap to "
-            'the best feasible prompt is 0.035 in "right". With 1,552 '
-            "more evaluations (cost about 776), this gap should shrink to"
-            " 0.0063, and the probability of selecting the best feasible "
-            "prompt should rise from 55% to 77%."
+            "Best so far: prompt 4 (52%). The percentage is the probability that it"
+            " is the best. It satisfies every constraint with 97% probability. The "
+            'expected gap to the best feasible prompt is 0.033 in "right". With '
+            "1,552 more evaluations (cost about 776), this gap should shrink to "
+            "0.0063, and the probability of selecting the best feasible prompt "
+            "should rise from 52% to 75%."
         ),
     ),
     "unlikely": (
@@ -320,9 +310,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: every prompt probably violates the constraint. "
-            "Prompt 0 is the most likely to satisfy the constraint "
-            "(probability 37%)."
+            "Not decided: every prompt probably violates the constraint. Prompt 0 "
+            "is the most likely to satisfy the constraint (probability 48%)."
         ),
     ),
     "unlikely with evaluations left": (
@@ -332,12 +321,10 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: prompt 2 probably violates the constraint. It "
-            'is selected because of its good estimate of "a". Prompt 0 is'
-            " the most likely to satisfy the constraint (probability "
-            "50%). With 9 more evaluations (cost about 4.5), the "
-            "probability of selecting the best feasible prompt should "
-            "rise from 23% to 29%."
+            "Not decided: every prompt probably violates the constraint. Prompt 0 "
+            "is the most likely to satisfy the constraint (probability 49%). With 9"
+            " more evaluations (cost about 4.5), the probability of selecting the "
+            "best feasible prompt should rise from 25% to 29%."
         ),
     ),
     "unlikely without room": (
@@ -407,9 +394,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         "go on",
         (
             "Not decided: these 2 trade-offs lead. Together, they are expected to "
-            "be 83% as good as the whole true Pareto set. With 10 more evaluations "
-            "(cost about 5), this percentage should rise to 89%, and the "
-            "probability of missing at most 1% of it should rise from 62% to 75%."
+            "be 89% as good as the whole true Pareto set. With 10 more evaluations "
+            "(cost about 5), this percentage should rise to 95%, and the "
+            "probability of missing at most 1% of it should rise from 70% to 81%."
         ),
     ),
     "front of one, keep evaluating": (
@@ -419,10 +406,11 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "go on",
         (
-            "Not decided: prompt 4 leads. It satisfies the constraint with 53% "
-            "probability. This one prompt is expected to be 46% as good as the "
-            "whole true Pareto set. With 15 more evaluations (cost about 7.5), this"
-            " percentage should rise to 60%."
+            "Not decided: prompt 4 probably violates the constraint. It is selected"
+            ' because of its good estimate of "a" and "c". Prompt 0 is the most '
+            "likely to satisfy the constraint (probability 99%). With 15 more "
+            "evaluations (cost about 7.5), the probability of missing at most 1% of"
+            " it should rise from 9% to 22%."
         ),
     ),
     "front under a constraint": (
@@ -444,7 +432,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {},
         "best so far",
         (
-            "Best so far: these 2 trade-offs. Together, they are expected to be 52%"
+            "Best so far: these 2 trade-offs. Together, they are expected to be 59%"
             " as good as the whole true Pareto set. Every prompt was evaluated on "
             "every example, but with about 4 new examples, this percentage could "
             "rise to 91%."
