@@ -19,6 +19,9 @@ from asktell import BestFeasible, Selector, Study, Trial
 from asktell.extend import outside_of_loops
 from asktell.storages.memory import MemoryStorage
 
+# JAX warns of a fork if another test has used it in this process
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 AT_ONCE = 3
 THE_CALL = 7  # during which the signal comes
 
