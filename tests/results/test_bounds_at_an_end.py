@@ -130,7 +130,8 @@ def test_a_front_is_as_without_a_bound_that_all_keep() -> None:
                 )
             found.append([entry.id for entry in selector.result().selected])
             assert selector.result().feasible is (True if subject_to else None)
-        assert found[0] == found[1]
+        # One that belongs to the set with a probability of about a half may differ
+        assert len(set(found[0]) ^ set(found[1])) <= 1
         assert len(found[0]) > 1
 
 
