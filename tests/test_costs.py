@@ -28,6 +28,9 @@ class Tensor:
     def item(self) -> Any:
         return self.value
 
+    def __float__(self) -> float:
+        return float(self.value)
+
 
 QUARTERS = [
     0.25,
@@ -36,6 +39,7 @@ QUARTERS = [
     np.float32(0.25),
     np.float16(0.25),
     np.array(0.25),
+    np.array([0.25]),
     Tensor(0.25),
 ]
 UNKNOWN = [None, math.nan, np.nan, Decimal("nan"), np.array(math.nan), Tensor(math.nan)]
@@ -51,7 +55,7 @@ WRONG = [
     ("0.25", r"Convert text with float\(\)"),
     (b"1", r"Convert text with float\(\)"),
     (1j, "complex"),
-    (np.array([0.25]), "ndarray"),
+    (np.array([0.25, 0.5]), "ndarray"),
     (np.timedelta64(3, "s"), "timedelta64"),
     (datetime.timedelta(seconds=3), "timedelta"),
     ([0.25], "list"),

@@ -202,7 +202,7 @@ def check_cost(cost: object) -> float | None:
     """
     if cost is None:
         return None
-    value = None if isinstance(plain(cost), bool) else real(cost)
+    value = None if _is_bool(cost) else real(cost)
     if value is None or (math.isnan(value) and not _is_nan(cost)):
         cure = " Convert text with float()." if isinstance(cost, str | bytes) else ""
         raise InvalidArgumentError(
@@ -214,6 +214,12 @@ def check_cost(cost: object) -> float | None:
         bound = "at least 0" if value < 0 else f"at most {LARGEST:g}"
         raise InvalidArgumentError(f"cost must be {bound}, got {short(cost)}.")
     return value if value >= SMALLEST_COST else 0.0
+
+
+def _is_bool(number: Any) -> bool:
+    """True if an object is a truth value of any library."""
+    is_scalar = getattr(number, "shape", None) == () and hasattr(number, "item")
+    return isinstance(number.item() if is_scalar else number, bool)
 
 
 def _is_nan(number: Any) -> bool:
