@@ -85,6 +85,7 @@ REPLY = '{"reason": "Fine.", "grades": {"quality": 4}}'
         f"```\n{REPLY}\n```",
         f"```json\n{REPLY}\n```",
         f"```json \n\n{REPLY}\n\n  ```\n",
+        f"```{REPLY}```",
     ],
 )
 def test_a_judges_reply_may_be_in_a_fence(text: str) -> None:
@@ -94,7 +95,6 @@ def test_a_judges_reply_may_be_in_a_fence(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"```{REPLY}```",
         f"```python\n{REPLY}\n```",
         f"```json\n{REPLY}\n``` 5",
         f"5\n```json\n{REPLY}\n```",
