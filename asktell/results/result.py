@@ -283,7 +283,7 @@ class Result:
             >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
             >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
             >>> print(result.compare("a", "c").sentence("accuracy"))
-            "a" is better than "c": difference +0.461, 95% interval +0.333 to +0.667 (all 40 examples).
+            "a" is better than "c": difference +0.465, 95% interval +0.333 to +0.667 (all 40 examples).
 
         Args:
             a: the id or text of a prompt, or its entry of `prompts`.

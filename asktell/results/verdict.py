@@ -87,9 +87,9 @@ class Outlook:
         >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
         >>> verdict = asktell.analyze(scores, goal).verdict
         >>> round(verdict.p_best, 2)
-        0.75
+        0.74
         >>> [(then.evaluations, round(then.p_best, 2)) for then in verdict.outlook]
-        [(8, 0.75), (16, 0.76), (32, 0.78), (72, 0.8)]
+        [(8, 0.74), (16, 0.74), (32, 0.75), (72, 0.78)]
 
     Attributes:
         evaluations: the number of further evaluations.
