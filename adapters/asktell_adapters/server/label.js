@@ -14,7 +14,7 @@ const STATES = {
 const task = JSON.parse(document.getElementById("data").textContent);
 const here = location.pathname.replace(/\/$/, "");
 const choices = task.labels;
-let rater = "", screen = null, busy = false, looks = 0, since = 0, timer = null;
+let rater = "", current = null, busy = false, looks = 0, since = 0, timer = null;
 
 const progress = element("span", { class: "soft" });
 const said = element("p", { role: "alert" });
@@ -74,7 +74,7 @@ async function send(what, body) {
       if (answer.status >= 500) throw new Error(found.title);
       if (!answer.ok) {
         said.textContent = found.detail;
-        if (screen === null) drawDoor();
+        if (current === null) drawDoor();
         break;
       }
       draw(found);
@@ -89,12 +89,12 @@ async function send(what, body) {
 }
 
 function draw(found) {
-  if (screen === null) {
+  if (current === null) {
     sessionStorage.setItem("rater", rater);
     localStorage.setItem("rater", rater);
   }
-  const isNew = screen === null || found.item !== screen.item || found.state !== "item";
-  screen = found;
+  const isNew = current === null || found.item !== current.item || found.state !== "item";
+  current = found;
   said.textContent = found.said;
   progress.textContent = `${rater}: ${whole(found.given)} ${found.given === 1 ? "label" : "labels"} given` +
     (found.state === "done" ? "" : `, ${whole(found.left)} to go for all raters`);
@@ -109,8 +109,8 @@ function draw(found) {
 
 function drawItem() {
   looks = 0;
-  const responses = screen.responses.map((text, i) => part(task.comparison ? `Response ${SIDES[i]}` : "Response", text));
-  replaceContent(content, part("Input", screen.input), element("div", { class: "side" }, responses));
+  const responses = current.responses.map((text, i) => part(task.comparison ? `Response ${SIDES[i]}` : "Response", text));
+  replaceContent(content, part("Input", current.input), element("div", { class: "side" }, responses));
   replaceContent(asked,
     element("h1", {}, isolated(task.question)),
     element("div", { class: "controls labels", role: "group", "aria-label": "labels" }, choices.map((label, i) =>
@@ -120,17 +120,17 @@ function drawItem() {
 
 function drawEnd() {
   // At the end, a label can be undone for a while before it is recorded
-  const state = screen.state === "wait" && screen.left === 0 && screen.undo ? "last" : screen.state;
+  const state = current.state === "wait" && current.left === 0 && current.undo ? "last" : current.state;
   const isOver = state === "last" || state === "done";
   const words = state === "skipped"
-    ? `Only items that you skipped are left (${whole(screen.skipped)}).` : STATES[state];
+    ? `Only items that you skipped are left (${whole(current.skipped)}).` : STATES[state];
   const next = isOver && element("p", {},
     "All labels are saved, so you can close this page. ",
     state === "done" && "Whoever asked you for the labels can see the result now. ", "New items, if there are any, appear here.");
-  const again = screen.skipped > 0 && screen.state !== "done" &&
+  const again = current.skipped > 0 && current.state !== "done" &&
     element("button", { onclick: () => send("again", {}), "aria-keyshortcuts": "r" }, element("kbd", {}, "r"), "See the skipped items again");
   replaceContent(content, element("div", { class: "tile" }, element("p", { class: "say" }, words), next));
-  replaceContent(asked, state === "done" && !screen.undo ? null : others(again));
+  replaceContent(asked, state === "done" && !current.undo ? null : others(again));
   looks += 1;
   if (looks < MOST_LOOKS) timer = setTimeout(() => send("next", {}), SECONDS_BETWEEN_LOOKS * 1000);
 }
@@ -138,8 +138,8 @@ function drawEnd() {
 /** The controls that are no labels. */
 function others(...buttons) {
   return element("div", { class: "controls" }, buttons,
-    element("button", { onclick: undo, disabled: !screen.undo, "aria-keyshortcuts": "u" }, element("kbd", {}, "u"), "Undo the last label"),
-    screen.state === "item" && element("span", { class: "soft keys" }, "or ← → and Enter"));
+    element("button", { onclick: undo, disabled: !current.undo, "aria-keyshortcuts": "u" }, element("kbd", {}, "u"), "Undo the last label"),
+    current.state === "item" && element("span", { class: "soft keys" }, "or ← → and Enter"));
 }
 
 /** A text with its title. */
@@ -148,24 +148,24 @@ function part(title, text) {
     element("pre", { class: "text whole", dir: "auto" }, text === "" ? element("em", {}, "(an empty text)") : text));
 }
 
-function give(choice) {
+function give(label) {
   const seconds = Math.min(1e6, Math.round(performance.now() - since) / 1000);
-  if (screen?.state === "item") send("tell", { item: screen.item, choice, seconds });
+  if (current?.state === "item") send("tell", { item: current.item, choice: label, seconds });
 }
 
 function skip() {
-  if (screen?.state === "item") send("skip", { item: screen.item });
+  if (current?.state === "item") send("skip", { item: current.item });
 }
 
 function undo() {
-  if (screen?.undo) send("undo", {});
+  if (current?.undo) send("undo", {});
 }
 
 function onKey(event) {
   // A key that is held down gives one label.
-  if (screen === null || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
+  if (current === null || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
   const digit = /^[1-9]$/.test(event.key) ? Number(event.key) : 0;
-  const act = { s: skip, u: undo, r: () => screen.state !== "item" && screen.skipped && send("again", {}) }[event.key.toLowerCase()];
+  const act = { s: skip, u: undo, r: () => current.state !== "item" && current.skipped && send("again", {}) }[event.key.toLowerCase()];
   if (digit && digit <= choices.length) give(digit - 1);
   else if (act) act();
   else if (event.key === "ArrowLeft" || event.key === "ArrowRight") move(event.key === "ArrowRight" ? 1 : -1);
