@@ -182,8 +182,8 @@ def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
         "RuntimeError: down",
         "ValueError: down",
     }
-    # Six of each prompt, and those that were asked for while the sixth was evaluated.
-    assert 24 <= sum(group.count for group in result.failures) <= 27
+    # Six of each prompt, and up to three that were running beside the sixth
+    assert 24 <= sum(group.count for group in result.failures) <= 24 + 4 * 3
 
 
 def test_one_example_that_cannot_be_evaluated_is_no_reason_to_stop() -> None:
