@@ -8,7 +8,8 @@ of the textbooks:
 - The score interval of Tango (1998), for differences of two scores of 0 and 1. It is
   the inverse of McNemar's test. It says that 0 is excluded only if the mid-p test of
   McNemar does (Fagerland, Lydersen & Laake 2013), whose level holds for few
-  differences, too.
+  differences, too. On a part of the given examples, the mid-p value is that of a draw
+  without replacement.
 - The exact bound of Clopper & Pearson (1934) for a share of scores of 0 and 1.
 - If few scores differ from the most frequent one, Student's t is too narrow, because
   the rare ones decide. The bound is then the wider one of Student's t and Tango's, for
@@ -71,6 +72,8 @@ class OneLook:
             # Without replacement, the error of a mean is smaller by this factor.
             left = (self.population - n) / (self.population - 1)
             bound = mean + (bound - mean) * math.sqrt(left)
+        if self._is_paired:
+            bound = _unless_chance(bound, x, error, self.population)
         return bound if self.limits is None else max(bound, self.limits[0])
 
     def upper(self, observations: Float[Floats, " n"], error: float) -> float:
@@ -93,17 +96,19 @@ class OneLook:
             [self.lower(sample, error) > claim for sample in observations], dtype=bool
         )
 
+    @property
+    def _is_paired(self) -> bool:
+        return self.limits is not None and self.limits[0] == -self.limits[1]
+
     def _bound(self, x: Floats, mean: float, error: float) -> float:
         """The lower bound for independent draws. `x` is sorted."""
         values, counts = np.unique(x, return_counts=True)
         usual = float(values[counts.argmax()])
         off = x - usual
         n_off = int((off != 0.0).sum())
-        is_paired = self.limits is not None and self.limits[0] == -self.limits[1]
-        if self.limits is not None and is_paired:
+        if self.limits is not None and self._is_paired:
             if _are_among(x, (*self.limits, 0.0)):
-                bound = _tango(x, self.limits[1], error)
-                return _unless_chance(bound, x, error)
+                return _tango(x, self.limits[1], error)
         elif self.limits is not None and _are_among(x, self.limits):
             return _share(x, self.limits, error)
         if not n_off:
@@ -114,7 +119,7 @@ class OneLook:
         bound = _student(x, mean, error)
         if n_off < _FEW and 2 * n_off <= len(x):
             bound = min(bound, usual + _tango(off, float(np.abs(off).max()), error))
-        return _unless_chance(bound, x, error) if is_paired else bound
+        return bound
 
 
 def _are_among(x: Floats, values: tuple[float, ...]) -> bool:
@@ -185,19 +190,20 @@ def _score(more: float, less: float, n: int, mean: float) -> float:
     return lead / math.sqrt(variance)
 
 
-def _unless_chance(bound: float, x: Floats, error: float) -> float:
+def _unless_chance(
+    bound: float, x: Floats, error: float, population: int | None
+) -> float:
     """The bound of paired differences, or 0 if random signs explain a lead: the mid-p value is above `error`."""
     if bound <= 0.0:
         return bound
     sizes = np.abs(x[x != 0.0])
     lead = float(x.sum())
     if np.ptp(sizes) <= _ROUNDING * float(sizes.max()):
-        from scipy import stats
-
-        n, n_more = len(sizes), int((x > 0.0).sum())
-        p = float(stats.binom.sf(n_more, n, 0.5))
-        p += float(stats.binom.pmf(n_more, n, 0.5)) / 2
+        p = _mid_p(int((x > 0.0).sum()), len(sizes), len(x), population)
     elif len(sizes) < _FEW:
+        if population is not None:
+            # In a sample without replacement, the same lead is more of its deviations.
+            lead /= math.sqrt((population - len(x)) / (population - 1))
         sums = np.zeros(1)
         for size in sizes.tolist():
             sums = np.concatenate((sums + size, sums - size))
@@ -207,3 +213,23 @@ def _unless_chance(bound: float, x: Floats, error: float) -> float:
     else:
         return bound
     return bound if p <= error else 0.0
+
+
+def _mid_p(n_more: int, n: int, n_seen: int, population: int | None) -> float:
+    """The mid-p value of `n_more` of n differences in one direction, on `n_seen` examples.
+
+    If they are a part of a population, as many of its examples are taken to differ in
+    each direction as the seen ones suggest.
+    """
+    from scipy import stats
+
+    if population is None:
+        return float(
+            stats.binom.sf(n_more, n, 0.5) + stats.binom.pmf(n_more, n, 0.5) / 2
+        )
+    half = min(max(n_more, round(n * population / n_seen / 2)), population // 2)
+    more = np.arange(max(0, half - population + n_seen), min(half, n_seen) + 1)
+    less = more - (2 * n_more - n)
+    others = population - half, half, n_seen - more
+    p = stats.hypergeom.cdf(less - 1, *others) + stats.hypergeom.pmf(less, *others) / 2
+    return float(p @ stats.hypergeom.pmf(more, population, half, n_seen))

@@ -1,5 +1,6 @@
 """Bounds for one look, against tables worked by hand, textbooks and simulated tables."""
 
+import itertools
 import math
 
 import numpy as np
@@ -65,6 +66,22 @@ def test_given_examples_are_known_exactly_when_all_were_seen() -> None:
     part = OneLook((-1.0, 1.0), 8).interval(x, 0.05)
     whole = PAIRED.interval(x, 0.05)
     assert whole[0] < part[0] < 0.3 < part[1] < whole[1]
+
+
+def test_equal_prompts_seldom_differ_on_a_part_of_few_given_examples() -> None:
+    for population, n, half in ((6, 4, 2), (8, 5, 2), (10, 9, 5), (20, 18, 5)):
+        table = differences(half, half, population).tolist()
+        bounds = OneLook((-1.0, 1.0), population)
+        intervals = [
+            bounds.interval(np.array(seen), 0.05)
+            for seen in itertools.combinations(table, n)
+        ]
+        # All parts. Few unseen examples have few values: at most 10%
+        assert np.mean([low > 0.0 or high < 0.0 for low, high in intervals]) <= 0.1
+    # What the unseen examples cannot change is certain, however few are seen.
+    for population, more, less in ((4, 3, 0), (50, 2, 0), (50, 26, 23)):
+        x = differences(more, less, population - 1)
+        assert OneLook((-1.0, 1.0), population).interval(x, 0.05)[0] > 0.0
 
 
 def test_equal_observations_bound_nothing_without_a_range() -> None:
