@@ -197,14 +197,18 @@ def _pairs(
 def _looks_once(state: State, method: AbstractMethod) -> bool:
     """Whether intervals are for one look: at a finished table, or at the end of a budget that was fixed beforehand.
 
-    A selection that has stopped early, or was extended, has ended at a moment that depends
-    on its scores.
+    A selection that has stopped early, was extended, or went on after its end, has ended
+    at a moment that depends on its scores.
     """
     if state.problem.looks_once:
         return True
-    is_extended = any(isinstance(each.event, events.Extended) for each in state.growth)
+    is_extended = any(
+        isinstance(grown.event, events.Extended) for grown in state.growth
+    )
+    n_ends = sum(decision.finished for _, decision in state.decisions)
     return (
         state.finished
+        and n_ends == 1
         and not state.decisions[-1][1].settled
         and not isinstance(method, Race)
         and not is_extended

@@ -207,6 +207,19 @@ def test_what_is_guaranteed() -> None:
     assert result.compare(*others).guaranteed
 
 
+def test_intervals_are_for_one_look_only_at_the_first_end() -> None:
+    scores = table(3, 10)
+    selector = Selector({"a": "A", "b": "B"}, ZERO_ONE, 30, examples=10)
+    played(selector, scores)
+    assert selector.done
+    assert selector.compare("a", "b").looks_once
+    selector.add({"c": "C"})
+    assert not selector.compare("a", "b").looks_once
+    played(selector, scores)
+    assert selector.done
+    assert not selector.compare("a", "b").looks_once, "this is the second look"
+
+
 def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> None:
     selector = Selector(PROMPTS, ZERO_ONE, 30, "uniform")
     rng = np.random.default_rng(0)
