@@ -141,14 +141,9 @@ def compare(
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
         differences = decimal(a - b, largest)
-        low, high = (
-            _of_one_look(
-                differences, scores, population, limits, 1 - confidence, rounds
-            )
-            if looks_once
-            else interval_of_mean(
-                differences, scores, population, limits, 1 - confidence, rounds
-            )
+        interval = _of_one_look if looks_once else interval_of_mean
+        low, high = interval(
+            differences, scores, population, limits, 1 - confidence, rounds
         )
         if estimate is not None:
             low, high = min(low, estimate), max(high, estimate)
