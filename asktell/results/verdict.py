@@ -125,8 +125,8 @@ class Change:
             choice among all prompts. See `Result.comparison`.
         high: the upper end.
         evaluations: about how many more evaluations of each of the two would establish
-            the difference, if it stays as it is. None if it is established, or nothing
-            is known about it.
+            the difference, if it stays as it is. None if it is established, is smaller
+            than the tolerance, or nothing is known about it.
     """
 
     decision: str
@@ -381,9 +381,11 @@ class _Judge(ABC):
         of_arms: Chances,
         answer: Indices,
         ids: Sequence[str | int],
+        lead: Difference | None = None,
     ) -> None:
         self.state, self.statement, self.chances = state, statement, of_arms
         self.answer, self.ids = answer, ids
+        self.lead, self.baseline = lead, state.problem.baseline
         self.goal, self.alive = state.problem.goal, _alive(state)
         self.first = int(answer[0])
         # Without constraints, every prompt that neither failed nor was retired is feasible
@@ -809,18 +811,6 @@ class _Judge(ABC):
 
 @final
 class _OfBest(_Judge):
-    def __init__(
-        self,
-        state: State,
-        statement: Statement,
-        of_arms: Chances,
-        answer: Indices,
-        ids: Sequence[str | int],
-        lead: Difference | None,
-    ) -> None:
-        super().__init__(state, statement, of_arms, answer, ids)
-        self.lead, self.baseline = lead, state.problem.baseline
-
     def truths(self, values: Draws) -> Draws:
         values = self._some(values)
         if twins := self._twins():
@@ -1099,7 +1089,8 @@ class _OfBest(_Judge):
             is_open = action == GO_ON or self.is_unlikely
             return Change(NOT_DECIDED if is_open else KEEP, id_)
         decision = self._decision(action, lead)
-        more = None if decision == SHIP else _needed(lead)
+        matters = abs(lead.estimate or 0.0) >= self.tolerance
+        more = _needed(lead) if decision != SHIP and matters else None
         return Change(decision, id_, lead.estimate, lead.low, lead.high, more)
 
     def _decision(self, action: str, lead: Difference) -> str:

@@ -906,6 +906,18 @@ def test_a_likely_gain_over_the_baseline_is_open_and_says_how_many_would_decide(
     assert table.verdict.reasons.startswith(n)
 
 
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_how_many_would_establish_a_difference_that_does_not_matter_is_not_said(
+    score: float,
+) -> None:
+    scores = np.full((2, 8, 1), score)
+    goal = BestFeasible(maximize("right", range=(0, 1)))
+    change = asktell.analyze(scores, goal, baseline=0).verdict.change
+    # About 100,000, for a difference by the chance of the draws
+    assert change is not None
+    assert change.evaluations is None
+
+
 def test_a_baseline_that_violates_the_constraint_is_replaced() -> None:
     rng = np.random.default_rng(0)
     scores = np.clip(0.6 + 0.1 * rng.normal(size=(2, 60, 2)), 0, 1)
