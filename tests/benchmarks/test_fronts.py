@@ -17,9 +17,9 @@ def test_with_every_score_every_method_finds_the_front(goal: str, method: str) -
     assert outcome.spent <= 12 * 30
     found, front = set(outcome.answer), set(np.flatnonzero(one.truth.front).tolist())
     if method == "auto" and goal == "front@floor.5":
-        # Of new inputs, the front may be another: one prompt is close to it
-        assert found >= front
-        assert len(found) <= len(front) + 1
+        # Of new inputs, the front may be another: prompt 1 dominates prompt 0 by .04
+        # and .03, less than a standard error.
+        assert front <= found <= front | {0}
     elif method in ("uniform", "auto", "auto+conclude", "in-full", "race"):
         assert found == front
     elif method == "auto+filter" and "floor" in goal:

@@ -1,5 +1,6 @@
 """Bounds at an end of the scale, such as outputs that must always be valid: who has kept one is no violator."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -110,15 +111,16 @@ def test_scores_of_noisy_cells_too() -> None:
 
 
 def test_a_front_is_as_without_a_bound_that_all_keep() -> None:
-    for examples in (30, 1000, None):
-        found = []
+    differing = []
+    for examples, seed in itertools.product((30, 1000, None), range(4)):
+        fronts = []
         for subject_to in ({}, {"valid": at_least(1)}):
             goal, random = (
                 ParetoSet("a", "b", subject_to=subject_to),
-                np.random.default_rng(0),
+                np.random.default_rng(seed),
             )
             selector = Selector(
-                [f"p{i}" for i in range(8)], goal, 40, examples=examples
+                [f"p{i}" for i in range(8)], goal, 40, examples=examples, seed=seed
             )
             while trial := selector.ask():
                 a = int(trial.prompt_id) / 8
@@ -128,11 +130,13 @@ def test_a_front_is_as_without_a_bound_that_all_keep() -> None:
                     scores
                     + np.append(random.normal(0, 0.1, 2), [0.0] * bool(subject_to)),
                 )
-            found.append([entry.id for entry in selector.result().selected])
+            fronts.append({entry.id for entry in selector.result().selected})
             assert selector.result().feasible is (True if subject_to else None)
-        # One that belongs to the set with a probability of about a half may differ
-        assert len(set(found[0]) ^ set(found[1])) <= 1
-        assert len(found[0]) > 1
+        assert len(fronts[0]) > 1
+        differing.append(len(fronts[0] ^ fronts[1]))
+    # One that belongs to the set with a probability of about a half may differ.
+    assert max(differing) <= 1
+    assert sum(differing) <= 3
 
 
 def test_of_a_proven_violator_nothing_else_is_likely() -> None:

@@ -859,18 +859,21 @@ def placebo(seed: int, mean: float = 0.7) -> Array:
 
 
 def test_a_placebo_does_not_replace_the_baseline() -> None:
-    decisions = []
-    for seed in range(20):
+    decisions, goal = [], BestFeasible("right")
+    for seed in range(100):
         scores = placebo(seed)
-        run = played(scores, BestFeasible("right"), 200, baseline=0, seed=seed)
-        table = asktell.analyze(scores, BestFeasible("right"), baseline=0)
-        for verdict in (run.result().verdict, table.verdict):
-            assert verdict.change is not None
-            decisions.append(verdict.change.decision)
-            kept = verdict.headline == "Keep prompt 0: no prompt is shown to be better."
-            assert kept == (verdict.change.decision == "keep")
-    assert decisions.count("ship") <= 4
-    assert decisions.count("keep") > 20
+        verdict = asktell.analyze(scores, goal, baseline=0).verdict
+        assert verdict.change is not None
+        decisions.append(verdict.change.decision)
+        kept = verdict.headline == "Keep prompt 0: no prompt is shown to be better."
+        assert kept == (verdict.change.decision == "keep")
+        if seed < 10:
+            run = played(scores, goal, 200, baseline=0, seed=seed).result()
+            assert run.verdict.change is not None
+            assert run.verdict.change.decision == decisions[-1]
+    # At most 2.5%: 2.5 expected, standard error 1.6
+    assert decisions.count("ship") <= 6
+    assert decisions.count("keep") > 80
 
 
 def test_a_better_prompt_replaces_the_baseline() -> None:

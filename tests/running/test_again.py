@@ -74,9 +74,9 @@ def test_on_new_inputs_nothing_is_repeated(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["auto", "race", "uniform", "csr-sh"])
 def test_repeats_that_agree_change_no_evaluation_and_are_said(method: str) -> None:
-    plain, checked = Table(), Table()
+    plain, checked, chosen = Table(), Table(), selector(method)
     without = asktell.run(selector(method), plain, progress=False, repeatable=True)
-    result = asktell.run(selector(method), checked, progress=False)
+    result = asktell.run(chosen, checked, progress=False)
     again = [call for call in checked.calls if call[2]]
     assert len(plain.calls) == result.spent
     assert len(again) == n_repeats(result.spent) == 6 if result.spent == 120 else 4
@@ -92,6 +92,11 @@ def test_repeats_that_agree_change_no_evaluation_and_are_said(method: str) -> No
     agreed = f"{len(again)} of {len(again)} repeated evaluations agree."
     assert check_of(result, "noise").sentence.startswith(agreed)
     assert check_of(result, "noise").ok is None  # so few show little
+    compared = result.compare("p2", "p0")
+    assert compared.guaranteed is not compared.looks_once
+    if method in ("auto", "race"):
+        chosen.extend(1)
+        assert chosen.compare("p2", "p0").guaranteed
 
 
 def test_an_evaluator_may_say_that_it_is_repeatable() -> None:
@@ -141,6 +146,8 @@ def test_scores_that_differ_count_as_noisy_though_they_were_said_to_agree() -> N
     assert each.high - each.low > 0.2
     assert chosen.state.seen.is_noisy
     assert not chosen.state.problem.is_noisy
+    assert found.looks_once
+    assert not found.guaranteed
 
 
 def test_a_race_of_scores_that_differ_is_not_over_when_every_example_was_seen_once() -> (
