@@ -224,12 +224,13 @@ def _mid_p(n_more: int, n: int, n_seen: int, population: int | None) -> float:
     from scipy import stats
 
     if population is None:
-        return float(
-            stats.binom.sf(n_more, n, 0.5) + stats.binom.pmf(n_more, n, 0.5) / 2
-        )
+        p = stats.binom.sf(n_more, n, 0.5)
+        return float(p + stats.binom.pmf(n_more, n, 0.5) / 2)
     half = min(max(n_more, round(n * population / n_seen / 2)), population // 2)
     more = np.arange(max(0, half - population + n_seen), min(half, n_seen) + 1)
     less = more - (2 * n_more - n)
     others = population - half, half, n_seen - more
-    p = stats.hypergeom.cdf(less - 1, *others) + stats.hypergeom.pmf(less, *others) / 2
-    return float(p @ stats.hypergeom.pmf(more, population, half, n_seen))
+    p = stats.hypergeom.cdf(less - 1, *others)
+    p += stats.hypergeom.pmf(less, *others) / 2
+    p *= stats.hypergeom.pmf(more, population, half, n_seen)
+    return float(p.sum())

@@ -214,7 +214,10 @@ class Bounds:
         """True for the samples that refute a mean of `claim` or less."""
         error /= n_sequences(self.problem)
         if self.problem.looks_once:
-            return one_look(self.problem, limits).refutes(x, claim, error)
+            # Evaluations of given examples that may be noisy count as independent
+            # draws, because a single one of each does not show how noisy they are.
+            bounds = OneLook(limits, self.problem.exhausted_at)
+            return bounds.refutes(x, claim, error)
         if limits is not None:
             sequence = bounded(*limits, self.problem.target, self.problem.rounds)
             return sequence.refutes(x, claim, error)
@@ -279,15 +282,6 @@ def interval_of_mean(
         draws = Asymptotic(None if rounds is not None else population)
         low, high = draws.interval(differences, error, scale)
     return float(low), float(high)
-
-
-def one_look(problem: Problem, limits: Limits) -> OneLook:
-    """The bounds of a finished table.
-
-    Evaluations of given examples that may be noisy count as independent draws, because
-    a single evaluation of each does not show how noisy they are.
-    """
-    return OneLook(limits, problem.exhausted_at)
 
 
 def n_sequences(problem: Problem) -> int:

@@ -288,19 +288,16 @@ def fails_no_more(
     more = failed[rows] - failed_before[rows_before]
     if not len(more):
         return None
-    is_one_look = state.problem.looks_once
-    for_new = OneLook((-1.0, 1.0)) if is_one_look else Betting(-1.0, 1.0)
+    for_new: OneLook | Betting = Betting(-1.0, 1.0)
+    if state.problem.looks_once:
+        for_new = OneLook((-1.0, 1.0))
     if for_new.refutes(more[None], margin, error_of_no)[0]:
         return False
     allowed = margin if more.sum() > 0 else max(margin, UNSEEN_FAILURES)
     population = state.problem.population
     if len(more) == population:
         return True if more.mean() <= allowed + ROUNDING else None
-    for_given = (
-        OneLook((-1.0, 1.0), population)
-        if is_one_look
-        else Betting(-1.0, 1.0, population)
-    )
+    for_given = replace(for_new, population=population)
     is_kept = for_given.refutes(-more[None], -allowed, error)[0]
     return True if is_kept else None
 

@@ -79,11 +79,14 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     feasible = [entry.feasible for entry in selected]
 
     # In words
-    pairs, lead = _pairs(state, method, statement, answer), None
-    is_one, baseline = isinstance(goal, BestFeasible), problem.baseline
+    pairs = _pairs(state, method, statement, answer)
+    lead = None
+    baseline = problem.baseline
+    is_one = isinstance(goal, BestFeasible)
     if is_one and baseline is not None and answer and answer[0] != baseline:
-        places = ((answer[0], named.ids[answer[0]]), (baseline, named.ids[baseline]))
-        compared = pairs(*places, confidence=_CONFIDENCE, tolerance=None)
+        first = answer[0], named.ids[answer[0]]
+        other = baseline, named.ids[baseline]
+        compared = pairs(first, other, confidence=_CONFIDENCE, tolerance=None)
         lead = compared.differences[goal.objectives[0].metric]
     verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
@@ -443,15 +446,16 @@ def _estimates(
 
 def _largest_errors(state: State) -> Vector:
     """(c,) The largest errors that the scores allow, by column (see `_estimates`)."""
-    scores, found = state.history.scores(), []
+    scores = state.history.scores()
+    largest = []
     for j, limits in enumerate(limits_of(state)):
         span = np.inf
         if limits is not None:
             span = (limits[1] - limits[0]) / 2.0
         elif len(scores) >= _FEW and np.ptp(scores[:, j]) > 0.0:
             span = float(np.ptp(scores[:, j]))
-        found.append(span)
-    return np.array(found)
+        largest.append(span)
+    return np.array(largest)
 
 
 def _plain_means(state: State) -> list[Mapping[str, float | None]]:

@@ -383,10 +383,15 @@ class _Judge(ABC):
         ids: Sequence[str | int],
         lead: Difference | None = None,
     ) -> None:
-        self.state, self.statement, self.chances = state, statement, of_arms
-        self.answer, self.ids = answer, ids
-        self.lead, self.baseline = lead, state.problem.baseline
-        self.goal, self.alive = state.problem.goal, _alive(state)
+        self.state = state
+        self.statement = statement
+        self.chances = of_arms
+        self.answer = answer
+        self.ids = ids
+        self.lead = lead
+        self.baseline = state.problem.baseline
+        self.goal = state.problem.goal
+        self.alive = _alive(state)
         self.first = int(answer[0])
         # Without constraints, every prompt that neither failed nor was retired is feasible
         self.p_some, self.p_feasible = 1.0, None
@@ -523,24 +528,26 @@ class _Judge(ABC):
             if problem.n_examples is None
             else float(problem.n_examples - self.statement.n_seen)
         )
-        p_last, good, last, found = self.p_now, self.p_good, self.loss, []
+        p_best, p_good, loss = self.p_now, self.p_good, self.loss
+        outlook = []
         for n in wanted:
             first = _allotted(n / _STAGES, self.interest, n_left)
             predicted = self._predicted(
                 first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES)
             )
             held = self.chosen(predicted)
-            p_best, loss = self.hits(held), float(self.losses(held).mean())
             # More scores never do harm, so a forecast that is worse is Monte Carlo error.
-            p_last = None if p_best is None or p_last is None else max(p_best, p_last)
-            last, good = min(loss, last), max(self.p_within(held), good)
+            hits = self.hits(held)
+            p_best = None if hits is None or p_best is None else max(hits, p_best)
+            loss = min(float(self.losses(held).mean()), loss)
+            p_good = max(self.p_within(held), p_good)
             costs = self.state.costs
             price = None
             if costs.pool.total:
                 per_arm = _allotted(n, self.interest, n_left)
                 price = float(per_arm @ costs.expected_all(len(per_arm)))
-            found.append(Outlook(int(n), price, p_last, last, good))
-        return tuple(found)
+            outlook.append(Outlook(int(n), price, p_best, loss, p_good))
+        return tuple(outlook)
 
     def _predicted(self, first: Vector, rest: float, new_examples: float) -> Draws:
         """(S, K, q) the means that more evaluations would lead to if each draw were the truth.
@@ -980,7 +987,7 @@ class _OfBest(_Judge):
         action = self._action()
         change = self._change(action)
         headline = None if change is None else self._of_change(change)
-        own, reasons = self._words(action, is_replaced=headline is not None)
+        own_headline, reasons = self._words(action, headline is not None)
         if headline is not None and change is not None and change.evaluations:
             n = f"{change.evaluations:,} more evaluation{'s' * (change.evaluations > 1)}"
             reasons = [
@@ -989,7 +996,7 @@ class _OfBest(_Judge):
             ]
         return self._verdict(
             action,
-            headline or own,
+            headline or own_headline,
             reasons,
             self._choices if action in (TAKE, EITHER) else [],
             self._contenders(),
@@ -1084,7 +1091,8 @@ class _OfBest(_Judge):
         """Whether to replace the baseline. None without a baseline, or if no prompt may be used."""
         if self.baseline is None or action == NONE:
             return None
-        id_, lead = self.ids[self.baseline], self.lead
+        id_ = self.ids[self.baseline]
+        lead = self.lead
         if lead is None or self.is_unlikely:
             is_open = action == GO_ON or self.is_unlikely
             return Change(NOT_DECIDED if is_open else KEEP, id_)
@@ -1111,7 +1119,9 @@ class _OfBest(_Judge):
 
     def _of_change(self, change: Change) -> str | None:
         """The headline about the change from the baseline. None if the verdict has its own headline."""
-        old, new, lead = quoted(change.baseline), self.name(self.first), self.lead
+        old = quoted(change.baseline)
+        new = self.name(self.first)
+        lead = self.lead
         if change.decision == KEEP:
             return f"Keep {old}: no prompt is shown to be better."
         if lead is None or self.is_unlikely:
@@ -1168,21 +1178,19 @@ class _OfBest(_Judge):
         if p_best >= _COVERED:
             best = f"{it} is the best with {in_percent(p_best)} probability."
             return [best, *self.satisfies()]
-        within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
-        satisfies = f" and satisfies {self.constraints}" * self.goal.is_constrained
-        probability = in_percent(self.p_good)
-        return [
-            f"{it} is {within} in {self.metric}{satisfies} with {probability} probability."
-        ]
+        return [f"{it} is {self._close} with {in_percent(self.p_good)} probability."]
+
+    @property
+    def _close(self) -> str:
+        """What a good prompt is, after "is"."""
+        within = f"within {self.number(self.tolerance)} of the {self.best_prompt} in {self.metric}"
+        return within + f" and satisfies {self.constraints}" * self.goal.is_constrained
 
     def _alike(self) -> tuple[str, list[str]]:
         """The headline and the reasons if several prompts are good."""
-        names, least = _joined([self.name(arm) for arm in self._equals]), _GOOD
-        within = f"within {self.number(self.tolerance)} of the {self.best_prompt}"
-        satisfies = f" and satisfies {self.constraints}" * self.goal.is_constrained
+        names = _joined([self.name(arm) for arm in self._equals])
         return f"Take {names}: they do not differ in what matters.", [
-            f"Each of these {len(self._equals)} prompts is {within} in {self.metric}{satisfies} with at least "
-            f"{in_percent(least)} probability."
+            f"Each of these {len(self._equals)} prompts is {self._close} with at least {in_percent(_GOOD)} probability."
         ]
 
     def _unseparated(self) -> tuple[str, list[str]]:
