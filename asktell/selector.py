@@ -109,8 +109,10 @@ def checked_scores(
     """
     if isinstance(scores, Checked):
         return scores
+    if not proxies:
+        return Checked(goal.vector(scores))
     scores = by_name(scores)
-    if not proxies or not isinstance(scores, Mapping):
+    if not isinstance(scores, Mapping):
         return Checked(goal.vector(scores))
     found = tuple([proxy_score(name, scores.get(name)) for name in proxies])
     if all(score is None for score in found):

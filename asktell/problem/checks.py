@@ -203,7 +203,7 @@ def check_cost(cost: object) -> float | None:
     if cost is None:
         return None
     value = None if _is_bool(cost) else real(cost)
-    if value is None or (math.isnan(value) and not _is_nan(cost)):
+    if value is None or (math.isnan(value) and not is_nan(cost)):
         cure = " Convert text with float()." if isinstance(cost, str | bytes) else ""
         raise InvalidArgumentError(
             f"cost must be a number of at least 0, got {short(cost)} ({type(cost).__name__}).{cure}"
@@ -222,10 +222,10 @@ def _is_bool(number: Any) -> bool:
     return isinstance(number.item() if is_scalar else number, bool)
 
 
-def _is_nan(number: Any) -> bool:
+def is_nan(number: Any) -> bool:
     """True if an object is the number NaN. `real` returns NaN for several numbers, too."""
     try:
-        return math.isnan(number)
+        return bool(number != number) or math.isnan(number)
     except (TypeError, ValueError, ArithmeticError, RuntimeError):
         return False
 

@@ -31,6 +31,7 @@ from asktell.problem.checks import (
     check_number,
     check_part,
     finite,
+    is_nan,
     real,
 )
 from asktell.problem.words import exact, nearest, short, some
@@ -1336,6 +1337,8 @@ def _as_share(number: float, span: tuple[float, float], unit: str) -> str:
     return f" For {exact(number)}{unit}, write {share.normalize():f}."
 
 
+# Kinds of scores that need no look for names
+_PLAIN = frozenset({dict, list, tuple, float, int})
 # Where data classes, models of pydantic, structs of msgspec and classes of attrs list
 # their fields
 _FIELDS = (
@@ -1355,7 +1358,7 @@ def by_name(scores: object) -> object:
     numpy have names.
     """
     kind = type(scores)
-    if isinstance(scores, Mapping | type) or kind in (list, tuple, float, int):
+    if kind in _PLAIN or isinstance(scores, Mapping | type):
         return scores
     names = getattr(getattr(scores, "dtype", None), "names", None)
     if names is not None and getattr(scores, "ndim", 0) == 0:
@@ -1384,6 +1387,8 @@ def _of_keys(scores: Any) -> object:
 
 def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
     """The scores in the order of the metrics, not checked one by one yet."""
+    if type(scores) is float and len(metrics) == 1:
+        return [scores]
     scores = by_name(scores)
     if isinstance(scores, np.ndarray) and scores.ndim:
         # Not `tolist`, which turns durations of some units into whole numbers
@@ -1425,7 +1430,7 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
             raise InvalidScoresError(
                 f"The score of {name!r} must be a number, got {short(item)}."
             )
-        if math.isnan(value) and not _is_nan(item):
+        if math.isnan(value) and not is_nan(item):
             raise InvalidScoresError(
                 f"The score of {name!r} must be a single finite number of at most {LARGEST} in size. Got {short(item)}."
             )
@@ -1444,14 +1449,6 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]
-
-
-def _is_nan(item: Any) -> bool:
-    """True if a number is itself NaN, so that it stands for a missing score."""
-    try:
-        return bool(item != item)
-    except (TypeError, ValueError, ArithmeticError, RuntimeError):
-        return False
 
 
 def proxy_score(name: str, item: Any) -> float | None:

@@ -40,7 +40,8 @@ class Difference:
             "better" or "worse" (prompt a) if 0 is outside the interval, and "undecided"
             if it is not.
         guaranteed: True if the confidence of the interval holds for any distribution of
-            scores. This has two conditions. First, the range of the metric is declared.
+            scores. It is False for an interval for one look, which is approximate,
+            unless the difference is exact. Otherwise, there are two conditions. First, the range of the metric is declared.
             With inputs="given", it is also enough that both prompts were evaluated
             without noise on all examples. Second, no evaluation of the two prompts on
             the examples at the beginning of the order (see `pairs`) failed, both

@@ -27,11 +27,7 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results import notebook
 from asktell.results.checks import Check
-from asktell.results.comparison import (
-    Comparer,
-    Comparison,
-    compare_two,
-)
+from asktell.results.comparison import Comparer, Comparison, compare_two
 from asktell.results.entries import (
     FailureGroup,
     PromptResult,
@@ -292,10 +288,10 @@ class Result:
             confidence: the probability that all intervals of this comparison contain
                 the true differences, above 0 and below 1. While a selection runs, it
                 holds no matter how often you look. At the end of a budget that was
-                fixed beforehand, intervals are for one look, and narrower. If one of the two prompts is selected, the
-                intervals allow for its choice among all evaluated prompts. If you make
-                n comparisons, pass 1 - 0.05 / n, so that all of them hold together with
-                95% confidence.
+                fixed beforehand, intervals are for one look, and narrower. If one of
+                the two prompts is selected, the intervals allow for its choice among
+                all evaluated prompts. If you make n comparisons, pass 1 - 0.05 / n, so
+                that all of them hold together with 95% confidence.
             tolerance: differences up to this size count as equal in every metric, in
                 the metric's units. It must be less than the width of each known range.
                 None: each metric has the tolerance that the goal states for it, or

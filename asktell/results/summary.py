@@ -492,15 +492,18 @@ def _finished_early(state: State) -> bool:
 
 def _of_equals(merit: Vector, arms: list[int], state: State) -> Vector:
     """The merits, with the mean for arms that have the same scores on the same examples: they differ by chance only."""
+    if len(arms) == 1:
+        return merit
     history = state.history
     rows = np.column_stack([history.examples(), history.scores()])
-    kinds = [sorted(map(tuple, rows[history.arms() == arm])) for arm in arms]
-    return np.array(
-        [
-            np.mean([merit[i] for i, other in enumerate(kinds) if other == kind])
-            for kind in kinds
-        ]
-    )
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, arm in enumerate(arms):
+        scores = tuple(sorted(map(tuple, rows[history.arms() == arm])))
+        alike.setdefault(scores, []).append(place)
+    merit = merit.copy()
+    for places in alike.values():
+        merit[places] = merit[places].mean()
+    return merit
 
 
 def _best_first(
