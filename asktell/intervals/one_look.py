@@ -106,11 +106,12 @@ class OneLook:
         usual = float(values[counts.argmax()])
         off = x - usual
         n_off = int((off != 0.0).sum())
-        if self.limits is not None and self._is_paired:
-            if _are_among(x, (*self.limits, 0.0)):
-                return _tango(x, self.limits[1], error)
-        elif self.limits is not None and _are_among(x, self.limits):
-            return _share(x, self.limits, error)
+        if self.limits is not None:
+            if self._is_paired:
+                if _are_among(x, (*self.limits, 0.0)):
+                    return _tango(x, self.limits[1], error)
+            elif _are_among(x, self.limits):
+                return _share(x, self.limits, error)
         if not n_off:
             # All are equal. Others may come, as far away as the limits allow.
             if self.limits is None:

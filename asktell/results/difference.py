@@ -41,9 +41,10 @@ class Difference:
             if it is not.
         guaranteed: True if the confidence of the interval holds for any distribution of
             scores. It is False for an interval for one look, which is approximate,
-            unless the difference is exact. Otherwise, there are two conditions. First, the range of the metric is declared.
-            With inputs="given", it is also enough that both prompts were evaluated
-            without noise on all examples. Second, no evaluation of the two prompts on
+            unless the difference is exact. Otherwise, there are two conditions. First,
+            the range of the metric is declared. With inputs="given", it is also enough
+            that both prompts were evaluated without noise on all examples. Second, no
+            evaluation of the two prompts on
             the examples at the beginning of the order (see `pairs`) failed, both
             prompts were in the selection from the start, no remark is `doubtful`, and
             the check "drift" found no change of the evaluated LLM. With sampling="iid",

@@ -317,12 +317,15 @@ def judge(
     return _OfBest(state, statement, of_arms, arms, ids, lead).verdict()
 
 
-def _needed(lead: Difference) -> int | None:
+def _needed(lead: Difference, tolerance: float) -> int | None:
     """About how many more pairs establish a difference that stays as it is. None if it is established or unknown.
 
-    An interval shrinks with the root of the number of pairs.
+    An interval shrinks with the root of the number of pairs. None also for a difference
+    below the tolerance.
     """
     if not lead.estimate or lead.low is None or lead.high is None or not lead.pairs:
+        return None
+    if abs(lead.estimate) < tolerance:
         return None
     half = lead.estimate - lead.low if lead.estimate > 0 else lead.high - lead.estimate
     more = lead.pairs * ((half / abs(lead.estimate)) ** 2 - 1.0)
@@ -621,6 +624,23 @@ class _Judge(ABC):
         """The first near forecast that is worthwhile."""
         return next((then for then in self.near if self.is_worthwhile(then)), None)
 
+    @property
+    def is_either(self) -> bool:
+        """True if any of several prompts may be used. A Pareto set has no such choice."""
+        return False
+
+    def _action(self) -> str:
+        # Constraints come before the objective.
+        if self.none_is_feasible:
+            return NONE
+        if self.is_unlikely:
+            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
+        if self.is_either:
+            return EITHER
+        if self.p_good >= _GOOD:
+            return TAKE
+        return BEST if self.worthwhile is None else GO_ON
+
     # Words
 
     def name(self, arm: int) -> str:
@@ -834,7 +854,8 @@ class _OfBest(_Judge):
     def _twins(self) -> list[int]:
         """The arms with the same scores on the same examples as the selected arm, unless that may be chance."""
         history = self.state.history
-        arms, examples = history.arms(), history.examples()
+        arms = history.arms()
+        examples = history.examples()
         order = np.lexsort((*history.scores().T, examples, arms))
         arms, examples, scores = arms[order], examples[order], history.scores()[order]
         starts = np.searchsorted(arms, np.arange(self.state.problem.n_arms + 1))
@@ -1029,7 +1050,8 @@ class _OfBest(_Judge):
         where many prompts are nearly as likely.
         """
         half = len(self.shares) // 2
-        one, other = self.shares[:half].mean(axis=0), self.shares[half:].mean(axis=0)
+        one = self.shares[:half].mean(axis=0)
+        other = self.shares[half:].mean(axis=0)
         return -(-(_n_covering(one, other) + _n_covering(other, one)) // 2)
 
     @cached_property
@@ -1063,7 +1085,8 @@ class _OfBest(_Judge):
         That is the case if all scores are equal, or if choosing is worth less than the
         tolerance.
         """
-        arms, scores = self.state.history.arms(), self.state.history.scores()
+        arms = self.state.history.arms()
+        scores = self.state.history.scores()
         column = self.goal.columns.index(self.goal.objectives[0].metric)
         is_equal = (
             len(np.unique(arms)) > 1
@@ -1073,17 +1096,9 @@ class _OfBest(_Judge):
         is_small = self.worth is not None and self.worth[2] < self.tolerance
         return (is_equal or is_small) and self.is_sure and len(self._contenders()) > 1
 
-    def _action(self) -> str:
-        # Constraints come before the objective.
-        if self.none_is_feasible:
-            return NONE
-        if self.is_unlikely:
-            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
-        if len(self._equals) > 1 or self.is_unseparated:
-            return EITHER
-        if self.p_good >= _GOOD:
-            return TAKE
-        return BEST if self.worthwhile is None else GO_ON
+    @property
+    def is_either(self) -> bool:
+        return len(self._equals) > 1 or self.is_unseparated
 
     # The change from the baseline
 
@@ -1097,8 +1112,7 @@ class _OfBest(_Judge):
             is_open = action == GO_ON or self.is_unlikely
             return Change(NOT_DECIDED if is_open else KEEP, id_)
         decision = self._decision(action, lead)
-        matters = abs(lead.estimate or 0.0) >= self.tolerance
-        more = _needed(lead) if decision != SHIP and matters else None
+        more = None if decision == SHIP else _needed(lead, self.tolerance)
         return Change(decision, id_, lead.estimate, lead.low, lead.high, more)
 
     def _decision(self, action: str, lead: Difference) -> str:
@@ -1140,10 +1154,8 @@ class _OfBest(_Judge):
 
     def _words(self, action: str, is_replaced: bool) -> tuple[str, list[str]]:
         """The headline and the reasons. `is_replaced`: another headline is shown, about the baseline."""
-        name, p_best = (
-            self.name(self.first),
-            in_percent(self.chances.p_best[self.first]),
-        )
+        name = self.name(self.first)
+        p_best = in_percent(self.chances.p_best[self.first])
         it = name if is_replaced else "it"
         if action == NONE:
             return self.none()
@@ -1295,15 +1307,6 @@ class _OfSet(_Judge):
     def is_unlikely(self) -> bool:
         """True if a single selected prompt probably violates a constraint. Several prompts are selected one by one."""
         return len(self.answer) == 1 and super().is_unlikely
-
-    def _action(self) -> str:
-        if self.none_is_feasible:
-            return NONE
-        if self.is_unlikely:
-            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
-        if self.p_good >= _GOOD:
-            return TAKE
-        return BEST if self.worthwhile is None else GO_ON
 
     def _words(self, action: str, contenders: Sequence[int]) -> tuple[str, list[str]]:
         """The headline and the reasons."""
