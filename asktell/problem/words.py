@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 from collections.abc import Collection, Sequence
 
 _SHOWN = 20
@@ -77,7 +78,9 @@ def in_words(error: BaseException) -> str:
     """
     error = cause_of(error)
     status, text = _status_of(error), str(error)
-    code = "" if status is None or str(status) in text else f" (HTTP {status})"
+    # A request id may have the same three digits
+    shown = re.search(rf"(?<![\w.-]){status}(?![\w-])", text)
+    code = "" if status is None or shown else f" (HTTP {status})"
     return f"{type(error).__name__}{code}: {text}".removesuffix(": ")
 
 

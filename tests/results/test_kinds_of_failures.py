@@ -104,6 +104,10 @@ def _caused() -> Exception:
         (_StatusError("denied", code=429), "_StatusError (HTTP 429): denied"),
         (_StatusError("", response=_Response()), "_StatusError (HTTP 503)"),
         (_StatusError("status 401", status_code=401), "_StatusError: status 401"),
+        (
+            _StatusError("denied, request 9f401a-b", status_code=401),
+            "_StatusError (HTTP 401): denied, request 9f401a-b",
+        ),
         (_StatusError("denied", code="no_key"), "_StatusError: denied"),
         (_StatusError("denied", code=True), "_StatusError: denied"),
         (SystemExit(1), "SystemExit: 1"),
