@@ -78,7 +78,7 @@ def in_words(error: BaseException) -> str:
     """
     error = cause_of(error)
     status, text = _status_of(error), str(error)
-    # A request id may have the same three digits
+    # Not as a part of a request id
     shown = re.search(rf"(?<![\w.-]){status}(?![\w-])", text)
     code = "" if status is None or shown else f" (HTTP {status})"
     return f"{type(error).__name__}{code}: {text}".removesuffix(": ")
