@@ -34,9 +34,11 @@ from asktell.errors import (
 )
 
 if TYPE_CHECKING:
+    from asktell.finished import analyze
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
+    from asktell.problem.examples.profile import ExampleProfile
     from asktell.problem.goals import (
         BestFeasible,
         ParetoSet,
@@ -55,10 +57,8 @@ if TYPE_CHECKING:
     from asktell.results.verdict import Change, Outlook, Verdict
     from asktell.running.run import run, run_async
     from asktell.selector import Selector
-    from asktell.simulation.analyze import analyze
     from asktell.simulation.simulate import simulate
     from asktell.simulation.simulation import Simulation
-    from asktell.state.profile import ExampleProfile
     from asktell.studies.remote import RemoteStudy
     from asktell.studies.study import Study
 
@@ -77,7 +77,7 @@ __all__ = [
 
 _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
-    "asktell.state.profile": ("ExampleProfile",),
+    "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
     "asktell.problem.goals": (
@@ -98,7 +98,7 @@ _LATE = {
     "asktell.results.verdict": ("Change", "Outlook", "Verdict"),
     "asktell.running.run": ("run", "run_async"),
     "asktell.selector": ("Selector",),
-    "asktell.simulation.analyze": ("analyze",),
+    "asktell.finished": ("analyze",),
     "asktell.simulation.simulate": ("simulate",),
     "asktell.simulation.simulation": ("Simulation",),
     "asktell.studies.remote": ("RemoteStudy",),

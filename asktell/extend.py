@@ -1,9 +1,9 @@
 """The documented names for authors of an adapter, a method or a storage.
 
 Errors and the names that users call are in `asktell` itself. The base classes for parts
-of a method and for a storage are in the packages `asktell.schedulers`,
-`asktell.allocators`, `asktell.estimators`, `asktell.elimination` and
-`asktell.storages`. A name is imported when it is first used.
+of a method are in `asktell.methods.rounds`, in the packages `schedulers`, `allocators`,
+`estimators` and `rules`, and the one for a storage is in `asktell.studies.storages`. A
+name is imported when it is first used.
 
 Packages
     needs_extra(extra): a block in which a missing package is an error with the command that installs the extra
@@ -90,16 +90,18 @@ if TYPE_CHECKING:
         safe,
         with_error,
     )
+    from asktell.finished import FinishedTable, finished_selector
     from asktell.methods.base import AbstractMethod
-    from asktell.methods.gate import UNSEEN_FAILURES, check_margin, not_worse
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import MOST_EVALUATIONS, check_cost, real, whole
-    from asktell.problem.examples import changes
+    from asktell.problem.examples.ids import changes
     from asktell.problem.goals import Goal, is_expense, less_may_be_better, parse_goal
     from asktell.problem.words import in_words, nearest, short, some
+    from asktell.record import State, apply, decide, events
     from asktell.results.difference import wins_and_losses
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
+    from asktell.results.gate import UNSEEN_FAILURES, check_margin, not_worse
     from asktell.results.streak import describe_streak
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import (
@@ -111,15 +113,13 @@ if TYPE_CHECKING:
         goal_scores,
     )
     from asktell.running.loop import outside_of_loops
+    from asktell.running.repeats import n_repeats
     from asktell.selector import at_state
-    from asktell.simulation.analyze import FinishedTable, finished_selector
-    from asktell.state import State, apply, decide, events
-    from asktell.state.repeats import n_repeats
-    from asktell.storages import open_storage
-    from asktell.studies.base import AbstractStudy
+    from asktell.studies.abstract import AbstractStudy
     from asktell.studies.edits import besides_definition
     from asktell.studies.leases import Holding
     from asktell.studies.remote import definition
+    from asktell.studies.storages import open_storage
     from asktell.studies.study import Attendance, Standing
 
 _HOMES = {
@@ -137,12 +137,12 @@ _HOMES = {
         "safe",
         "with_error",
     ),
-    "methods.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
+    "results.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
     "problem.words": ("in_words", "nearest", "short", "some"),
     "problem.checks": ("MOST_EVALUATIONS", "check_cost", "real", "whole"),
-    "problem.examples": ("changes",),
+    "problem.examples.ids": ("changes",),
     "problem.goals": ("Goal", "is_expense", "less_may_be_better", "parse_goal"),
     "results.difference": ("wins_and_losses",),
     "results.entries": ("shown_estimates",),
@@ -159,17 +159,17 @@ _HOMES = {
     ),
     "running.loop": ("outside_of_loops",),
     "selector": ("at_state",),
-    "simulation.analyze": ("FinishedTable", "finished_selector"),
-    "state": ("State", "apply", "decide"),
-    "state.repeats": ("n_repeats",),
-    "storages": ("open_storage",),
-    "studies.base": ("AbstractStudy",),
+    "finished": ("FinishedTable", "finished_selector"),
+    "record": ("State", "apply", "decide"),
+    "running.repeats": ("n_repeats",),
+    "studies.storages": ("open_storage",),
+    "studies.abstract": ("AbstractStudy",),
     "studies.edits": ("besides_definition",),
     "studies.leases": ("Holding",),
     "studies.remote": ("definition",),
     "studies.study": ("Attendance", "Standing"),
 }
-_MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
+_MODULES = {"events": "asktell.record.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [

@@ -1,13 +1,13 @@
 """Selector: ask for trials, tell their scores, read the result. The only mutable object of the engine.
 
-A selector holds an immutable `State` (`asktell.state`) with everything that was
+A selector holds an immutable `State` (`asktell.record`) with everything that was
 recorded.
 
 1. `ask` returns the next evaluation of the state's plan, a prompt and an example.
    Released trials come first.
 2. When the plan is used up, the method reads the state. It plans more evaluations or
    ends the selection, and it eliminates or accepts prompts. "auto" is
-   `asktell.methods.adaptive`.
+   `asktell.methods.auto.adaptive`.
 3. A decision is made in the `tell`, `fail` or `retire` after which no trial is pending,
    and otherwise in the next `ask`. A study always decides in `ask`.
 
@@ -37,7 +37,7 @@ from asktell.errors import (
     NotPicklableError,
 )
 from asktell.methods import AbstractMethod, Elimination, preset
-from asktell.methods.parts import dump_part, load_method
+from asktell.methods.rounds.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -59,18 +59,14 @@ from asktell.problem.checks import (
     needed_cost,
     whole,
 )
-from asktell.problem.examples import check_examples
+from asktell.problem.examples.ids import check_examples
 from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, by_name, proxy_score
 from asktell.problem.words import short, some
-from asktell.results.comparison import Comparison
-from asktell.results.evaluations import Evaluations, evaluations_of
-from asktell.results.result import Result
-from asktell.results.summary import compare, summarize
-from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
-from asktell.state.lookup import check_same, find_example, not_out, trial_id
-from asktell.state.problem import AnyProfile, checked_problem
-from asktell.state.saved import (
+from asktell.record import Decided, Grown, State, apply, decide, events, growth, initial
+from asktell.record.lookup import check_same, find_example, not_out, trial_id
+from asktell.record.problem import AnyProfile, checked_problem
+from asktell.record.saved import (
     DEFAULTS,
     SAVED_STATE,
     dump_problem,
@@ -78,6 +74,10 @@ from asktell.state.saved import (
     load_problem,
     load_state,
 )
+from asktell.results.comparison import Comparison
+from asktell.results.evaluations import Evaluations, evaluations_of
+from asktell.results.result import Result
+from asktell.results.summary import compare, summarize
 
 NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 """Texts, whose ids are their positions, a mapping from id to text, or candidates such as `asktell.grid(...)`."""

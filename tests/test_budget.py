@@ -23,8 +23,8 @@ from asktell import (
     Trial,
 )
 from asktell.problem.budget import Costs
-from asktell.state import Asked, Failed, Released, State, Told, apply, initial
-from asktell.storages.memory import MemoryStorage
+from asktell.record import Asked, Failed, Released, State, Told, apply, initial
+from asktell.studies.storages.memory import MemoryStorage
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")

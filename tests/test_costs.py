@@ -11,7 +11,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Budget, InvalidArgumentError, Selector, Study
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 class Tensor:

@@ -17,9 +17,9 @@ from asktell import (
     Selector,
     Study,
 )
-from asktell.storages.memory import MemoryStorage
-from asktell_adapters import datasets, rows
+from asktell.studies.storages.memory import MemoryStorage
 from asktell_adapters.config import load_config
+from asktell_adapters.tables import datasets, rows
 
 LONG = "9" * 5000  # more digits than Python reads
 DEEP = "[" * 20_000 + "]" * 20_000

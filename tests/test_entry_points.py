@@ -9,7 +9,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def module(site: Path, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from asktell import (
     Study,
     StudyExistsError,
 )
-from asktell.problem.examples import Examples, changes
+from asktell.problem.examples.ids import Examples, changes
 
 IDS = ["a", "b", "c", "d"]
 

@@ -84,10 +84,10 @@ def test_a_composed_method_names_it_when_it_decides_and_a_saved_one_is_read_with
 ):
     bare("""
 from asktell import Elimination
-from asktell.allocators import GOptimalDesign, Uniform
-from asktell.elimination import ParetoGap
-from asktell.estimators import MLP, LeastSquares, SampleMean
-from asktell.schedulers import SequentialHalving
+from asktell.methods.rounds.allocators import GOptimalDesign, Uniform
+from asktell.methods.rounds.rules import ParetoGap
+from asktell.methods.rounds.estimators import MLP, LeastSquares, SampleMean
+from asktell.methods.rounds.schedulers import SequentialHalving
 for estimator in (LeastSquares(), MLP()):
     composed = Elimination(SequentialHalving(), Uniform(), estimator, ParetoGap())
     saved = Selector([f"{n} words" for n in range(8)], pareto, 40, composed, examples=10, features="text").to_json()

@@ -24,11 +24,11 @@ from asktell import (
     maximize,
 )
 from asktell.errors import UnknownTrialError
+from asktell.record.history import in_turns, turns
+from asktell.record.state import SURE, is_above
 from asktell.selector import at_state
-from asktell.state.history import in_turns, turns
-from asktell.state.state import SURE, is_above
-from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica
+from asktell.studies.storages.memory import MemoryStorage
 from benchmarks.selection.failures import METHODS, play, regret, scores_of
 
 ZERO_ONE = BestFeasible(maximize("a", range=(0, 1)))

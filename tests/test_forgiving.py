@@ -22,7 +22,7 @@ from asktell import (
     minimize,
 )
 from asktell.problem.goals import is_expense, less_may_be_better
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def new(goal: Any = None) -> Selector:

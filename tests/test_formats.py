@@ -13,12 +13,12 @@ import asktell
 from asktell import Selector, Study
 from asktell.methods import PARTS
 from asktell.problem.goals import Constraint, Objective
-from asktell.state import events
-from asktell.state.events import AnyEvent
-from asktell.state.saved import DEFAULTS, SavedState
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.record import events
+from asktell.record.events import AnyEvent
+from asktell.record.saved import DEFAULTS, SavedState
 from asktell.studies import log
 from asktell.studies.leases import Expired, Leased, Paused, Resumed
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell_adapters.cli import main as cli
 from tests.saved_formats import Parrot, facts
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 import asktell
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def selector() -> asktell.Selector:

@@ -17,8 +17,8 @@ from asktell import (
     at_most,
     maximize,
 )
-from asktell.methods.gate import not_worse
 from asktell.problem.goals import Goal, parse_goal
+from asktell.results.gate import not_worse
 
 LATENCY = {"latency": at_most(2.0, quantile=0.9)}
 METHODS = ["auto", "uniform", "csr", "csr-sh", "race"]

@@ -10,12 +10,12 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, ParetoSet, Race, Selector, Study
-from asktell.allocators import GOptimalDesign
-from asktell.estimators import MLP, LeastSquares
 from asktell.extend import Goal
 from asktell.methods import Elimination
-from asktell.methods.parts import dump_part
-from asktell.problem.examples import Examples
+from asktell.methods.rounds.allocators import GOptimalDesign
+from asktell.methods.rounds.estimators import MLP, LeastSquares
+from asktell.methods.rounds.parts import dump_part
+from asktell.problem.examples.ids import Examples
 
 I, F, S = np.int64, np.float64, np.str_  # noqa: E741
 

@@ -10,16 +10,16 @@ import pytest
 
 import asktell
 from asktell import BestFeasible
-from asktell.allocators import AbstractAllocator, GOptimalDesign, PullsToShare, Uniform
-from asktell.elimination import (
-    AbstractEliminationRule,
-    ConstrainedParetoGap,
-    ConstrainedRanking,
-    Judgement,
-    ParetoGap,
-)
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import (
+from asktell.extend import AbstractMethod, State, events
+from asktell.methods.rounds.allocators import (
+    AbstractAllocator,
+    GOptimalDesign,
+    PullsToShare,
+    Uniform,
+)
+from asktell.methods.rounds.elimination import Elimination
+from asktell.methods.rounds.estimators import (
     MLP,
     AbstractEstimator,
     Estimates,
@@ -27,9 +27,14 @@ from asktell.estimators import (
     Sample,
     SampleMean,
 )
-from asktell.extend import AbstractMethod, State, events
-from asktell.methods.elimination import Elimination
-from asktell.schedulers import (
+from asktell.methods.rounds.rules import (
+    AbstractEliminationRule,
+    ConstrainedParetoGap,
+    ConstrainedRanking,
+    Judgement,
+    ParetoGap,
+)
+from asktell.methods.rounds.schedulers import (
     AbstractScheduler,
     GEGEHalving,
     Round,

@@ -8,8 +8,8 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector, Study
 from asktell.errors import InvalidArgumentError
-from asktell.storages.sqlite import SQLiteStorage
-from asktell_adapters.cache import AnswerCache
+from asktell.studies.storages.sqlite import SQLiteStorage
+from asktell_adapters.llms.cache import AnswerCache
 
 
 def new() -> Selector:

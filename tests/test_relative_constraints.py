@@ -17,8 +17,8 @@ from asktell import (
     minimize,
     within,
 )
-from asktell.methods.claims import unproven
 from asktell.problem.goals import Constraint, parse_goal
+from asktell.proofs.claims import unproven
 from asktell.simulation.simulate import run_once
 from asktell.simulation.truth import Truth, means_of
 from asktell_adapters.server.requests import GoalModel

@@ -8,8 +8,9 @@ import pytest
 import asktell
 from asktell import Adaptive, BestFeasible, Race, Selector, at_least, maximize, minimize
 from asktell.posterior.draws import ENDLESS
-from asktell.posterior.segments import SegmentMeans, Segments, pairs, segment_means
+from asktell.posterior.segments import SegmentMeans, pairs, segment_means
 from asktell.posterior.two_way import Cells
+from asktell.problem.examples.segments import Segments
 from asktell.results.entries import PromptResult
 from asktell_adapters.server.requests import NewStudy
 

@@ -22,10 +22,10 @@ from asktell import (
     UnknownTrialError,
     preset,
 )
-from asktell.allocators import Uniform
-from asktell.elimination import ConstrainedRanking, ParetoGap
-from asktell.estimators import SampleMean
-from asktell.schedulers import SequentialHalving, SuccessiveRejects
+from asktell.methods.rounds.allocators import Uniform
+from asktell.methods.rounds.estimators import SampleMean
+from asktell.methods.rounds.rules import ConstrainedRanking, ParetoGap
+from asktell.methods.rounds.schedulers import SequentialHalving, SuccessiveRejects
 
 NAN, INF = float("nan"), float("inf")
 GOAL = ParetoSet("a", "b")

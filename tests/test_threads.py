@@ -16,7 +16,7 @@ import threadpoolctl
 import asktell
 from asktell._util.threads import undisturbed
 from asktell.methods import Adaptive
-from asktell.state import Decided, State
+from asktell.record import Decided, State
 
 
 def n_threads() -> set[int]:

@@ -19,8 +19,7 @@ from asktell import (
     Trial,
 )
 from asktell.extend import AbstractStudy, in_words, n_repeats, whole
-from asktell_adapters._scores import or_raise
-from asktell_adapters.cache import CachedLLM
+from asktell_adapters._util.scores import or_raise
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import (
     Asked,
@@ -30,6 +29,7 @@ from asktell_adapters.llms.base import (
     gathered,
     said,
 )
+from asktell_adapters.llms.cache import CachedLLM
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.models import Models, llm_of
 from asktell_adapters.metrics.judge import Judge, Spent
@@ -877,7 +877,7 @@ def _n_repeated(
     evaluations: int,
     n_cells: int,
 ) -> int:
-    """The number of evaluations that `asktell.run` repeats to check whether scores vary (`asktell.state.repeats`)."""
+    """The number of evaluations that `asktell.run` repeats to check whether scores vary (`asktell.running.repeats`)."""
     if evaluator.repeatable:
         return 0
     repeats = _repeated(result, spent, evaluations)

@@ -6,7 +6,7 @@ decision is due.
 
 from abc import ABC, abstractmethod
 
-from asktell.state import Decided, Growth, Problem, State
+from asktell.record import Decided, Growth, Problem, State
 
 
 class AbstractMethod(ABC):

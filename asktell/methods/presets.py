@@ -5,23 +5,32 @@ from typing import Any, NamedTuple
 
 from asktell._util.extras import check_extra
 from asktell._util.plugins import Registry
-from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
-from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.estimators import MLP, AbstractEstimator, LeastSquares, SampleMean
-from asktell.methods.adaptive import Adaptive
+from asktell.methods.auto.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
-from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.problem.words import nearest, short
-from asktell.schedulers import (
+from asktell.methods.rounds.allocators import AbstractAllocator, GOptimalDesign, Uniform
+from asktell.methods.rounds.elimination import Elimination, rule_of
+from asktell.methods.rounds.estimators import (
+    MLP,
+    AbstractEstimator,
+    LeastSquares,
+    SampleMean,
+)
+from asktell.methods.rounds.rules import (
+    ConstrainedParetoGap,
+    ConstrainedRanking,
+    ParetoGap,
+)
+from asktell.methods.rounds.schedulers import (
     AbstractScheduler,
     GEGEHalving,
     SequentialHalving,
     Single,
     SuccessiveRejects,
 )
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.words import nearest, short
 
 SCHEDULES = ("default", "published")
 

@@ -5,13 +5,13 @@ racing as in Maron & Moore 1994). Prompts are compared by paired differences on 
 examples, and are eliminated once certainly worse:
 
 - For a single best prompt and known ranges, a prompt is compared with the prompt that
-  leads at the moment (`asktell.intervals.racing`).
+  leads at the moment (`asktell.proofs.intervals.racing`).
 - Otherwise each prompt is compared with the prompt that leads it by most, since any
   certain comparison suffices.
 
 Prompts that are added later first take the examples that the others have seen. With
 `repeats`, all examples are evaluated again, up to that number of times. The claims and
-their errors are in `asktell.methods.claims`. Scores with a doubtful remark eliminate
+their errors are in `asktell.proofs.claims`. Scores with a doubtful remark eliminate
 no prompt and do not end the selection.
 """
 
@@ -22,12 +22,8 @@ from typing import final
 import numpy as np
 from msgspec import structs
 
-from asktell.methods import claims
 from asktell.methods.base import AbstractMethod
-from asktell.methods.bounds import Bounds, Limits, limits_if_binary
-from asktell.methods.claims import ErrorsOfBest
-from asktell.methods.elimination import bounds_of, rule_of
-from asktell.methods.ordered import OrderedScores, first_out
+from asktell.methods.rounds.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
@@ -41,7 +37,11 @@ from asktell.problem.goals import (
     check_not_sure,
     check_over_all_examples,
 )
-from asktell.state import Decided, Departure, Problem, State
+from asktell.proofs import claims
+from asktell.proofs.bounds import Bounds, Limits, limits_if_binary
+from asktell.proofs.claims import ErrorsOfBest
+from asktell.proofs.ordered import OrderedScores, first_out
+from asktell.record import Decided, Departure, Problem, State
 
 OPEN = "still open when the budget ended"
 """The reason for rejecting a prompt at the end of the budget, without certainty about it."""

@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from asktell.allocators import PullsToShare
-from asktell.elimination import Judgement
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import Estimates, Sample
+from asktell.methods.rounds.allocators import PullsToShare
+from asktell.methods.rounds.estimators import Estimates, Sample
+from asktell.methods.rounds.rules import Judgement
+from asktell.methods.rounds.schedulers import Round
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import as_integer
 from asktell.problem.words import short
-from asktell.schedulers import Round
 
 
 def _refuse(part: object, method: str, came: str, expected: str) -> NoReturn:

@@ -35,9 +35,10 @@ from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.proxies import ProxyParts
-from asktell.posterior.segments import Segments, pairs
-from asktell.posterior.shape import Shape
+from asktell.posterior.segments import pairs
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
+from asktell.problem.examples.segments import Segments
+from asktell.problem.examples.shape import Shape
 from asktell.problem.goals import Goal
 
 _FEWEST_DRAWS = 64  # a probability of a half then has a standard error of 0.06

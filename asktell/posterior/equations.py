@@ -6,7 +6,7 @@ The model. Cell c holds the score of prompt (arm) i on example j:
     a_i ~ N(0, s_a²),   b_j ~ N(0, s_b² g_j),   e_c ~ N(0, s_e² / w_c)
 
 The level has a flat prior. The loading l_c and the spread g_j are 1 unless earlier
-studies give the shape of the examples (`asktell.posterior.shape`). The weight w_c is
+studies give the shape of the examples (`asktell.problem.examples.shape`). The weight w_c is
 the precision of the cell in units of 1 / s_e². It is 1 for a single score of an example
 without a shape.
 
@@ -56,7 +56,7 @@ from asktell.numerics.arrays import Bools, Floats, Ints, numbered, table
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
-from asktell.posterior.shape import Shape
+from asktell.problem.examples.shape import Shape
 
 # As a number of examples: means over unseen examples, so the seen examples have no
 # weight in them

@@ -8,17 +8,17 @@ in a segment where it has seen little. With more than a hundred prompts they do 
 since the equations would take seconds.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.arrays import Floats
 from asktell.numerics.cells import Scored
-from asktell.numerics.shapes import Float, Int
+from asktell.numerics.shapes import Float
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
 from asktell.posterior.two_way import Cells, Posterior, posterior
+from asktell.problem.examples.segments import Segments
 
 # Most prompts with a common part in all segments: a quarter of a second for ten
 # segments
@@ -27,27 +27,6 @@ _MOST_ARMS = 100
 # So errors are too small by this factor where scores are graded. Scores of 0 and 1 need
 # none. On simulated worlds of other seeds, 95% are then covered.
 _WIDER = 1.2
-
-
-class Segments(NamedTuple):
-    """The segments of the examples."""
-
-    names: tuple[str, ...]  # (G,) in ascending order
-    # The segment of each example, as its place among the names
-    of_examples: Int[Ints, " examples"]
-
-    @classmethod
-    def of(cls, labels: Sequence[str]) -> "Segments":
-        """The segments of examples with these labels (N,)."""
-        names, which = np.unique(np.array(labels, dtype=object), return_inverse=True)
-        return cls(tuple(names.tolist()), which)
-
-    @property
-    def sizes(self) -> Float[Floats, " segments"]:
-        """The number of examples in each segment."""
-        return np.bincount(self.of_examples, minlength=len(self.names)).astype(
-            np.float64
-        )
 
 
 def pairs(

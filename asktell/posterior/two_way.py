@@ -49,7 +49,7 @@ from asktell.posterior.equations import (
 )
 from asktell.posterior.mixture import Gaussian, Posterior
 from asktell.posterior.proxies import ProxyParts
-from asktell.posterior.shape import Shape
+from asktell.problem.examples.shape import Shape
 
 __all__ = ["Cells", "Posterior", "Variances", "posterior"]
 

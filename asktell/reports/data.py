@@ -27,6 +27,7 @@ from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.checks import check_texts
 from asktell.problem.goals import ParetoSet
+from asktell.record import State
 from asktell.reports import words
 from asktell.reports.heat_map import (
     Duel,
@@ -42,7 +43,6 @@ from asktell.results.labels import Agreement, agreements, in_words
 from asktell.results.result import Result, ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.results.table import columns_of
-from asktell.state import State
 
 FORMAT = "asktell.report"
 VERSION = 1

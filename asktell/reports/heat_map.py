@@ -9,10 +9,10 @@ import numpy as np
 from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.numerics.cells import Scored
 from asktell.problem.goals import Goal, is_expense
+from asktell.record import FAILED, RETIRED, State
 from asktell.results.difference import wins_and_losses
 from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
-from asktell.state import FAILED, RETIRED, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
 _MOST_SIDE = 500

@@ -9,9 +9,9 @@ from typing import Any
 
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
+from asktell.record import FAILED, REJECTED, RETIRED
 from asktell.results.entries import PromptResult, shown_status
 from asktell.results.result import Result
-from asktell.state import FAILED, REJECTED, RETIRED
 
 _NAMED = 3  # prompts named in a sentence
 _MOST_OF_A_NAME = 60  # characters

@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from asktell._util.terminal import safe
-from asktell.methods.belief import drift
+from asktell.posterior.of_state import drift
+from asktell.record import State
+from asktell.record.history import Repeated, repeated
 from asktell.results.labels import agreements, in_words
-from asktell.state import State
-from asktell.state.history import Repeated, repeated
 
 CheckName: TypeAlias = Literal[
     "range", "noise", "order", "failures", "drift", "labels", "examples"

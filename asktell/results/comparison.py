@@ -9,8 +9,6 @@ import numpy as np
 
 from asktell._util.terminal import in_percent, printable, safe, with_doubt
 from asktell.errors import InvalidArgumentError
-from asktell.methods.bounds import n_sequences
-from asktell.methods.ordered import common_scores
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
 from asktell.posterior.flips import Flips, at_rate, flips
@@ -19,10 +17,12 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.goals import check_less_than_range
 from asktell.problem.words import short, some
+from asktell.proofs.bounds import n_sequences
+from asktell.proofs.ordered import common_scores
+from asktell.record import Failures, History, Problem, Pull
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
-from asktell.state import Failures, History, Problem, Pull
 
 # From this probability, a sentence calls the difference probable. A judgement: few
 # people call 51% probable.

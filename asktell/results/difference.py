@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.one_look import OneLook
-from asktell.methods.bounds import ROUNDING, Limits, interval_of_mean
 from asktell.numerics.arrays import Floats, decimal
 from asktell.numerics.shapes import Float
+from asktell.proofs.bounds import ROUNDING, Limits, interval_of_mean
+from asktell.proofs.intervals.one_look import OneLook
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
@@ -92,7 +92,7 @@ def compare(
     """Compare two prompts in one metric, from their (n,) scores on the same examples.
 
     P(the interval excludes the difference at any look) <= 1 - `confidence`, under (i) to
-    (iii) of `asktell.methods.claims`. So the order of the examples must not depend on
+    (iii) of `asktell.proofs.claims`. So the order of the examples must not depend on
     any score. If several intervals are read together, divide the error among them.
 
     Args:
@@ -114,7 +114,7 @@ def compare(
         guaranteed: False if something else prevents a guarantee.
         looks_once: True for scores that nobody looked at while they were recorded, and
             whose number was fixed beforehand. The interval is then for one look
-            (`asktell.intervals.one_look`), and never guaranteed. `scores_a` and
+            (`asktell.proofs.intervals.one_look`), and never guaranteed. `scores_a` and
             `scores_b` are means over the evaluations of an example.
 
     The interval always contains the estimate. The model has more data than the common

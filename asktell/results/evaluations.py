@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asktell.record import Problem, State
 from asktell.results.frames import frame_of
-from asktell.state import Problem, State
 
 if TYPE_CHECKING:
     import pandas

@@ -46,7 +46,7 @@ from asktell.numerics.cells import Scored
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.checks import check_number
 from asktell.problem.words import nearest
-from asktell.state import Problem, State
+from asktell.record import Problem, State
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative
 _RELIABLE = 0.7  # Nunnally 1978, Psychometric Theory

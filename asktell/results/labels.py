@@ -31,7 +31,7 @@ from asktell._util.terminal import safe
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.drift import NumberedRows, is_beyond_chance, likeliest_step
-from asktell.state import State
+from asktell.record import State
 
 FEWEST = 20  # cells with both scores, before anything is stated
 _FEWEST_OF_SEGMENT = 8

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from asktell.record import State
 from asktell.results.entries import kind_of
-from asktell.state import State
 
 FEWEST_ALIKE = 5
 """Evaluations that fail in the same way, and nothing else, before the cause is sought outside of the prompts.

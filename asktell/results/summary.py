@@ -2,7 +2,7 @@
 
 `summarize` reads like the page that it fills: the posterior, the entry of each prompt,
 the selection, the verdict, the checks and the notes. All numbers come from one
-posterior (`asktell.methods.belief.stated`), whatever the method is.
+posterior (`asktell.methods.auto.belief.stated`), whatever the method is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +15,16 @@ import numpy as np
 from asktell._util.terminal import safe
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
-from asktell.methods.belief import has_drifted, stated
-from asktell.methods.ordered import joined_at
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means, Vector
 from asktell.posterior.basis import levels_of
+from asktell.posterior.of_state import has_drifted, stated
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.proofs.ordered import joined_at
+from asktell.record import ACCEPTED, ACTIVE, REJECTED, Problem, State, events
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
@@ -32,7 +33,6 @@ from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
 from asktell.results.verdict import Chances, chances, judge
-from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State, events
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:

@@ -24,9 +24,9 @@ from asktell.numerics.cached import cached_property
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import Goal, ParetoSet
+from asktell.record import FAILED, RETIRED, State
 from asktell.results.difference import BETTER, Difference
 from asktell.results.entries import capitalized, quoted
-from asktell.state import FAILED, RETIRED, State
 
 TAKE, EITHER, GO_ON, BEST, NONE = "take", "either", "go on", "best so far", "none"
 SHIP, KEEP, NOT_DECIDED = "ship", "keep", "not decided"

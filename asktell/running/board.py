@@ -23,8 +23,8 @@ from asktell.results.entries import kind_of
 from asktell.results.streak import FEWEST_ALIKE, have_common_cause
 from asktell.running.evaluator import Finding, Outcome, fatal, one_each
 from asktell.running.progress import Bar
+from asktell.running.repeats import to_repeat
 from asktell.selector import Selection, Selector
-from asktell.state.repeats import to_repeat
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
 """The type of the argument `on_tell` of `asktell.run`: a function of the selector or study, and a trial.

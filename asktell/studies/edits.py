@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from asktell.problem.candidates import Candidates
-from asktell.problem.examples import changes
+from asktell.problem.examples.ids import changes
 from asktell.problem.formats import load_goal
 from asktell.problem.words import short
+from asktell.record import Problem, State, events
 from asktell.selector import Selector
-from asktell.state import Problem, State, events
 
 ADDED_BY_DEFINITION = "config: "
 """Start of the keys of prompts that a definition has brought, unlike prompts that somebody added to the study."""

@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import Trial
-from asktell.state import Event, Failed, Released, Told
-from asktell.state.events import AnyEvent, Cost, Index
+from asktell.record import Event, Failed, Released, Told
+from asktell.record.events import AnyEvent, Cost, Index
 
 Time: TypeAlias = Cost
 """Seconds since 1970."""

@@ -1,7 +1,7 @@
 """The log of a study, as lines of compact JSON: its format, `LoggedSelector`, which follows it, and `evaluations`.
 
 A line holds the entries of one operation. An entry is a list that begins with a letter.
-Entries are defined in `asktell.state.events` or, if they are about leases, in
+Entries are defined in `asktell.record.events` or, if they are about leases, in
 `asktell.studies.leases`:
 
 | entry                                               | what happened                                          |
@@ -32,18 +32,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from asktell import state as states
+from asktell import record as states
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
 from asktell.problem.checks import MalformedError
+from asktell.record import State, apply, decide, events, grown
+from asktell.record.fold import not_pending
+from asktell.record.growth import prompts_after
+from asktell.record.lookup import trial_id
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
-from asktell.state import State, apply, decide, events, grown
-from asktell.state.fold import not_pending
-from asktell.state.growth import prompts_after
-from asktell.state.lookup import trial_id
 from asktell.studies.leases import (
     Entry,
     Expired,

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from asktell import reports
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
-from asktell.methods.parts import dump_part, load_method, own_parts
+from asktell.methods.rounds.parts import dump_part, load_method, own_parts
 from asktell.problem import checks
 from asktell.problem.candidates import (
     AnyPrompt,
@@ -25,7 +25,7 @@ from asktell.problem.candidates import (
     from_json,
 )
 from asktell.problem.checks import whole
-from asktell.problem.examples import Examples, check_examples, numbered
+from asktell.problem.examples.ids import Examples, check_examples, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short, some
@@ -37,7 +37,7 @@ from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
 from asktell.results.verdict import Verdict
 from asktell.selector import NewPrompts, Selector, checked_scores, part_at
-from asktell.studies.base import AbstractStudy
+from asktell.studies.abstract import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
 from asktell.studies.transport import Connection, error_of, path_of

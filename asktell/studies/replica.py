@@ -15,13 +15,13 @@ from typing import Any, TypeAlias, TypeVar
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, InvalidStateError, StorageError
 from asktell.problem.checks import DAMAGED
+from asktell.record import State
 from asktell.selector import Selector
-from asktell.state import State
-from asktell.storages import AbstractStorage, Line
-from asktell.storages.base import Snapshot
 from asktell.studies import log, snapshots
 from asktell.studies.log import LoggedSelector
 from asktell.studies.snapshots import Covered
+from asktell.studies.storages import AbstractStorage, Line
+from asktell.studies.storages.base import Snapshot
 
 _I = TypeVar("_I")
 _T = TypeVar("_T")

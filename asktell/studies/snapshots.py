@@ -26,9 +26,9 @@ from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError
-from asktell.state import Problem, State
-from asktell.state.events import Index
-from asktell.state.saved import (
+from asktell.record import Problem, State
+from asktell.record.events import Index
+from asktell.record.saved import (
     Saved,
     SavedFailures,
     SavedProxies,

@@ -27,23 +27,23 @@ from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, whole
-from asktell.problem.examples import check_examples
+from asktell.problem.examples.ids import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations
 from asktell.results.result import Result
 from asktell.selector import NewPrompts, Selector, part_at
-from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import edits
 from asktell.studies import export as documents
-from asktell.studies.base import AbstractStudy
+from asktell.studies.abstract import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.edits import Additions, settings_that_differ
 from asktell.studies.export import Document
 from asktell.studies.leases import Holding, Lease, Leases, Paused, Resumed
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Operation, Replica
+from asktell.studies.storages import AbstractStorage, Location, opened
 from asktell.studies.worker import Worker, held_by
 
 _T = TypeVar("_T")
@@ -174,7 +174,7 @@ class Study(AbstractStudy):
 
         Args:
             location: the place of the study: the path of a SQLite file, a URL or a
-                storage. `asktell.storages.open_storage` lists the possible values.
+                storage. `asktell.studies.storages.open_storage` lists the possible values.
             name: name of the study, printable text of at most 200 characters.
             selector: the selection to store. The study copies it, so later changes of
                 `selector` do not change the study.

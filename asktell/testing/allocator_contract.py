@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from asktell.allocators import AbstractAllocator, PullsToShare
-from asktell.methods.parts import dump_part
 from asktell.methods.returned import checked_counts
+from asktell.methods.rounds.allocators import AbstractAllocator, PullsToShare
+from asktell.methods.rounds.parts import dump_part
 
 
 class AllocatorContract:

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from asktell.estimators import AbstractEstimator, Sample
-from asktell.methods.parts import dump_part
 from asktell.methods.returned import checked_estimates
+from asktell.methods.rounds.estimators import AbstractEstimator, Sample
+from asktell.methods.rounds.parts import dump_part
 from asktell.numerics.tally import Tally
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from asktell import BestFeasible, EvaluatorError, Selector, Trial
 from asktell.methods import AbstractMethod
-from asktell.methods.parts import dump_part
+from asktell.methods.rounds.parts import dump_part
 from asktell.problem.goals import Goal
 
 

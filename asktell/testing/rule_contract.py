@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from asktell.elimination import AbstractEliminationRule
-from asktell.methods.parts import dump_part
 from asktell.methods.returned import checked_judgement, checked_selected
+from asktell.methods.rounds.parts import dump_part
+from asktell.methods.rounds.rules import AbstractEliminationRule
 
 
 class RuleContract:

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from asktell.methods.parts import dump_part
 from asktell.methods.returned import checked_rounds
-from asktell.schedulers import AbstractScheduler
+from asktell.methods.rounds.parts import dump_part
+from asktell.methods.rounds.schedulers import AbstractScheduler
 
 
 class SchedulerContract:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pytest
 
 from asktell import StorageError, StudyExistsError, StudyNotFoundError
-from asktell.storages import AbstractStorage, Line, Snapshot
+from asktell.studies.storages import AbstractStorage, Line, Snapshot
 
 Connect: TypeAlias = Callable[[], AbstractStorage]
 """A function that opens another connection to the storage to test."""

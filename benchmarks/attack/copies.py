@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from asktell import Selector, Study
-from asktell.storages import AbstractStorage
-from asktell.storages.memory import MemoryStorage
 from asktell.studies import export as documents
 from asktell.studies.log import LoggedSelector
+from asktell.studies.storages import AbstractStorage
+from asktell.studies.storages.memory import MemoryStorage
 from benchmarks.attack.findings import BrokenPromiseError, promised
 
 

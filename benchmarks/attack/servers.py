@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from asktell import AsktellError, BestFeasible, Selector, Study, maximize, run
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 from asktell_adapters.testing.llm_server import Reply
 from benchmarks.attack.findings import (
     BrokenPromiseError,

@@ -23,7 +23,7 @@ from typing import Any
 
 from asktell import AsktellError, BestFeasible, RemoteStudy, Selector, Study, Trial
 from asktell.errors import ConflictingTellError, UnknownTrialError
-from asktell.storages import open_storage
+from asktell.studies.storages import open_storage
 from benchmarks.attack.copies import check_copies
 from benchmarks.attack.findings import (
     BrokenPromiseError,

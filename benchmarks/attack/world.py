@@ -12,9 +12,9 @@ import numpy as np
 
 from asktell import AsktellError, Selector, Study, Trial
 from asktell.errors import InvalidStateError, StorageError
-from asktell.storages import AbstractStorage
-from asktell.storages.memory import MemoryStorage
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages import AbstractStorage
+from asktell.studies.storages.memory import MemoryStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from benchmarks.attack.copies import (
     check_copies,
     check_saved,
@@ -102,7 +102,7 @@ class World:
             )
         else:
             # Its client need not be there
-            from asktell.storages.postgresql import PostgreSQLStorage
+            from asktell.studies.storages.postgresql import PostgreSQLStorage
 
             made = PostgreSQLStorage(self.setup.backend, clock=lambda: self.now)
         self.storages.append(made)

@@ -21,10 +21,10 @@ from tqdm import tqdm
 
 import asktell
 from asktell.numerics.pareto import pareto_mask
-from asktell_adapters.datasets import load_aclsum
 from asktell_adapters.evaluators import LlamaCpp, LLMEvaluator
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.metrics import Brevity, Rouge
+from asktell_adapters.tables.datasets import load_aclsum
 from benchmarks.results import table
 from benchmarks.selection.recorded import Recorded
 

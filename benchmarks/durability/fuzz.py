@@ -24,8 +24,8 @@ import numpy as np
 
 from asktell import AsktellError, BestFeasible, ParetoSet, Selector, Study
 from asktell.selector import at_state
-from asktell.storages.memory import MemoryStorage
 from asktell.studies import snapshots
+from asktell.studies.storages.memory import MemoryStorage
 
 MARK = "put deep or long JSON here"
 DEEP = [

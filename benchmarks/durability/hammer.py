@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from asktell import BestFeasible, Selector, Study, Trial
-from asktell.state import Asked, Told
+from asktell.record import Asked, Told
 from asktell.studies.leases import Expired, Leased
 from asktell.studies.log import decode
 

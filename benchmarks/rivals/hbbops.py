@@ -24,7 +24,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from asktell.elimination import ConstrainedRanking
+from asktell.methods.rounds.rules import ConstrainedRanking
 from asktell.problem.goals import Goal
 from benchmarks.rivals.gaussian_process import (
     GaussianProcess,

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.errors import IncompatibleMethodError
-from asktell.methods.elimination import rule_of
+from asktell.methods.rounds.elimination import rule_of
 from asktell.numerics import counters
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.goals import BestFeasible, Goal

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from asktell.elimination import ConstrainedRanking
+from asktell.methods.rounds.rules import ConstrainedRanking
 from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Pool
 

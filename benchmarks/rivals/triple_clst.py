@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.cluster.vq import kmeans2
 
-from asktell.elimination import ConstrainedRanking
+from asktell.methods.rounds.rules import ConstrainedRanking
 from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
 

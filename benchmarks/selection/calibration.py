@@ -29,13 +29,13 @@ from tqdm import tqdm
 
 import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
-from asktell.methods.belief import stated
 from asktell.numerics.pareto import pareto_mask
+from asktell.posterior.of_state import stated
 from asktell.problem.goals import Goal
+from asktell.record.problem import INPUTS
 from asktell.results.verdict import chances
 from asktell.simulation.lines import read_lines
 from asktell.simulation.replay import play
-from asktell.state.problem import INPUTS
 from benchmarks import problems
 from benchmarks.selection import simulated
 from benchmarks.selection.run import OUTPUT

@@ -17,11 +17,11 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.asymptotic import Asymptotic
-from asktell.intervals.betting import Betting
-from asktell.intervals.racing import certainly_worse
-from asktell.methods.bounds import LARGEST_PART
-from asktell.methods.claims import FEW
+from asktell.proofs.bounds import LARGEST_PART
+from asktell.proofs.claims import FEW
+from asktell.proofs.intervals.asymptotic import Asymptotic
+from asktell.proofs.intervals.betting import Betting
+from asktell.proofs.intervals.racing import certainly_worse
 from benchmarks.selection.race import MANY, WORLDS
 from benchmarks.selection.simulated import GOALS, KINDS, table
 

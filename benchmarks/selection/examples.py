@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 import asktell
+from asktell.record import History
 from asktell.results.examples import example_results
-from asktell.state import History
 from benchmarks.problems import replay
 from benchmarks.problems.table import Array
 from benchmarks.results import table

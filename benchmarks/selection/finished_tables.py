@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from asktell.intervals.betting import Betting
-from asktell.intervals.one_look import OneLook
+from asktell.proofs.intervals.betting import Betting
+from asktell.proofs.intervals.one_look import OneLook
 
 Floats = npt.NDArray[np.float64]
 ERROR = 0.05

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from asktell.intervals.asymptotic import Asymptotic
-from asktell.intervals.betting import Betting
+from asktell.proofs.intervals.asymptotic import Asymptotic
+from asktell.proofs.intervals.betting import Betting
 
 Floats = npt.NDArray[np.float64]
 ERROR = 0.05

@@ -49,15 +49,15 @@ import numpy as np
 from tqdm import tqdm
 
 import asktell
-from asktell.methods import adaptive
-from asktell.methods.adaptive import _Look
+from asktell.methods.auto import adaptive
+from asktell.methods.auto.adaptive import _Look
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import membership, two_way
 from asktell.posterior.equations import Variances
+from asktell.record import Problem, State
 from asktell.simulation.lines import read_lines
 from asktell.simulation.simulate import run_once
-from asktell.state import Problem, State
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem, replay
 from benchmarks.problems.table import Array
@@ -167,7 +167,7 @@ def by_value_of_information(residual: Float[Floats, " metrics"]) -> Iterator[Non
         return np.ones(len(look.open_), dtype=bool)
 
     with (
-        patch("asktell.methods.belief._top_two", gains),
+        patch("asktell.methods.auto.belief._top_two", gains),
         patch.object(asktell.Adaptive, "_contend", everyone),
     ):
         yield

@@ -15,8 +15,8 @@ import numpy as np
 
 import asktell
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import MLP, LeastSquares
-from asktell.methods.elimination import rule_of
+from asktell.methods.rounds.elimination import rule_of
+from asktell.methods.rounds.estimators import MLP, LeastSquares
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.simulation.replay import Replay
 from asktell.simulation.simulate import Played, run_once

@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from asktell_adapters.datasets import load_aclsum, load_examples, load_prompts
 from asktell_adapters.evaluators import LlamaCpp, LLMEvaluator
 from asktell_adapters.llms.base import Example
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.metrics import Brevity, Rouge
+from asktell_adapters.tables.datasets import load_aclsum, load_examples, load_prompts
 from benchmarks.paper.data import SOURCES, load_summaries
 from benchmarks.problems.minilm import embed
 from benchmarks.problems.replay import EMBEDDED

@@ -23,13 +23,13 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import asktell
-from asktell.methods.claims import unproven
 from asktell.numerics.arrays import Indices
 from asktell.posterior import membership
 from asktell.problem.goals import Goal
+from asktell.proofs.claims import unproven
+from asktell.record import State
 from asktell.simulation.lines import read_lines
 from asktell.simulation.replay import play
-from asktell.state import State
 from benchmarks.selection.race import MANY, WORLDS, tolerant
 from benchmarks.selection.run import OUTPUT
 
@@ -156,7 +156,7 @@ def measure(
             sure.append((state.spent, is_right(answer)))
         return unproven(state, answer, means, error)
 
-    with patch("asktell.methods.adaptive.unproven", prove):
+    with patch("asktell.methods.auto.adaptive.unproven", prove):
         selector = asktell.Selector(
             [f"p{i}" for i in range(n_arms)], wanted, budget, method, n_examples, seed=seed,
             **WORLDS[inputs],

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from asktell import BestFeasible, Selector
-from asktell.allocators import GOptimalDesign
-from asktell.elimination import ConstrainedRanking
-from asktell.estimators import LeastSquares
 from asktell.methods import Elimination
-from asktell.schedulers import SequentialHalving
+from asktell.methods.rounds.allocators import GOptimalDesign
+from asktell.methods.rounds.estimators import LeastSquares
+from asktell.methods.rounds.rules import ConstrainedRanking
+from asktell.methods.rounds.schedulers import SequentialHalving
 from benchmarks.selection.theory import (
     budget_for_error,
     constrained_gaps,

@@ -26,9 +26,9 @@ import numpy as np
 import asktell
 from asktell._util.threads import one_thread
 from asktell.numerics.cached import Memo
+from asktell.record import decide
 from asktell.simulation.processes import ONE_THREAD
 from asktell.simulation.replay import play
-from asktell.state import decide
 from benchmarks import results
 
 N = 300

@@ -58,8 +58,8 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
         import asktell._util.jax_cache
 
         asktell._util.jax_cache.enable(cache)
-    from asktell.allocators import GOptimalDesign, PullsToShare
-    from asktell.estimators import MLP, LeastSquares, Sample
+    from asktell.methods.rounds.allocators import GOptimalDesign, PullsToShare
+    from asktell.methods.rounds.estimators import MLP, LeastSquares, Sample
     from asktell.numerics.tally import Tally
 
     estimators = {"least squares": LeastSquares(), "MLP": MLP()}

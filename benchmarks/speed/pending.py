@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from asktell import BestFeasible, Selector, Study
-from asktell.storages import AbstractStorage
-from asktell.storages.memory import MemoryStorage
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages import AbstractStorage
+from asktell.studies.storages.memory import MemoryStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from benchmarks.results import table
 
 _N_PROMPTS, _N_EXAMPLES = 10, 100_000

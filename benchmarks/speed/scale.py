@@ -14,9 +14,9 @@ import time
 
 import numpy as np
 
-from asktell.allocators import PullsToShare, Uniform
-from asktell.elimination import ParetoGap
-from asktell.estimators import Sample, SampleMean
+from asktell.methods.rounds.allocators import PullsToShare, Uniform
+from asktell.methods.rounds.estimators import Sample, SampleMean
+from asktell.methods.rounds.rules import ParetoGap
 from asktell.numerics.tally import Tally
 
 

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from asktell import ParetoSet, Selector, Study
-from asktell.storages import Transaction
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages import Transaction
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell.testing.postgresql_server import find_binaries, postgresql_server
 from benchmarks.results import table
 

@@ -1,6 +1,6 @@
 """A storage of your own: everything in one JSON file, for small studies and several processes (Linux and macOS).
 
-The page docs/how-to/bring-your-own.md shows its test. asktell.storages.AbstractStorage
+The page docs/how-to/bring-your-own.md shows its test. asktell.studies.storages.AbstractStorage
 documents each method.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
 from asktell.extend import write_atomically
-from asktell.storages import MOST, AbstractStorage, Line, Snapshot
+from asktell.studies.storages import MOST, AbstractStorage, Line, Snapshot
 
 
 class OneFile(AbstractStorage):

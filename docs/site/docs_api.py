@@ -17,7 +17,7 @@ def _package(name: str) -> griffe.Module:
 
 
 def described(path: str) -> str:
-    """A section for a name such as `asktell.Selector` or `asktell_adapters.cache`: signature, docstring, members."""
+    """A section for a name such as `asktell.Selector`: its signature, docstring and members."""
     top, _, rest = path.partition(".")
     found = _package(top)[rest] if rest else _package(top)
     return "\n\n".join(_section(found, path.rpartition(".")[2], level=3)).strip() + "\n"

@@ -9,7 +9,6 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.estimate import estimate
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
@@ -21,6 +20,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.metrics import Judge, Preference, latency, output_tokens
 from tests.command_line import Terminal, cli
 
@@ -131,7 +131,7 @@ def test_only_what_is_left_counts_and_no_more_than_all_cells() -> None:
 @pytest.mark.parametrize("budget", [6, asktell.Budget(cost=20.0)])
 @pytest.mark.parametrize("kept", [False, True], ids=["selector", "study"])
 def test_what_was_paid_so_far_says_what_the_rest_costs(kept: bool, budget: Any) -> None:
-    from asktell.storages.memory import MemoryStorage
+    from asktell.studies.storages.memory import MemoryStorage
 
     begun = selector(budget)
     chosen = asktell.Study.create(MemoryStorage(), "s", begun) if kept else begun

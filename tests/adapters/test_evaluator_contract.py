@@ -11,7 +11,7 @@ from asktell import Trial
 from asktell.errors import EvaluatorError
 from asktell.running.evaluator import Evaluator
 from asktell.testing.evaluator_contract import EvaluatorContract, Make, Script, good
-from asktell_adapters._scores import number
+from asktell_adapters._util.scores import number
 
 
 def score(script: Script, prompt: str, example: int | None) -> dict[str, float]:

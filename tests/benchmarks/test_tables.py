@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell_adapters.recorded import RecordedScores
+from asktell_adapters.tables.recorded import RecordedScores
 from benchmarks.problems import InvalidTableError, read_table, replay, write_table
 from benchmarks.problems.replay import replay_table
 from benchmarks.tables import sources

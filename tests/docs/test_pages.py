@@ -34,7 +34,6 @@ from asktell_adapters.config.metrics import JudgeTable, read_judge
 from asktell_adapters.config.model import MODELS
 from asktell_adapters.config.tables import TABLES, arguments_of, keys_of
 from asktell_adapters.config.tracker import TRACKERS
-from asktell_adapters.datasets import load_prompts
 from asktell_adapters.estimate import Estimate
 from asktell_adapters.evaluators import (
     Completion,
@@ -45,8 +44,9 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.llms.prompts import chat_of
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
-from asktell_adapters.prompts import chat_of
+from asktell_adapters.tables.datasets import load_prompts
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.batch_server import BatchServer
 from tests.adapters.finished import test_formats as finished
@@ -1128,7 +1128,7 @@ def world() -> dict[str, Any]:
 
 @pytest.mark.page("how-to/cache-responses.md")
 def test_cache_responses(page: Page) -> None:
-    from asktell_adapters.cache import AnswerCache
+    from asktell_adapters.llms.cache import AnswerCache
 
     names = page.run(1, **world())
     asked = len(names["llm"].requests)

@@ -8,7 +8,7 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
-from asktell.methods.claims import unproven
+from asktell.proofs.claims import unproven
 
 
 def play(

@@ -20,8 +20,8 @@ from asktell import (
     maximize,
     minimize,
 )
-from asktell.intervals.betting import Betting
-from asktell.intervals.racing import certainly_worse
+from asktell.proofs.intervals.betting import Betting
+from asktell.proofs.intervals.racing import certainly_worse
 from benchmarks.selection import race as simulated
 
 UNIT = (0.0, 1.0)

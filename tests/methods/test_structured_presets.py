@@ -7,7 +7,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
-from asktell.estimators import MLP, LeastSquares
+from asktell.methods.rounds.estimators import MLP, LeastSquares
 
 CONSTRAINED = BestFeasible("quality", subject_to={"brevity": 0.4})
 PARETO = ParetoSet("quality", "brevity")
@@ -119,10 +119,10 @@ def test_without_features_it_says_what_to_give(name: str) -> None:
 
 
 def test_any_allocator_goes_with_any_estimator() -> None:
-    from asktell.allocators import GOptimalDesign
-    from asktell.elimination import ConstrainedRanking
-    from asktell.estimators import SampleMean
-    from asktell.schedulers import SequentialHalving
+    from asktell.methods.rounds.allocators import GOptimalDesign
+    from asktell.methods.rounds.estimators import SampleMean
+    from asktell.methods.rounds.rules import ConstrainedRanking
+    from asktell.methods.rounds.schedulers import SequentialHalving
 
     for estimator in (MLP(steps=50), LeastSquares(ridge=0.1), SampleMean()):
         method = asktell.Elimination(

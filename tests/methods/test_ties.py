@@ -179,9 +179,9 @@ def test_the_answer_so_far_of_equals_does_not_change_with_the_rounds() -> None:
 def test_a_rule_of_ones_own_leaves_equals_to_chance_by_leaving_them_as_they_come(
     seeds: range,
 ) -> None:
-    from asktell.elimination import AbstractEliminationRule, Judgement
-    from asktell.estimators import SampleMean
-    from asktell.schedulers import SuccessiveRejects
+    from asktell.methods.rounds.estimators import SampleMean
+    from asktell.methods.rounds.rules import AbstractEliminationRule, Judgement
+    from asktell.methods.rounds.schedulers import SuccessiveRejects
 
     class Worst(AbstractEliminationRule):
         def judge(self, values: Any) -> Judgement:
@@ -195,7 +195,10 @@ def test_a_rule_of_ones_own_leaves_equals_to_chance_by_leaving_them_as_they_come
             return f"at {judgement.measure[position]:g}"
 
     method = asktell.Elimination(
-        SuccessiveRejects(), asktell.allocators.Uniform(), SampleMean(), Worst()
+        SuccessiveRejects(),
+        asktell.methods.rounds.allocators.Uniform(),
+        SampleMean(),
+        Worst(),
     )
     answers = [
         selected(played(method, BestFeasible("a"), [(1.0,)] * 4, 8, seed))[0]

@@ -28,24 +28,19 @@ EXTRAS = "analysis,plot,postgresql,client,server"  # what the tests of the engin
 # together
 STRUCTURED = "structured"
 TESTS = [
-    *[
-        "elimination",
-        "intervals",
-        "methods",
-        "numerics",
-        "posterior",
-        "results",
-        "running",
-    ],
-    *[
-        "schedulers",
-        "state",
-        "storages",
-        "studies",
-        "test_*.py",
-        "adapters/cli/test_locks.py",
-        "adapters/cli/test_process.py",
-    ],
+    "methods/test_*.py",
+    "methods/rounds/rules",
+    "methods/rounds/schedulers",
+    "numerics",
+    "posterior",
+    "proofs",
+    "record",
+    "results",
+    "running",
+    "studies",
+    "test_*.py",
+    "adapters/cli/test_locks.py",
+    "adapters/cli/test_process.py",
 ]
 
 

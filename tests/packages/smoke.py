@@ -27,9 +27,12 @@ GOAL = asktell.ParetoSet("a", "b")
 # Modules that no import of asktell's reaches without the extra: they import its
 # packages at their top.
 NEED = {
-    "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
+    "structured": [
+        "asktell.methods.rounds.allocators._design_jax",
+        "asktell.methods.rounds.estimators.",
+    ],
     "server": ["asktell_adapters.server."],
-    "postgresql": ["asktell.storages.postgresql"],
+    "postgresql": ["asktell.studies.storages.postgresql"],
     "config": [
         "asktell_adapters.config",
         *(f"asktell_adapters.cli.{name}" for name in ("check", "gate", "init", "work")),

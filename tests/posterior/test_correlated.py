@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell.methods.belief import stated
 from asktell.posterior.correlation import (
     _correlations,
     _effects,
     join,
     of_scores,
 )
+from asktell.posterior.of_state import stated
 from asktell.posterior.two_way import Cells
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Selector
-from asktell.methods.belief import drift, has_drifted
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
+from asktell.posterior.of_state import drift, has_drifted
 
 
 def test_the_step_is_the_generalized_least_squares_estimate() -> None:

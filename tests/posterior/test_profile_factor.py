@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asktell.posterior.profile_factor import Sums, expected, fitted, learned
+from asktell.problem.examples.profile_factor import Sums, expected, fitted, learned
 
 
 def simulated(

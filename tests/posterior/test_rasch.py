@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, at_least, maximize
-from asktell.methods.belief import stated
+from asktell.posterior.of_state import stated
 from asktell.posterior.rasch import Rasch
 
 Matrix = npt.NDArray[np.float64]

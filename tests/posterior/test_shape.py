@@ -6,8 +6,8 @@ import pytest
 from asktell.posterior import two_way
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import System, Variances
-from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, posterior
+from asktell.problem.examples.shape import Shape
 
 V = Variances(0.7, 1.3, 0.4)
 

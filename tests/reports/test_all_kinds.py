@@ -13,8 +13,8 @@ import pytest
 
 import asktell
 from asktell import reports
-from asktell.simulation.analyze import FinishedTable, finished_selector
-from asktell.storages.memory import MemoryStorage
+from asktell.finished import FinishedTable, finished_selector
+from asktell.studies.storages.memory import MemoryStorage
 from asktell.studies.study import Study
 from asktell_adapters.cli.view import PageServer
 from tests.reports.conftest import HURRY, faults, unfold, unnamed

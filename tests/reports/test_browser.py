@@ -11,7 +11,7 @@ import pytest
 
 import asktell
 from asktell import reports
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 from asktell.studies.study import Study
 from tests.reports.conftest import HOSTILE, faults, told, unfold
 

@@ -9,9 +9,9 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, Race, Selector, Study, maximize
-from asktell.state.history import repeated
-from asktell.state.repeats import n_repeats, to_repeat
-from asktell.storages.memory import MemoryStorage
+from asktell.record.history import repeated
+from asktell.running.repeats import n_repeats, to_repeat
+from asktell.studies.storages.memory import MemoryStorage
 
 GOAL = BestFeasible(maximize("a", range=(0, 1)))
 PROMPTS = ["p0", "p1", "p2"]

@@ -12,7 +12,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Budget, EvaluatorError, InvalidArgumentError, Selector
 from asktell.results.entries import FailureGroup, grouped, in_words, kind_of
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def new(budget: Any = 24, n_prompts: int = 4, **options: Any) -> Selector:

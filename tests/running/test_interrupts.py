@@ -17,7 +17,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector, Study, Trial
 from asktell.extend import outside_of_loops
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 # JAX warns of a fork if another test has used it in this process
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")

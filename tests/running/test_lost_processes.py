@@ -20,7 +20,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, EvaluatorError, Selector, Study
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 # JAX warns of a fork if another test has used it in this process
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")

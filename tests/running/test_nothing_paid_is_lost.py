@@ -14,7 +14,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Budget, Selector, Study, Trial
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 WAYS = ("here", "batches", "threads", "batches in threads", "async", "async batches")
 LIMITS = ("first", 5, 8, 20, 20, 50, 50, None)

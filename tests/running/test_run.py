@@ -14,7 +14,7 @@ import pytest
 
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 PROMPTS = ("Answer.", "Answer briefly.", "Think, then answer.")
 CELLS = {(prompt, example) for prompt in PROMPTS for example in range(4)}

@@ -12,7 +12,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, InvalidArgumentError, Selector, Study, Trial
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 TRACE: ContextVar[str] = ContextVar("TRACE", default="lost")
 

@@ -7,7 +7,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Selector, Study
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def evaluate(prompt: str, example: int | None) -> dict[str, float]:

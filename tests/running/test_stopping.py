@@ -12,7 +12,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, InvalidArgumentError, Selector, Study, Trial
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 WORSE, BETTER = "worse", "better"
 

@@ -19,8 +19,8 @@ import pytest
 
 import asktell
 from asktell import Selector, Study
-from asktell.storages.memory import MemoryStorage
 from asktell.studies.details import encode
+from asktell.studies.storages.memory import MemoryStorage
 
 
 class Level(enum.Enum):

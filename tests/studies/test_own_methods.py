@@ -12,12 +12,26 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Elimination, Selector, Study
-from asktell.allocators import AbstractAllocator, PullsToShare, Uniform
-from asktell.elimination import AbstractEliminationRule, ConstrainedRanking, Judgement
-from asktell.estimators import AbstractEstimator, Estimates, Sample, SampleMean
 from asktell.extend import AbstractMethod, State, events
-from asktell.schedulers import AbstractScheduler, Round, SequentialHalving, Single
-from asktell.storages.memory import MemoryStorage
+from asktell.methods.rounds.allocators import AbstractAllocator, PullsToShare, Uniform
+from asktell.methods.rounds.estimators import (
+    AbstractEstimator,
+    Estimates,
+    Sample,
+    SampleMean,
+)
+from asktell.methods.rounds.rules import (
+    AbstractEliminationRule,
+    ConstrainedRanking,
+    Judgement,
+)
+from asktell.methods.rounds.schedulers import (
+    AbstractScheduler,
+    Round,
+    SequentialHalving,
+    Single,
+)
+from asktell.studies.storages.memory import MemoryStorage
 
 SCHEDULER = '''
 """Nonlinear sequential elimination (Shahrampour, Noshad & Tarokh 2017): one prompt leaves after each round.
@@ -27,7 +41,7 @@ The k-th round evaluates each of its prompts in proportion to 1 / (K + 1 - k) **
 
 from dataclasses import dataclass
 
-from asktell.schedulers import AbstractScheduler, Round
+from asktell.methods.rounds.schedulers import AbstractScheduler, Round
 
 
 @dataclass(frozen=True)
@@ -48,9 +62,9 @@ class NonlinearElimination(AbstractScheduler):
 
 def method(power=1.5):
     from asktell import Elimination
-    from asktell.allocators import Uniform
-    from asktell.elimination import ConstrainedRanking
-    from asktell.estimators import SampleMean
+    from asktell.methods.rounds.allocators import Uniform
+    from asktell.methods.rounds.rules import ConstrainedRanking
+    from asktell.methods.rounds.estimators import SampleMean
 
     return Elimination(NonlinearElimination(power), Uniform(), SampleMean(), ConstrainedRanking())
 '''

@@ -9,8 +9,8 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, InvalidStateError, Selector, StorageError, Study
-from asktell.storages import Line
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages import Line
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def new(storage: MemoryStorage | None = None) -> Study:

@@ -18,10 +18,10 @@ from asktell import (
     Study,
     Trial,
 )
-from asktell.storages import AbstractStorage
-from asktell.storages.memory import MemoryStorage
-from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies.leases import Holding
+from asktell.studies.storages import AbstractStorage
+from asktell.studies.storages.memory import MemoryStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell.testing.fakes import Table
 from tests.plays import new_selector, play, random_table
 from tests.times import Clock
@@ -43,7 +43,7 @@ def storage(
         made = SQLiteStorage(tmp_path / "x.db", clock=clock)
     else:
         url = request.getfixturevalue("postgresql_url")
-        from asktell.storages.postgresql import PostgreSQLStorage
+        from asktell.studies.storages.postgresql import PostgreSQLStorage
 
         made = PostgreSQLStorage(url, clock=clock)
     yield made

@@ -9,7 +9,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector, Study
 from asktell.results.evaluations import Evaluation
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 def location(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> Any:

@@ -14,8 +14,8 @@ from asktell.errors import (
     InvalidStateError,
     StudyExistsError,
 )
-from asktell.storages import Line
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages import Line
+from asktell.studies.storages.memory import MemoryStorage
 from tests.studies.test_study_plays import facts
 
 TEXTS = ["a", "b", "c"]

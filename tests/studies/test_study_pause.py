@@ -10,9 +10,9 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector, Study
 from asktell.errors import InvalidStateError
-from asktell.storages import Line
-from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica as replicas
+from asktell.studies.storages import Line
+from asktell.studies.storages.memory import MemoryStorage
 from tests.studies.test_study_plays import facts
 from tests.times import Clock
 

@@ -10,10 +10,10 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Budget, ParetoSet, Selector, Study
-from asktell.storages import Line
-from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
 from asktell.studies.leases import Leased, Leases
+from asktell.studies.storages import Line
+from asktell.studies.storages.memory import MemoryStorage
 from asktell.testing.fakes import Table
 from tests.plays import random_table
 from tests.times import Clock

@@ -15,10 +15,10 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Selector, Study
-from asktell.storages import open_storage
-from asktell.storages.memory import MemoryStorage
-from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import log, replica, snapshots
+from asktell.studies.storages import open_storage
+from asktell.studies.storages.memory import MemoryStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell.testing.fakes import Table
 from tests.times import Clock
 

@@ -18,8 +18,8 @@ from asktell.errors import (
     TellManyError,
     UnknownTrialError,
 )
-from asktell.storages import AbstractStorage
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages import AbstractStorage
+from asktell.studies.storages.memory import MemoryStorage
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

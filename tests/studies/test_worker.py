@@ -14,8 +14,8 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, Budget, Selector, StorageError, Study, Trial
-from asktell.storages.memory import MemoryStorage
 from asktell.studies import worker as worker_module
+from asktell.studies.storages.memory import MemoryStorage
 from asktell.testing.fakes import Table
 from tests.plays import new_selector, random_table
 from tests.times import Clock

@@ -30,7 +30,7 @@ from asktell_adapters.finished import (
     Wanted,
     read_results,
 )
-from asktell_adapters.spreadsheets import csv_text
+from asktell_adapters.tables.spreadsheets import csv_text
 
 
 def analyze(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ _START, _START_NOISY = 0.8, 3.0
 """Log wealth that a betting sequence needs beyond log(1 / error), as its first bets are not optimal. By simulation."""
 
 _LOOKS = 1.5
-"""Growth factor of the pairs between two looks at noisy scores. See `asktell.intervals.noisy`."""
+"""Growth factor of the pairs between two looks at noisy scores. See `asktell.proofs.intervals.noisy`."""
 
 
 def pairs_for_equal(

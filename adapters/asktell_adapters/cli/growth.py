@@ -16,7 +16,7 @@ from asktell.extend import State, aligned, events, write_atomically
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import AnyStudy, Place, needs_name
-from asktell_adapters.datasets import load_prompts
+from asktell_adapters.tables.datasets import load_prompts
 
 
 def add(arguments: argparse.Namespace) -> int:

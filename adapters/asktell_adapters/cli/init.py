@@ -17,10 +17,10 @@ from asktell.extend import nearest, some, write_atomically
 from asktell_adapters.cli.output import note, show
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.model import MODELS, kinds_with
-from asktell_adapters.datasets import load_prompts
 from asktell_adapters.llms.chat_api import Price
-from asktell_adapters.prompts import check_fields, unread_fields
-from asktell_adapters.rows import Table
+from asktell_adapters.llms.prompts import check_fields, unread_fields
+from asktell_adapters.tables.datasets import load_prompts
+from asktell_adapters.tables.rows import Table
 
 PER_PROMPT = 8
 """Evaluations per prompt in the first budget."""

@@ -106,7 +106,7 @@ def _harmless_line(line: str) -> str:
 
 def say_braces(config: "Config") -> None:
     """Warn of prompts with a column's name in braces that is sent as it is, unless the file sets `fields`."""
-    from asktell_adapters.prompts import unread_fields
+    from asktell_adapters.llms.prompts import unread_fields
 
     if config.fields is not None or config.harness is not None:
         return

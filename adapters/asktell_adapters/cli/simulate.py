@@ -13,9 +13,9 @@ from asktell.extend import Goal, parse_goal, short, write_atomically
 from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.output import save_plot, show, show_json
 from asktell_adapters.cli.places import Place
-from asktell_adapters.recorded import RecordedScores
-from asktell_adapters.rows import KINDS
-from asktell_adapters.spreadsheets import csv_text
+from asktell_adapters.tables.recorded import RecordedScores
+from asktell_adapters.tables.rows import KINDS
+from asktell_adapters.tables.spreadsheets import csv_text
 
 _GOAL = re.compile(
     r"(?:(?P<pareto>Pareto set):)?(?P<objectives>.+?)"

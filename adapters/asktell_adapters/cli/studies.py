@@ -219,7 +219,7 @@ def batch(arguments: argparse.Namespace) -> int:
 
 def cache(arguments: argparse.Namespace) -> int:
     """`asktell cache`: print the size of the cache, or clear it."""
-    from asktell_adapters.cache import AnswerCache
+    from asktell_adapters.llms.cache import AnswerCache
 
     answers = AnswerCache(arguments.where)
     if arguments.where is not None and arguments.where.suffix == ".toml":

@@ -23,7 +23,7 @@ from asktell.extend import (
     changes,
     describe_spending,
 )
-from asktell_adapters._scores import Scores
+from asktell_adapters._util.scores import Scores
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import note, say_braces, show, show_json
 from asktell_adapters.cli.places import AnyStudy, create_study, open_study, say_cached

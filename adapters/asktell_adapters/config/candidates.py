@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 
 from asktell import Candidates, grid
 from asktell.extend import nearest
-from asktell_adapters import datasets
 from asktell_adapters.config.data import Prompts
 from asktell_adapters.config.model import (
     MODELS,
@@ -20,6 +19,7 @@ from asktell_adapters.config.model import (
 )
 from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
+from asktell_adapters.tables import datasets
 
 _NAME_OF_A_FILE = re.compile(r"[^\s\0]{1,200}\.\w+")
 

@@ -9,7 +9,6 @@ from typing import Any, final
 import asktell
 from asktell import ConfigError, InvalidArgumentError
 from asktell.extend import Goal
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import (
     LLMTables,
     read_candidates,
@@ -44,10 +43,11 @@ from asktell_adapters.config.top import TopTable, open_cache, output_of
 from asktell_adapters.config.tracker import TrackerTable, read_tracker
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.llms.models import Models
+from asktell_adapters.llms.prompts import check_fields
 from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
-from asktell_adapters.prompts import check_fields
 
 _STOP = ("confidence", "confidence_kind")
 _NOT_WITH_EVALUATOR = (

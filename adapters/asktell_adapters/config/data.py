@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, final
 
 from asktell import Candidates
 from asktell.extend import one_line
-from asktell_adapters import datasets
 from asktell_adapters.config.tables import Table, call_named, key
 from asktell_adapters.llms.base import Example
+from asktell_adapters.tables import datasets
 
 Prompts: TypeAlias = list[str] | dict[str, str]
 Selected: TypeAlias = Prompts | Candidates

@@ -10,9 +10,9 @@ from asktell.extend import outside_of_loops, some
 from asktell_adapters.config.data import RESPONSES, DataSet, Selected, digest, items
 from asktell_adapters.config.tables import Table, key
 from asktell_adapters.evaluators.llm import asked_of
-from asktell_adapters.rows import Row, check_column, number_in
-from asktell_adapters.rows import Table as Rows
 from asktell_adapters.server.labeling import TIE, GoldRow, Option, Responses, Task
+from asktell_adapters.tables.rows import Row, check_column, number_in
+from asktell_adapters.tables.rows import Table as Rows
 
 _COMPARISON = (
     Option("the response", 1.0),

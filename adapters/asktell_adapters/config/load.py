@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.top import TopTable, parse
-from asktell_adapters.rows import from_toml
+from asktell_adapters.tables.rows import from_toml
 
 if TYPE_CHECKING:
     from asktell_adapters.config.config import Config

@@ -9,7 +9,6 @@ from typing import Annotated, Any, cast, final
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import Registry, nearest, short
 from asktell_adapters import metrics
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import LLMTables
 from asktell_adapters.config.model import ModelTable, kinds_with, read_model
 from asktell_adapters.config.tables import (
@@ -25,6 +24,7 @@ from asktell_adapters.config.tables import (
     options_table,
 )
 from asktell_adapters.llms.base import Completion, Example, Metric, Request
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Criterion, Judge, Preference, Shot
 from asktell_adapters.metrics.preference import BASELINE, BETTER

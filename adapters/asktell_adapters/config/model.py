@@ -29,8 +29,8 @@ from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import SLOTS, LlamaCpp
 from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.prompts import TEMPLATE
 from asktell_adapters.llms.vllm import VLLM
-from asktell_adapters.prompts import TEMPLATE
 
 PACKAGED = "smollm2"
 TUNING = {

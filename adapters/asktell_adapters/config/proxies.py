@@ -7,8 +7,8 @@ from asktell import Selector, Trial
 from asktell.extend import nearest, some
 from asktell_adapters.config.data import DataSet
 from asktell_adapters.config.tables import Table, key
-from asktell_adapters.rows import Table as Rows
-from asktell_adapters.rows import check_column, number_in
+from asktell_adapters.tables.rows import Table as Rows
+from asktell_adapters.tables.rows import check_column, number_in
 
 
 class ProxiesTable(Table):

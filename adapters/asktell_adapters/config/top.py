@@ -18,13 +18,13 @@ from asktell_adapters.config.tables import (
 
 if TYPE_CHECKING:
     from asktell.extend import Goal
-    from asktell_adapters.cache import AnswerCache
     from asktell_adapters.config.candidates import CandidatesTable
     from asktell_adapters.config.data import DataTable, PromptsTable
     from asktell_adapters.config.harness import EvaluatorTable
     from asktell_adapters.config.improve import ImproveTable
     from asktell_adapters.config.label import LabelTable
     from asktell_adapters.config.proxies import ProxiesTable
+    from asktell_adapters.llms.cache import AnswerCache
 else:
     # Their modules are imported when a file has these tables
     CandidatesTable = Annotated[Any, InTables("candidates")]
@@ -356,7 +356,7 @@ def parse(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: the file is missing, cannot be read, or is not TOML.
     """
-    from asktell_adapters.rows import from_toml
+    from asktell_adapters.tables.rows import from_toml
 
     try:
         return from_toml(path.read_bytes().decode("utf-8-sig"), path.name)
@@ -411,7 +411,7 @@ def _only(path: Path, name: str) -> TopTable:
 
 def open_cache(top: TopTable) -> "AnswerCache | None":
     """The cache of responses. None if the file has no table `[cache]`."""
-    from asktell_adapters.cache import AnswerCache
+    from asktell_adapters.llms.cache import AnswerCache
 
     table = top.cache
     if table is None:

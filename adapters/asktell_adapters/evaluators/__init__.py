@@ -18,9 +18,9 @@ from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
 from asktell_adapters.llms.models import Models
 from asktell_adapters.llms.openai import OpenAIChat
+from asktell_adapters.llms.prompts import TEMPLATE, chat, check_fields, render
 from asktell_adapters.llms.scripted import ScriptedLLM
 from asktell_adapters.llms.vllm import VLLM
-from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [
     "LLM", "TEMPLATE", "VLLM", "AsyncLLM", "AsyncLLMEvaluator", "CommandEvaluator", "Completion", "CompletionError",

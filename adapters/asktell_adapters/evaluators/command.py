@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import one_line, short
-from asktell_adapters._scores import (
+from asktell_adapters._util.scores import (
     Scores,
     check_dataset,
     checked_example,
     positive,
 )
-from asktell_adapters._session import Session
+from asktell_adapters._util.session import Session
 from asktell_adapters.llms.base import Example, names_of
 
 # Bytes kept from the end of standard output, so the longest possible last line

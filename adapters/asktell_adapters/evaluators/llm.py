@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import attempt, in_words, log, nearest, real, short, some
-from asktell_adapters._loop import Lock
-from asktell_adapters._scores import (
+from asktell_adapters._util.loop import Lock
+from asktell_adapters._util.scores import (
     Scores,
     check_dataset,
     checked_example,
@@ -21,7 +21,6 @@ from asktell_adapters._scores import (
     or_raise,
     plain,
 )
-from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
 from asktell_adapters.llms.base import (
     LLM,
     Asked,
@@ -32,10 +31,9 @@ from asktell_adapters.llms.base import (
     Request,
     names_of,
 )
+from asktell_adapters.llms.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
 from asktell_adapters.llms.models import Models
-from asktell_adapters.metrics.judge import Answered, Judgement
-from asktell_adapters.metrics.text import range_of
-from asktell_adapters.prompts import (
+from asktell_adapters.llms.prompts import (
     TEMPLATE,
     Framing,
     Template,
@@ -43,6 +41,8 @@ from asktell_adapters.prompts import (
     fields_of,
     values_of,
 )
+from asktell_adapters.metrics.judge import Answered, Judgement
+from asktell_adapters.metrics.text import range_of
 
 Judged = dict[str, Any]
 """Metric name -> score of one response, or the exception, for metrics that score many responses at once."""
@@ -637,7 +637,7 @@ class LLMEvaluator(_Scoring[LLM]):
             the example's value in the column of this name, or by the candidate's factor
             of this name. True: in every prompt. False: in no prompt. None: only in
             chats, so any other prompt is sent with its braces. See
-            `asktell_adapters.prompts`.
+            `asktell_adapters.llms.prompts`.
         keep_answers: True to store the LLM's responses in a study, next to the scores,
             as `details["output"]`.
 

@@ -36,12 +36,12 @@ from asktell.extend import (
     short,
     whole,
 )
-from asktell_adapters._scores import positive
-from asktell_adapters.cache import CachedLLM
+from asktell_adapters._util.scores import positive
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
 from asktell_adapters.llms._bodies import ENCODINGS, SyncLimits
 from asktell_adapters.llms._remote import MOST_SAID
 from asktell_adapters.llms.base import Completion, CompletionError, Request
+from asktell_adapters.llms.cache import CachedLLM
 from asktell_adapters.llms.openai import OpenAIChat
 
 _NOT_REACHED = ("batch_expired", "batch_cancelled")

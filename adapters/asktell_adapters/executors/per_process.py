@@ -10,7 +10,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import Calling, Evaluator, Outcome, attempt, in_words
-from asktell_adapters._scores import plain
+from asktell_adapters._util.scores import plain
 
 
 @final

@@ -27,7 +27,7 @@ from asktell.extend import (
     open_board,
     whole,
 )
-from asktell_adapters._scores import positive
+from asktell_adapters._util.scores import positive
 from asktell_adapters.executors.per_process import BatchEvaluation, plain_error
 
 if TYPE_CHECKING:

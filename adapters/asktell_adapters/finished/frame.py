@@ -19,8 +19,13 @@ from asktell_adapters.finished.number_column import (
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
-from asktell_adapters.rows import csv_lines, excel_sheets, parquet_rows, plain_value
-from asktell_adapters.spreadsheets import original
+from asktell_adapters.tables.rows import (
+    csv_lines,
+    excel_sheets,
+    parquet_rows,
+    plain_value,
+)
+from asktell_adapters.tables.spreadsheets import original
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)

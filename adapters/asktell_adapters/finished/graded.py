@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from asktell_adapters.rows import number_in
+from asktell_adapters.tables.rows import number_in
 
 
 class Graded(NamedTuple):

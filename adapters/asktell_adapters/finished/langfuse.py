@@ -21,7 +21,7 @@ from asktell_adapters.finished.scores import Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
 from asktell_adapters.finished.wanted import Wanted
-from asktell_adapters.rows import number_in
+from asktell_adapters.tables.rows import number_in
 
 _SCORE = {"traceId", "name", "value", "dataType", "source"}
 _RUN = {"id", "input", "output", "latency", "totalCost"}

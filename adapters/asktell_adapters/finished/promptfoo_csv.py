@@ -15,7 +15,7 @@ from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.scores import Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.wanted import Wanted
-from asktell_adapters.rows import csv_lines, from_json
+from asktell_adapters.tables.rows import csv_lines, from_json
 
 _STATUS, _SCORE, _NAMED, _REASON = "Status", "Score", "Named Scores", "Grader Reason"
 _PROMPT = re.compile(r"\[(?P<provider>[^\]]*)\] (?P<label>.*)", re.DOTALL)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell import InvalidArgumentError
-from asktell_adapters.rows import from_json, read_text
+from asktell_adapters.tables.rows import from_json, read_text
 
 _HEAD = 65_536
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")

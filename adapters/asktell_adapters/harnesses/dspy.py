@@ -28,7 +28,7 @@ from asktell import (
     StudyNotFoundError,
 )
 from asktell.extend import AbstractMethod, Goal, log, needs_extra, whole
-from asktell_adapters._scores import checked_example, failing, number
+from asktell_adapters._util.scores import checked_example, failing, number
 from asktell_adapters.evaluators import Price
 
 with needs_extra("dspy"):

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
-from asktell_adapters._scores import checked_example, in_groups, or_alone
+from asktell_adapters._util.scores import checked_example, in_groups, or_alone
 from asktell_adapters.harnesses.gepa_policy import AsktellPolicy
 
 __all__ = ["AsktellPolicy", "Candidate", "GEPAEvaluator"]

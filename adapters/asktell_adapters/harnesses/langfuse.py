@@ -6,7 +6,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError
 from asktell.extend import in_words
-from asktell_adapters._scores import checked_example, number
+from asktell_adapters._util.scores import checked_example, number
 
 _SHOWN = 60  # characters of a prompt in the name of its experiment
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
-from asktell_adapters._scores import checked_example, failing, number, or_alone
+from asktell_adapters._util.scores import checked_example, failing, number, or_alone
 
 __all__ = ["LMEvalTask"]
 

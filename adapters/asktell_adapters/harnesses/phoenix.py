@@ -7,7 +7,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError
 from asktell.extend import in_words, needs_extra
-from asktell_adapters._scores import checked_example, number
+from asktell_adapters._util.scores import checked_example, number
 
 with needs_extra("phoenix"):
     from phoenix.client.experiments import create_evaluator

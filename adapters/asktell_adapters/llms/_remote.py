@@ -11,8 +11,8 @@ from typing import Any, Self, final
 from urllib.parse import urlsplit, urlunsplit
 
 from asktell.extend import import_extra, whole
-from asktell_adapters._loop import LoopThread
-from asktell_adapters._scores import positive
+from asktell_adapters._util.loop import LoopThread
+from asktell_adapters._util.scores import positive
 from asktell_adapters.llms.base import (
     SAMPLING,
     Completion,

@@ -11,7 +11,7 @@ from asktell.extend import in_words, outside_of_loops, short
 Message = Mapping[str, Any]
 """One turn of a chat: a mapping with `role` (system, user, assistant or tool) and `content`, which is a text.
 
-`asktell_adapters.prompts.chat` describes the further keys of turns with tool calls.
+`asktell_adapters.llms.prompts.chat` describes the further keys of turns with tool calls.
 """
 
 Asked: TypeAlias = str | Mapping[str, Any]

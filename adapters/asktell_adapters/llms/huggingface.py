@@ -8,8 +8,8 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, import_extra, whole
-from asktell_adapters._loop import Lock
-from asktell_adapters._scores import grouped
+from asktell_adapters._util.loop import Lock
+from asktell_adapters._util.scores import grouped
 from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import (
     Completion,

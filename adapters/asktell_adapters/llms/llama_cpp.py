@@ -19,7 +19,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, fresh_after_fork, whole
-from asktell_adapters._scores import positive
+from asktell_adapters._util.scores import positive
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import (
     SAMPLING,

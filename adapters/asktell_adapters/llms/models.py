@@ -7,7 +7,7 @@ from typing import Any, final
 
 from asktell import InvalidArgumentError
 from asktell.extend import short, some
-from asktell_adapters._scores import in_groups
+from asktell_adapters._util.scores import in_groups
 from asktell_adapters.llms.base import Completion, Request
 
 

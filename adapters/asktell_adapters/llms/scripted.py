@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-from asktell_adapters._scores import if_ready
+from asktell_adapters._util.scores import if_ready
 from asktell_adapters.llms.base import Completion, Request
 
 

@@ -6,8 +6,8 @@ from typing import Any, final
 
 from asktell import EvaluatorError, MissingExtraError
 from asktell.extend import import_extra
-from asktell_adapters._loop import Lock
-from asktell_adapters._scores import number
+from asktell_adapters._util.loop import Lock
+from asktell_adapters._util.scores import number
 from asktell_adapters.llms.base import Completion, Example
 
 Read = Callable[[Completion, Example], object]

@@ -12,10 +12,10 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
-from asktell_adapters._loop import Lock, LoopThread
-from asktell_adapters._scores import or_raise
-from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM
+from asktell_adapters._util.loop import Lock, LoopThread
+from asktell_adapters._util.scores import or_raise
 from asktell_adapters.llms.base import Asked, Completion, Example, Request, all_of
+from asktell_adapters.llms.cache import AnswerCache, AnsweredOnce, CachedLLM
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 

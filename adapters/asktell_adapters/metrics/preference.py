@@ -9,8 +9,8 @@ from typing import Any, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
-from asktell_adapters._loop import Lock
-from asktell_adapters._scores import or_raise
+from asktell_adapters._util.loop import Lock
+from asktell_adapters._util.scores import or_raise
 from asktell_adapters.llms.base import Asked, Completion, Example
 from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
 from asktell_adapters.metrics.rubric import Criterion

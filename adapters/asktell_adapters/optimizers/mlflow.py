@@ -12,7 +12,7 @@ from typing import Any, final
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Result, Trial
 from asktell.extend import AbstractMethod, Goal, needs_extra, whole
-from asktell_adapters._scores import Scores, checked_example, in_groups, number
+from asktell_adapters._util.scores import Scores, checked_example, in_groups, number
 from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers.briefs import Writer
 from asktell_adapters.optimizers.improving import improve

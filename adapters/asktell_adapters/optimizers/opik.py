@@ -18,7 +18,7 @@ from asktell import (
     maximize,
 )
 from asktell.extend import AbstractMethod, Goal, attempt, needs_extra
-from asktell_adapters._scores import failing, in_groups, number, or_alone
+from asktell_adapters._util.scores import failing, in_groups, number, or_alone
 
 with needs_extra("opik"):
     from opik_optimizer import (

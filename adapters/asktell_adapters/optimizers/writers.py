@@ -10,8 +10,8 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell_adapters.llms.base import Completion, Example, Request, gathered
+from asktell_adapters.llms.prompts import fields_of
 from asktell_adapters.optimizers.briefs import Brief, FailedExample
-from asktell_adapters.prompts import fields_of
 
 __all__ = ["LLMWriter"]
 

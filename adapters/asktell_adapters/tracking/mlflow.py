@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, TypeVar, final
 
 from asktell.extend import import_extra
-from asktell_adapters.spreadsheets import csv_text
+from asktell_adapters.tables.spreadsheets import csv_text
 from asktell_adapters.tracking.core import Extent, Moment, SelectionKey, Tracker
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"

@@ -18,8 +18,8 @@ import pytest
 
 import asktell
 from asktell._util.files import write_atomically
-from asktell.storages import sqlite
 from asktell.studies import worker
+from asktell.studies.storages import sqlite
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.main import main as run_command
 from tests.command_line import Said, cli

@@ -27,10 +27,9 @@ from asktell import (
     Trial,
 )
 from asktell.running.evaluator import attempt_async
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script
-from asktell_adapters import _session
-from asktell_adapters._session import Session, _Process
+from asktell_adapters._util.session import Session, _Process
 from asktell_adapters.evaluators import CommandEvaluator, Example, command
 
 TRIAL = Trial(7, "brief", "Be brief.", 1)
@@ -362,7 +361,7 @@ def test_what_leaves_the_process_group_is_stopped_too(
     if not has_proc:
         if shutil.which("ps") is None:
             pytest.skip("there is no ps")
-        monkeypatch.setattr("asktell_adapters._session._ids", lambda: None)
+        monkeypatch.setattr("asktell_adapters._util.session._ids", lambda: None)
 
     async def cancelled() -> None:
         running = asyncio.create_task(evaluator(leaving(tmp_path, how))(TRIAL))
@@ -401,8 +400,8 @@ def test_a_process_id_that_is_used_again_is_left_alone(
     """A descendant that had left the session ends, and a stranger gets its id."""
     signals: list[int] = []
     listed = [_Process((10, "1"), 1), _Process((11, "2"), 10)]
-    monkeypatch.setattr(_session, "_ids", lambda: None)
-    monkeypatch.setattr(_session, "_of_ps", lambda: iter(listed))
+    monkeypatch.setattr("asktell_adapters._util.session._ids", lambda: None)
+    monkeypatch.setattr("asktell_adapters._util.session._of_ps", lambda: iter(listed))
     monkeypatch.setattr(os, "getsid", lambda pid: pid)
     monkeypatch.setattr(os, "kill", lambda pid, number: signals.append(pid))
     session = Session(10)

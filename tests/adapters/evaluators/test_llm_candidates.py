@@ -8,7 +8,6 @@ import pytest
 
 import asktell
 from asktell import InvalidArgumentError
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.estimate import estimate
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
@@ -21,6 +20,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.llms.chat_api import ChatAPI
 from asktell_adapters.metrics import ExactMatch
 

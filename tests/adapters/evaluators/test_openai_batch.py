@@ -11,7 +11,6 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, UnknownTrialError
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.evaluators import (
     Completion,
     Example,
@@ -22,6 +21,7 @@ from asktell_adapters.evaluators import (
 )
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.llms._bodies import MOST_BYTES
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
 from tests.plays import told

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from asktell import Study
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell_adapters.cli.label import new_selector
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.server.labeling import Labeling

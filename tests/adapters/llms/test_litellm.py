@@ -14,7 +14,6 @@ import pytest
 
 import asktell
 from asktell.errors import ConfigError, InvalidArgumentError
-from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.config import load_config
 from asktell_adapters.evaluators import (
     LLM,
@@ -25,6 +24,7 @@ from asktell_adapters.evaluators import (
     Price,
     Request,
 )
+from asktell_adapters.llms.cache import AnswerCache, CachedLLM
 from asktell_adapters.llms.litellm import known_price
 from asktell_adapters.metrics import Judge
 from asktell_adapters.testing.llm_contract import LLMContract

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from asktell_adapters.cache import AnswerCache, CachedLLM, answer_key
 from asktell_adapters.evaluators import (
     VLLM,
     Completion,
@@ -17,6 +16,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.llms.cache import AnswerCache, CachedLLM, answer_key
 from asktell_adapters.llms.chat_api import ChatAPI
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply, content
 

@@ -14,7 +14,6 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
     Completion,
@@ -25,6 +24,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.metrics import (
     Criterion,
     Judge,

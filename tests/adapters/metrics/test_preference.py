@@ -18,7 +18,6 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.cache import AnswerCache
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
     Completion,
@@ -28,6 +27,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.metrics import Judge, JudgementError, Preference, range_of
 from asktell_adapters.metrics.preference import contradicted
 

@@ -17,7 +17,7 @@ from asktell.errors import (
     StorageError,
     StudyNotFoundError,
 )
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell.studies.transport import error_of
 from asktell_adapters.server.open_studies import OpenStudies
 from asktell_adapters.server.problems import problem_of

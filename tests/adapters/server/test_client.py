@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import asktell
-import asktell.schedulers
+import asktell.methods.rounds.schedulers
 from asktell import (
     BestFeasible,
     ConflictingWorkerError,
@@ -139,13 +139,13 @@ def test_names_making_opening_and_removal(server: Any) -> None:
             RemoteStudy.create(server.url, name, small())
 
 
-class Half(asktell.schedulers.AbstractScheduler):
+class Half(asktell.methods.rounds.schedulers.AbstractScheduler):
     """A scheduler that is not asktell's."""
 
     def rounds(
         self, n_arms: int, budget: int, rank: int | None = None
     ) -> tuple[Any, ...]:
-        return (asktell.schedulers.Round(budget, 1),)
+        return (asktell.methods.rounds.schedulers.Round(budget, 1),)
 
 
 def test_a_method_of_ones_own_is_refused(server: Any, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from asktell import (
     Trial,
 )
 from asktell.selector import Selection
-from asktell.studies.base import AbstractStudy
+from asktell.studies.abstract import AbstractStudy
 
 Kind = Any
 _numbers = itertools.count()

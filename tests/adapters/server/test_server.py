@@ -26,7 +26,7 @@ from asktell import (
     ServiceError,
     Study,
 )
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell_adapters.server.process import _without_secrets
 from tests.adapters.server.conftest import Process
 from tests.command_line import cli
@@ -268,7 +268,7 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(serve: Any) -> N
 STUCK_CHECK = """
 import threading
 from asktell_adapters.server import operations, process
-from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.storages.sqlite import SQLiteStorage
 
 operations._SECONDS_FOR_A_CHECK = process._SECONDS_FOR_THREADS = 0.2
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, Budget, Selector, Study
-from asktell.storages.memory import MemoryStorage
+from asktell.studies.storages.memory import MemoryStorage
 from asktell_adapters.server.watching import Watch
 from tests.times import Clock
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, final
 
 from asktell import InvalidArgumentError
-from asktell_adapters.rows import from_json, read_text
+from asktell_adapters.tables.rows import from_json, read_text
 
 # The number of Zstandard in the zip format. Inspect uses it since 0.3.200, and Python's
 # zipfile supports it from 3.14.

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from asktell import InvalidArgumentError, Trial
 from asktell.extend import import_extra, in_words
-from asktell_adapters._scores import checked_example
+from asktell_adapters._util.scores import checked_example
 from asktell_adapters.llms.base import CompletionError, Example
-from asktell_adapters.prompts import render
+from asktell_adapters.llms.prompts import render
 
 SYSTEM = "system"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import attempt, import_extra, outside_of_loops
-from asktell_adapters._scores import failing, if_ready
+from asktell_adapters._util.scores import failing, if_ready
 from asktell_adapters.harnesses.inspect.samples import (
     Insert,
     Scoring,

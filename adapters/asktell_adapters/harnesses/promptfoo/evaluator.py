@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError, Trial
 from asktell.extend import log, write_atomically
-from asktell_adapters._scores import checked_example, if_ready, or_raise, positive
+from asktell_adapters._util.scores import checked_example, if_ready, or_raise, positive
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
     RefusedError,

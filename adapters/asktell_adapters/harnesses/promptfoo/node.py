@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, final
 
 from asktell import EvaluatorError, MissingExtraError
-from asktell_adapters._session import Session
+from asktell_adapters._util.session import Session
 
 _WORKER = Path(__file__).with_name("worker.mjs")
 

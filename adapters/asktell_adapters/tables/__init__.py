@@ -1,0 +1,1 @@
+"""Tables of rows: files of data sets, of prompts and of recorded scores."""

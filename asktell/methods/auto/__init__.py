@@ -1,0 +1,1 @@
+"""The method `auto`: `Adaptive`, and what it believes about the prompts."""

@@ -1,0 +1,1 @@
+"""Elimination in rounds, and its four parts: schedulers, allocators, estimators and rules."""

@@ -1,0 +1,38 @@
+"""The problem, the events of a selection, and the state that follows from both.
+
+Everything in this package is an immutable value, and every function is pure: no clock,
+no I/O, no random state.
+"""
+
+from asktell.record.events import (
+    ACCEPTED,
+    ACTIVE,
+    FAILED,
+    REJECTED,
+    RETIRED,
+    Added,
+    Asked,
+    Decided,
+    Departure,
+    Event,
+    Extended,
+    Failed,
+    Growth,
+    Observed,
+    Pull,
+    Released,
+    Remarked,
+    Retired,
+    Told,
+)
+from asktell.record.fold import apply, check, check_decision, decide
+from asktell.record.history import Failures, History
+from asktell.record.problem import SAMPLINGS, SKIP, Problem, grown
+from asktell.record.state import Grown, State, initial
+
+__all__ = [
+    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SAMPLINGS", "SKIP", "Added", "Asked", "Decided",
+    "Departure", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
+    "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
+    "grown", "initial",
+]  # fmt: skip

@@ -1,0 +1,470 @@
+"""The scores recorded so far, as columns that only grow.
+
+States that follow from one another share the same columns, and each state reads only
+its own first rows. So appending costs O(m) for m metrics and copies nothing, yet every
+earlier state stays unchanged. Appending to a state that is no longer the newest copies
+its rows first.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.cached import Memo
+from asktell.numerics.cells import Scored, nth_asks
+from asktell.numerics.shapes import Float, Int
+from asktell.record.events import Pull
+from asktell.record.problem import Problem
+
+_NOT_TOLD = -1
+
+
+@dataclass(eq=False)
+class _Columns:
+    """The rows of a history and of all histories that it was appended to."""
+
+    n_metrics: int
+    # The trial of each row, -1 for scores that were observed elsewhere
+    trials: "array[int]" = field(default_factory=lambda: array("q"))
+    arms: "array[int]" = field(default_factory=lambda: array("q"))
+    # The example of each row, -1 for none
+    examples: "array[int]" = field(default_factory=lambda: array("q"))
+    # `n_metrics` scores of each row, one row after the other
+    scores: "array[float]" = field(default_factory=lambda: array("d"))
+    # By trial, the row of its scores, -1 for a trial without scores
+    row_of: "array[int]" = field(default_factory=lambda: array("q"))
+    # By arm, its rows that belong to trials, ascending
+    rows_of: dict[int, "array[int]"] = field(default_factory=dict)
+
+    def head(self, n: int) -> "_Columns":
+        """A copy of the first n rows."""
+        rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
+        m = self.n_metrics
+        of_arms = {
+            arm: own[: bisect_left(own, n)]
+            for arm, own in self.rows_of.items()
+            if own[0] < n
+        }
+        return _Columns(
+            m,
+            self.trials[:n],
+            self.arms[:n],
+            self.examples[:n],
+            self.scores[: n * m],
+            rows,
+            of_arms,
+        )
+
+
+class History:
+    """Rows of (trial, arm, example, scores), as an immutable value. `memo` caches results computed from these rows."""
+
+    __slots__ = ("_columns", "_length", "memo")
+
+    def __init__(self, n_metrics: int) -> None:
+        self._columns = _Columns(n_metrics)
+        self._length = 0
+        self.memo = Memo()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(
+        self,
+        trial: int | None,
+        arm: int,
+        example: int | None,
+        scores: tuple[float, ...],
+    ) -> "History":
+        """The history with one more row. `trial` is None for scores observed elsewhere."""
+        columns = self._columns
+        if len(columns.arms) != self._length:
+            columns = columns.head(self._length)
+        # The arm comes first. If an exception interrupts this function, the columns are
+        # then longer than every history, so the next append copies them.
+        columns.arms.append(arm)
+        if trial is not None:
+            row_of = columns.row_of
+            while len(row_of) <= trial:
+                row_of.append(_NOT_TOLD)
+            row_of[trial] = self._length
+            if arm not in columns.rows_of:
+                columns.rows_of[arm] = array("q")
+            columns.rows_of[arm].append(self._length)
+        columns.trials.append(_NOT_TOLD if trial is None else trial)
+        columns.examples.append(_NOT_TOLD if example is None else example)
+        columns.scores.extend(scores)
+        grown = History.__new__(History)
+        grown._columns, grown._length, grown.memo = columns, self._length + 1, Memo()
+        return grown
+
+    def n_asked(self, arm: int) -> int:
+        """The number of rows of an arm that belong to trials. The other rows were observed elsewhere."""
+        rows = self._columns.rows_of.get(arm)
+        return 0 if rows is None else bisect_left(rows, self._length)
+
+    def scores_of(self, trial: int) -> tuple[float, ...] | None:
+        """The recorded scores of a trial. None without scores."""
+        row, m = self._row_of(trial), self._columns.n_metrics
+        return (
+            None
+            if row is None
+            else tuple(self._columns.scores[row * m : (row + 1) * m])
+        )
+
+    def pull_of(self, trial: int) -> tuple[int, int | None] | None:
+        """The arm and the example of a trial with scores. None without scores."""
+        row = self._row_of(trial)
+        if row is None:
+            return None
+        example = self._columns.examples[row]
+        return self._columns.arms[row], None if example == _NOT_TOLD else example
+
+    def _row_of(self, trial: int) -> int | None:
+        rows = self._columns.row_of
+        row = rows[trial] if 0 <= trial < len(rows) else _NOT_TOLD
+        return None if row == _NOT_TOLD or row >= self._length else row
+
+    def trials(self, start: int = 0) -> Int[Ints, " rows"]:
+        """Trial ids of the rows from `start` on, -1 for observed ones."""
+        return np.array(self._columns.trials[start : self._length], dtype=np.int64)
+
+    def arms(self, start: int = 0) -> Int[Ints, " rows"]:
+        """Arms of the rows from `start` on."""
+        return np.array(self._columns.arms[start : self._length], dtype=np.int64)
+
+    def examples(self, start: int = 0) -> Int[Ints, " rows"]:
+        """Examples of the rows from `start` on, -1 for none."""
+        return np.array(self._columns.examples[start : self._length], dtype=np.int64)
+
+    def scores(self, start: int = 0) -> Float[Floats, "rows columns"]:
+        """Scores of the rows from `start` on, in metric units."""
+        m = self._columns.n_metrics
+        rows = np.array(
+            self._columns.scores[start * m : self._length * m], dtype=np.float64
+        )
+        return rows.reshape(-1, m)
+
+    def in_asked_order(
+        self, start: int = 0
+    ) -> tuple[Int[Ints, " rows"], Float[Floats, "rows columns"]]:
+        """Arms and scores of the rows from `start` on, observed ones first, then by trial.
+
+        Results computed from rows in this order do not depend on the order in which
+        scores arrived.
+        """
+        order = np.argsort(self.trials(start), kind="stable")
+        return self.arms(start)[order], self.scores(start)[order]
+
+    def copy(self) -> "History":
+        """A copy that shares no rows with another history."""
+        return self.from_columns(
+            self.trials(), self.arms(), self.examples(), self.scores()
+        )
+
+    @classmethod
+    def from_columns(
+        cls,
+        trials: Int[Ints, " rows"],
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, "rows columns"],
+    ) -> "History":
+        """A history from trials (n,), arms (n,), examples (n,) and scores (n, m), as they were saved."""
+        history = cls(scores.shape[1])
+        columns = history._columns
+        columns.trials = _array("q", trials)
+        columns.arms = _array("q", arms)
+        columns.examples = _array("q", examples)
+        columns.scores = _array("d", scores)
+        row_of = np.full(int(trials.max(initial=-1)) + 1, _NOT_TOLD, dtype=np.int64)
+        told = np.flatnonzero(trials >= 0)
+        row_of[trials[told]] = told
+        columns.row_of = _array("q", row_of)
+        history._length = len(trials)
+        by_arm = told[np.argsort(arms[told], kind="stable")]
+        ends = np.flatnonzero(np.diff(arms[by_arm])) + 1
+        for rows in np.split(by_arm, ends) if len(told) else []:
+            columns.rows_of[int(arms[rows[0]])] = _array("q", rows)
+        return history
+
+
+def _array(kind: Literal["q", "d"], values: Ints | Floats) -> "array[Any]":
+    """The numbers as an array that can grow, without a copy in between."""
+    grown: array[Any] = array(kind)
+    flat = np.ascontiguousarray(values, dtype=kind).ravel()
+    grown.frombytes(flat.view(np.uint8).data)
+    return grown
+
+
+@dataclass(frozen=True, eq=False)
+class Failures:
+    """The failed evaluations, oldest first: their evaluations as rows without scores, and their reasons."""
+
+    pulls: History = field(default_factory=lambda: History(0))
+    _reasons: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.pulls)
+
+    def __iter__(self) -> Iterator[tuple[int, int, int | None, str]]:
+        """Trial, arm, example and reason of each failure."""
+        pulls = (
+            column.tolist()
+            for column in (
+                self.pulls.trials(),
+                self.pulls.arms(),
+                self.pulls.examples(),
+            )
+        )
+        for trial, arm, example, reason in zip(*pulls, self.reasons(), strict=True):
+            yield trial, arm, None if example < 0 else example, reason
+
+    def append(self, pull: Pull, reason: str) -> "Failures":
+        """The failures with one more."""
+        reasons = (
+            self._reasons
+            if len(self._reasons) == len(self)
+            else self._reasons[: len(self)]
+        )
+        reasons.append(reason)
+        return Failures(self.pulls.append(*pull, ()), reasons)
+
+    @property
+    def key(self) -> Hashable:
+        """A cache key for results computed from the failures: equal for the same failures, and for no failures."""
+        return self.pulls if len(self) else None
+
+    def count(self, arm: int) -> int:
+        """The number of failures of an arm."""
+        return self.pulls.n_asked(arm)
+
+    def per_arm(self, n_arms: int) -> Int[Ints, " arms"]:
+        """The number of failures of each arm."""
+        return np.bincount(self.pulls.arms(), minlength=n_arms)
+
+    def arms(self) -> list[int]:
+        """The arms with failures, ascending."""
+        return sorted(set(self.pulls.arms().tolist()))
+
+    def __contains__(self, trial: object) -> bool:
+        return isinstance(trial, int) and self.pulls.pull_of(trial) is not None
+
+    def reasons(self, start: int = 0) -> list[str]:
+        """The reasons from the `start`-th failure on."""
+        return self._reasons[start : len(self)]
+
+    def last(self, arm: int) -> str:
+        """The reason of the last failure of an arm, which must have a failure."""
+        return self._reasons[int(np.flatnonzero(self.pulls.arms() == arm)[-1])]
+
+
+# A trial id after all others, for evaluations without an id.
+_LATEST = 2**62
+
+
+def turns(
+    problem: Problem,
+    missing: Failures,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+) -> Int[Ints, " rows"]:
+    """The turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
+
+    If a cell was asked for several times, its first score or failure counts in the
+    first round, its second in the second round, and so on. Without rounds, all have the
+    place of the example.
+    """
+    place = problem.place[examples]
+    if problem.repeats == 1:
+        return place
+    n_examples = len(problem.order)
+    real = missing.pulls.examples() >= 0
+    failed = missing.pulls.arms()[real] * n_examples + missing.pulls.examples()[real]
+    cells = np.concatenate((arms * n_examples + examples, failed))
+    nth = nth_asks(np.concatenate((trials, missing.pulls.trials()[real])), cells)[
+        : len(place)
+    ]
+    return np.asarray(nth * n_examples + place)
+
+
+def in_turns(
+    problem: Problem,
+    missing: Failures,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, "rows columns"],
+    before: int | None = None,
+) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"], Float[Floats, "chosen columns"]]:
+    """Arms, turns and scores, sorted by arm and turn, of the rows with an example and a turn before `before`.
+
+    Several scores of a cell count once, with their mean, unless there are rounds.
+    """
+    known = np.flatnonzero(examples >= 0)
+    at = turns(problem, missing, trials[known], arms[known], examples[known])
+    if before is not None:
+        known, at = known[at < before], at[at < before]
+    arms, scores = arms[known], scores[known]
+    if problem.repeats == 1:
+        cells = Scored.of(arms, at, scores, len(problem.order))
+        return cells.arms, cells.examples, cells.scores
+    order = np.lexsort((at, arms))
+    return arms[order], at[order], scores[order]
+
+
+def in_rounds(
+    problem: Problem,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, "rows columns"],
+) -> list[
+    tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, "cells columns"]]
+]:
+    """Arms, places and mean scores of the first evaluation of every cell, of the first two, and so on.
+
+    Sorted by arm and place. The list has at most `repeats` items, since further repeats
+    serve another purpose. The rows must be in the order of recording. A row of NaN is
+    an evaluation in progress. Later evaluations of its cell do not count until its
+    score is recorded, because a score may be late because of its value.
+    """
+    known = np.flatnonzero(examples >= 0)
+    trials, arms, scores = trials[known], arms[known], scores[known]
+    places = problem.place[examples[known]]
+    # An evaluation from elsewhere has no trial. It follows all trials that were
+    # assigned before it.
+    when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
+    cells = arms * len(problem.order) + places
+    order = np.lexsort((when, cells))
+    cells, scores = cells[order], scores[order]
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    n_scores, sums, found = (
+        np.diff(starts, append=len(cells)),
+        np.zeros((len(starts), scores.shape[1])),
+        [],
+    )
+    for number in range(min(problem.repeats, int(n_scores.max(initial=0)))):
+        long_enough = n_scores > number
+        starts, n_scores, sums = (
+            starts[long_enough],
+            n_scores[long_enough],
+            sums[long_enough],
+        )
+        sums = sums + scores[starts + number]
+        whole = ~np.isnan(sums).any(axis=1)
+        own_arms, own_places = np.divmod(cells[starts[whole]], len(problem.order))
+        found.append((own_arms, own_places, sums[whole] / (number + 1)))
+    return found
+
+
+def turns_out(
+    problem: Problem, history: History, missing: Failures, out: Iterable[Pull]
+) -> list[int]:
+    """The turns of the evaluations in progress (`out`) that have an example, in the order of all evaluations."""
+    numbers = [
+        [_LATEST if p.trial is None else p.trial, p.arm, p.example]
+        for p in out
+        if p.example is not None
+    ]
+    rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
+    if problem.repeats > 1:
+        told = np.column_stack((history.trials(), history.arms(), history.examples()))
+        rows = np.concatenate((told[told[:, 2] >= 0], rows))
+    trials, arms, examples = rows.T
+    return [
+        int(turn)
+        for turn in turns(problem, missing, trials, arms, examples)[
+            len(rows) - len(numbers) :
+        ]
+    ]
+
+
+# Smallest part of all scores that lies between an evaluation and its late repeat. A
+# judgement.
+_LATE = 1 / 3
+# Fewest late repeats for a test of drift.
+_FEWEST = 4
+# Error of each of the two tests. Together they err in at most 4 of 100 runs
+# (Bonferroni).
+_ERROR = 0.02
+
+
+class Repeated(NamedTuple):
+    """The cells that were scored more than once. The first and the last score of each cell are compared.
+
+    - `times`: the number of cells.
+    - `changed`: the number of cells with different scores.
+    - `late`: the number of cells that were repeated late, after many other evaluations.
+    - `late_changed`: the number of late cells with different scores.
+    - `moved` (late, m): the last scores of the late cells minus their first scores.
+    """
+
+    times: int
+    changed: int
+    late: int
+    late_changed: int
+    moved: Float[Floats, "late columns"]
+
+    @property
+    def tells_drift(self) -> bool:
+        """True if enough cells were repeated late to detect a drift."""
+        return self.late >= _FEWEST
+
+    @property
+    def has_drifted(self) -> bool:
+        """True if late repeats differ by more than noise. False alarms occur in at most 4 of 100 runs.
+
+        Either late repeats changed more often than early repeats (Fisher's exact test),
+        or their mean moved (Student's t-test).
+        """
+        n, n_metrics = self.moved.shape
+        if not self.tells_drift or not self.late_changed:
+            return False
+        # Imported here, to keep the import of asktell light.
+        from scipy import stats
+
+        soon, changed = self.times - self.late, self.changed - self.late_changed
+        counts = [[self.late_changed, n - self.late_changed], [changed, soon - changed]]
+        if stats.fisher_exact(counts, "greater")[1] < _ERROR:
+            return True
+        mean, error = (
+            self.moved.mean(axis=0),
+            self.moved.std(axis=0, ddof=1) / np.sqrt(n),
+        )
+        bound = stats.t.isf(_ERROR / (2 * n_metrics), n - 1)
+        return bool((np.abs(mean) > bound * error).any())
+
+
+def repeated(problem: Problem, history: History) -> Repeated:
+    """The repeats so far. The order of recording decides about first and last. O(n log n)."""
+    arms, examples, scores = history.arms(), history.examples(), history.scores()
+    rows = (
+        np.flatnonzero(examples >= 0)
+        if problem.population is not None
+        else np.arange(0)
+    )
+    cells = arms[rows] * (problem.n_examples or 1) + examples[rows]
+    order = np.argsort(cells, kind="stable")
+    starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
+    first, last = (
+        rows[order[starts]],
+        rows[order[np.append(starts[1:], len(rows))[: len(starts)] - 1]],
+    )
+    again = first != last
+    first, last = first[again], last[again]
+    moved = scores[last] - scores[first]
+    changed, late = (moved != 0.0).any(axis=1), last - first > _LATE * len(history)
+    return Repeated(
+        len(first),
+        int(changed.sum()),
+        int(late.sum()),
+        int((changed & late).sum()),
+        moved[late],
+    )

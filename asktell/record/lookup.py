@@ -1,0 +1,121 @@
+"""Find trials and examples by the names that users give, with errors for unknown and closed trials."""
+
+from itertools import islice
+
+from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
+from asktell.problem.candidates import AnyTrial, Prompts, Trial, from_json
+from asktell.problem.checks import whole
+from asktell.problem.words import short, some
+from asktell.record.problem import Problem
+from asktell.record.state import State
+
+
+def _check_match(state: State, prompts: Prompts, trial: Trial) -> None:
+    """Check that the prompt and the example of a pending or recorded trial are those of its id."""
+    pull = state.open(trial.id)
+    cell = state.history.pull_of(trial.id) if pull is None else (pull.arm, pull.example)
+    if cell is None:
+        return
+    arm, example = cell
+    same = (trial.prompt_id, trial.example) == (prompts.ids[arm], example)
+    if not same or trial.prompt not in (None, "", prompts.texts[arm]):
+        raise UnknownTrialError(
+            f"Trial {trial.id} is prompt {short(prompts.ids[arm])} ({short(prompts.texts[arm])}) on example {example}, "
+            f"not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}. Your "
+            "trial comes from another study or selector, or from before a crash. If its example is the same here, "
+            "record its scores with observe()."
+        )
+
+
+def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
+    """The id of a trial, given as a trial, its JSON, its id, or a prompt. For a prompt, its oldest pending trial.
+
+    Raises:
+        UnknownTrialError: the trial belongs to another prompt or example, or the prompt
+            has no pending trial.
+    """
+    # The usual case, a trial from `ask`, needs no parsing.
+    found = (
+        trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
+    )
+    if isinstance(found, Trial):
+        _check_match(state, prompts, found)
+        return found.id
+    if isinstance(found, int):
+        return found
+    arm = prompts.find(found)
+    if arm is None:
+        raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
+    # A released trial may still be told: its worker was only late.
+    out = list(islice(state.pending_of(arm), 1))
+    out += [
+        pull.trial
+        for pull in state.returned
+        if pull.arm == arm and pull.trial is not None
+    ]
+    if not out:
+        raise UnknownTrialError(
+            f"The prompt {short(found)} has no pending trial. {_pending(state)}"
+        )
+    return min(out)
+
+
+def find_example(problem: Problem, example: int | str | None) -> int | None:
+    """The position of an example, given by its position or its id. None for None."""
+    if example is None:
+        return None
+    if problem.n_examples is None:
+        raise InvalidArgumentError(
+            f"Got example {short(example)}, but this selector was made without `examples`. Leave the example out, "
+            "or pass Selector(..., examples=...)."
+        )
+    if isinstance(example, str):
+        if problem.examples is None:
+            raise InvalidArgumentError(
+                f"Got example {short(example)}, but this selector was made with a number of examples and no ids. Pass "
+                f"the position of the example, from 0 to {problem.n_examples - 1}."
+            )
+        return problem.examples.position(example)
+    return whole("example", example, 0, problem.n_examples - 1)
+
+
+def not_out(state: State, trial: int) -> UnknownTrialError:
+    """The error for a trial that is not pending."""
+    if trial in state.failures:
+        what = f"Trial {short(trial)} has failed already."
+    elif state.history.scores_of(trial) is not None:
+        what = f"The scores of trial {short(trial)} were recorded already."
+    else:
+        what = f"Trial {short(trial)} is not pending."
+    return UnknownTrialError(f"{what} {_pending(state)}")
+
+
+def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
+    """Check that these scores were recorded before for a trial that is not pending.
+
+    Raises:
+        UnknownTrialError: the trial has no scores.
+        ConflictingTellError: other scores were recorded.
+    """
+    # With `on_failure` as scores, a failed trial has scores that were never told.
+    told = state.history.scores_of(trial)
+    if told is None or trial in state.failures:
+        raise not_out(state, trial)
+    if told != scores:
+        before, now = (
+            dict(zip(state.problem.goal.columns, vector, strict=True))
+            for vector in (told, scores)
+        )
+        raise ConflictingTellError(
+            f"Trial {trial} has the recorded scores {before}. Got the different scores {now}. "
+            "A trial is evaluated once. Record further scores of the same prompt with observe()."
+        )
+
+
+def _pending(state: State) -> str:
+    pending = sorted(state.pending)
+    return (
+        f"The pending trials have the ids {some(pending)}."
+        if pending
+        else "No trial is pending. Call ask() first."
+    )

@@ -1,0 +1,113 @@
+"""The scores of proxies: cheap metrics outside of the goal that help to predict its metrics."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.cached import Memo
+from asktell.numerics.shapes import Float, Int
+from asktell.record.history import History
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyScores:
+    """Scores of proxies in the order of recording, as an immutable value. Each row is one score of one proxy."""
+
+    # Each row has two numbers: the position of the proxy, and its score.
+    _rows: History = field(default_factory=lambda: History(2))
+    # Values that were computed from these scores
+    memo: Memo = field(default_factory=Memo)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(
+        self, arm: int, example: int | None, scores: tuple[float | None, ...]
+    ) -> "ProxyScores":
+        """With the scores of a response, by proxy. None stands for a missing score, and adds no row."""
+        rows = self._rows
+        for proxy, score in enumerate(scores):
+            if score is not None:
+                rows = rows.append(None, arm, example, (proxy, score))
+        return self if rows is self._rows else ProxyScores(rows)
+
+    @classmethod
+    def from_columns(
+        cls,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        proxies: Int[Ints, " rows"],
+        scores: Float[Floats, " rows"],
+    ) -> "ProxyScores":
+        """The rows as they were saved."""
+        both = np.column_stack((proxies.astype(float), scores))
+        return cls(History.from_columns(np.full(len(arms), -1), arms, examples, both))
+
+    @property
+    def key(self) -> Hashable:
+        """A cache key for results computed from these scores: equal for the same scores, and for no scores."""
+        return self._rows if len(self) else None
+
+    def arms(self, start: int = 0) -> Int[Ints, " rows"]:
+        """The arm of each row from `start` on."""
+        return self._rows.arms(start)
+
+    def examples(self, start: int = 0) -> Int[Ints, " rows"]:
+        """The example of each row from `start` on."""
+        return self._rows.examples(start)
+
+    def proxies(self, start: int = 0) -> Int[Ints, " rows"]:
+        """The position of each row's proxy in `Problem.proxies`, from `start` on."""
+        return self._rows.scores(start)[:, 0].astype(np.int64)
+
+    def scores(self, start: int = 0) -> Float[Floats, " rows"]:
+        """The score of each row from `start` on, in the unit of its proxy."""
+        return self._rows.scores(start)[:, 1]
+
+    def cover(self, n_arms: int) -> bool:
+        """True if every arm has a score of a proxy."""
+        return self.memo.get(
+            ("cover", n_arms), lambda: len(np.unique(self.arms())) == n_arms
+        )
+
+    def of_cells(
+        self, proxy: int
+    ) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, " cells"]]:
+        """Arms, examples and mean scores of the cells with a score of a proxy, in the order of their last score.
+
+        A score may be recorded twice: alone, and once more with the scores of the goal.
+        It counts once.
+        """
+        return self.memo.get(("cells", proxy), lambda: self._cells(proxy))
+
+    def _cells(
+        self, proxy: int
+    ) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, " cells"]]:
+        """The same, not cached."""
+        rows = self.proxies() == proxy
+        arms, examples, scores = (
+            self.arms()[rows],
+            self.examples()[rows],
+            self.scores()[rows],
+        )
+        cells = arms * (examples.max(initial=0) + 1) + examples
+        _, first_of_reversed, place, counts = np.unique(
+            cells[::-1], return_index=True, return_inverse=True, return_counts=True
+        )
+        means = np.bincount(place, scores[::-1], len(counts)) / counts
+        order = np.argsort(-first_of_reversed)
+        last = len(cells) - 1 - first_of_reversed[order]
+        return arms[last], examples[last], means[order]
+
+    def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
+        """For each arm, proxy -> the mean of its scores over the cells, without proxies that have none."""
+        found: list[dict[str, float]] = [{} for _ in range(n_arms)]
+        for proxy, name in enumerate(names):
+            arms, _, scores = self.of_cells(proxy)
+            counts = np.bincount(arms, minlength=n_arms)
+            sums = np.bincount(arms, scores, n_arms)
+            for arm in np.flatnonzero(counts).tolist():
+                found[arm][name] = float(sums[arm] / counts[arm])
+        return found

@@ -1,0 +1,474 @@
+"""Problems and states as JSON-ready data, which is checked when it is read."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta, structs
+
+from asktell.numerics.arrays import Indices, Matrix
+from asktell.numerics.intmap import IntMap
+from asktell.problem.budget import Budget, Costs, Spent
+from asktell.problem.candidates import ById, Prompts
+from asktell.problem.checks import MalformedError, whole
+from asktell.problem.formats import (
+    Decoder,
+    builtins,
+    column,
+    dump_goal,
+    items,
+    load_goal,
+    matrix,
+)
+from asktell.problem.words import short
+from asktell.record import events
+from asktell.record.events import Index
+from asktell.record.fold import check_decision
+from asktell.record.growth import check_growth, told_departures
+from asktell.record.history import Failures, History
+from asktell.record.problem import Problem, checked_problem, grown
+from asktell.record.proxies import ProxyScores
+from asktell.record.queue import Queue
+from asktell.record.state import Grown, State, initial
+
+DEFAULTS: dict[str, Any] = {
+    "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
+    "max_cost": None, "max_cost_per_evaluation": None, "baseline": None, "example_ids": None, "repeats": None,
+    "inputs": "new", "profile": None, "segments": None, "proxies": (),
+}  # fmt: skip
+"""The values of missing keys of a problem. A file stays readable when a later version adds a key."""
+
+
+def dump_problem(problem: Problem) -> dict[str, Any]:
+    """The data of a problem, without prompts and method."""
+    return {
+        "goal": dump_goal(problem.goal),
+        "budget": problem.budget,
+        "examples": problem.n_examples,
+        "features": None if problem.features is None else problem.features.tolist(),
+        "seed": problem.seed,
+        "sampling": problem.sampling,
+        "on_failure": problem.on_failure,
+        "max_failure_rate": problem.max_failure_rate,
+        "max_cost": problem.max_cost,
+        "max_cost_per_evaluation": problem.max_cost_per_evaluation,
+        "baseline": problem.baseline,
+        "example_ids": None if problem.examples is None else problem.examples.ids,
+        "repeats": None
+        if problem.repeats == 1 and not problem.exact
+        else problem.repeats,
+        "inputs": problem.inputs,
+        "profile": None if problem.profile is None else problem.profile.to_data(),
+        "segments": None if problem.labels is None else list(problem.labels),
+        "proxies": list(problem.proxies),
+    }
+
+
+def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
+    """Load the data that `dump_problem` returned. A key with a default may be missing.
+
+    Raises:
+        InvalidStateError: the data are malformed.
+        InvalidArgumentError: the data describe an invalid problem.
+    """
+    data = {**DEFAULTS, **data}
+    n_examples, ids, baseline, features = (
+        data.get(name) for name in ("examples", "example_ids", "baseline", "features")
+    )
+    if ids is not None and len(items("example_ids", ids)) != n_examples:
+        raise MalformedError(
+            f"The number of example_ids is {len(ids)}, but examples is {short(n_examples)}."
+        )
+    return checked_problem(
+        prompts,
+        load_goal(data["goal"]),
+        Budget(data["budget"], data["max_cost"], data["max_cost_per_evaluation"]),
+        n_examples if ids is None else ids,
+        None if features is None else items("features", features),
+        data["seed"],
+        data["sampling"],
+        data["on_failure"],
+        data["max_failure_rate"],
+        None
+        if baseline is None
+        else ById(prompts.ids[whole("baseline", baseline, 0, len(prompts) - 1)]),
+        data["repeats"],
+        data["profile"],
+        data["segments"],
+        data["inputs"],
+        data["proxies"],
+    )
+
+
+# The state, as columns and decisions. Values that follow from these are not saved.
+
+Total: TypeAlias = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+"""A sum of costs."""
+Pack: TypeAlias = Callable[[Any], Any]
+"""A function that turns a column (numbers of one type, one item per row) into a list or into packed bytes."""
+
+
+class Saved(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The base of saved data. Columns are `Any` (lists, arrays, or packed bytes), and `column` checks them."""
+
+
+class SavedFailures(Saved, frozen=True, kw_only=True):
+    """The failed evaluations, oldest first."""
+
+    trials: Any = ()
+    arms: Any = ()
+    examples: Any = ()
+    reasons: tuple[str, ...] = ()
+
+
+class SavedProxies(Saved, frozen=True, kw_only=True):
+    """The scores of proxies, oldest first. See `ProxyScores`."""
+
+    arms: Any = ()
+    examples: Any = ()
+    proxies: Any = ()
+    scores: Any = ()
+
+
+class SavedCosts(Saved, frozen=True, kw_only=True):
+    """The number of costs, their sum and the highest cost: of all arms, and of each arm with costs."""
+
+    all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
+    arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
+
+
+class SavedRows(Saved, frozen=True, kw_only=True):
+    """The part of a state that only grows. Each decision has the number of rows before it."""
+
+    trials: Any = ()
+    arms: Any = ()
+    examples: Any = ()
+    scores: Any = ()
+    decisions: tuple[tuple[Index, events.Decided], ...] = ()
+    failures: SavedFailures = SavedFailures()
+    proxies: SavedProxies = SavedProxies()
+
+
+class SavedState(SavedRows, frozen=True, kw_only=True):
+    """A complete state, or a state without rows in the head of a snapshot. See the fields of `State`."""
+
+    plan: tuple[Any, Any] = ((), ())  # arms and examples of the rest of the plan
+    draws: Any
+    asked: Index
+    spent: Index
+    cost: Total = 0.0
+    costs: SavedCosts = SavedCosts()
+    pending: tuple[events.Pull, ...] = ()
+    returned: tuple[events.Pull, ...] = ()
+    redraws: tuple[tuple[Index, Index], ...] = ()
+    # Arm, round and reason of each arm that failed too often
+    failed_out: tuple[tuple[Index, Index, str], ...] = ()
+    growth: tuple[Grown, ...] = ()
+    remarks: tuple[events.Remarked, ...] = ()
+
+
+SAVED_STATE = Decoder[SavedState](SavedState)
+# Most trial ids without a trial. A trial that is returned after its arm has departed is
+# forgotten, and its id is never used again.
+_MOST_FORGOTTEN = 10**7
+
+
+def dump_state(state: State) -> dict[str, Any]:
+    """The data of a state."""
+    found: dict[str, Any] = builtins(with_rows(dump_rest(state), dump_rows(state)))
+    return found
+
+
+def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
+    """A saved state with these rows, decisions, failures and scores of proxies."""
+    return structs.replace(rest, **structs.asdict(rows))
+
+
+def dump_rows(
+    state: State,
+    rows: int = 0,
+    decisions: int = 0,
+    failures: int = 0,
+    proxies: int = 0,
+    pack: Pack = np.ndarray.tolist,
+) -> SavedRows:
+    """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
+    history, failed = state.history, state.failures
+    saved = SavedProxies()
+    if len(state.proxies) > proxies:
+        saved = SavedProxies(
+            arms=pack(state.proxies.arms(proxies)),
+            examples=pack(state.proxies.examples(proxies)),
+            proxies=pack(state.proxies.proxies(proxies)),
+            scores=pack(state.proxies.scores(proxies)),
+        )
+    return SavedRows(
+        trials=pack(history.trials(rows)),
+        arms=pack(history.arms(rows)),
+        examples=pack(history.examples(rows)),
+        scores=pack(history.scores(rows)),
+        decisions=state.decisions[decisions:],
+        failures=SavedFailures(
+            trials=pack(failed.pulls.trials(failures)),
+            arms=pack(failed.pulls.arms(failures)),
+            examples=pack(failed.pulls.examples(failures)),
+            reasons=tuple(failed.reasons(failures)),
+        ),
+        proxies=saved,
+    )
+
+
+def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
+    """The saved state without rows, decisions and failures."""
+    told, _ = told_departures(state.decisions, state.growth)
+    plan_arms, plan_examples = (
+        state.plan_arms[state.position :],
+        state.plan_examples[state.position :],
+    )
+    return SavedState(
+        plan=(
+            pack(np.array(plan_arms, dtype=np.int64)),
+            pack(np.array(plan_examples, dtype=np.int64)),
+        ),
+        draws=pack(state.plan_draws),
+        asked=state.asked,
+        spent=state.spent,
+        cost=state.cost,
+        costs=SavedCosts(
+            all=_spent(state.costs.pool),
+            arms=tuple(
+                (arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())
+            ),
+        ),
+        pending=tuple(pull for _, pull in sorted(state.pending.items())),
+        returned=tuple(state.returned),
+        redraws=tuple(sorted(state.redraws.items())),
+        failed_out=tuple(
+            (arm, round_, departure.reason)
+            for arm, (round_, departure) in sorted(state.left.items())
+            if departure.status == events.FAILED
+            and (round_, departure) != told.get(arm)
+        ),
+        growth=state.growth,
+        remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
+    )
+
+
+def _spent(costs: Spent) -> tuple[int, float, float]:
+    return costs.n, costs.total, costs.highest
+
+
+def load_state(saved: SavedState, origin: Problem) -> State:
+    """Load a saved state, equal to the original state in every bit.
+
+    `origin` is the problem before the first evaluation.
+
+    Raises:
+        InvalidStateError: the saved state is malformed, or contradicts itself.
+        InvalidArgumentError: a number is out of range.
+    """
+    problem = _grown(saved.growth, origin, len(saved.decisions))
+    _check_asked(saved, problem)
+    n_arms, last_example = problem.n_arms, (problem.n_examples or 0) - 1
+    trials = column("trials", saved.trials, -1, saved.asked - 1)
+    arms = column("arms", saved.arms, 0, n_arms - 1, len(trials))
+    examples = column("examples", saved.examples, -1, last_example, len(trials))
+    scores = matrix("scores", saved.scores, len(trials), len(problem.goal.columns))
+    failures = _load_failures(saved, n_arms, last_example)
+    plan_arms = column("plan", saved.plan[0], 0, n_arms - 1)
+    plan_examples = column("plan", saved.plan[1], -1, last_example, len(plan_arms))
+    _check_trials(saved, trials[trials >= 0], failures, len(plan_arms), problem)
+    for pull in (*saved.pending, *saved.returned):
+        whole("arm", pull.arm, 0, n_arms - 1)
+        if pull.example is not None:
+            whole("example", pull.example, 0, last_example)
+    for arm, *_ in (*saved.redraws, *saved.failed_out, *saved.costs.arms):
+        whole("arm", arm, 0, n_arms - 1)
+    for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
+        if not n and total:
+            raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
+    state = _with_decisions(
+        saved.decisions,
+        saved.growth,
+        initial(problem)._replace(origin=origin),
+        trials,
+        arms,
+        scores,
+    )
+    left = state.left
+    for arm, round_, reason in saved.failed_out:
+        left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
+    return state._replace(
+        left=left,
+        growth=saved.growth,
+        history=History.from_columns(trials, arms, examples, scores),
+        failures=failures,
+        proxies=_load_proxies(saved.proxies, problem),
+        asked=saved.asked,
+        spent=saved.spent,
+        cost=saved.cost,
+        costs=Costs(
+            IntMap(
+                {
+                    arm: Spent(n, total, highest)
+                    for arm, n, total, highest in saved.costs.arms
+                }
+            ),
+            Spent(*saved.costs.all),
+        ),
+        remarks={each.topic: each for each in saved.remarks},
+        pending=IntMap(
+            {pull.trial: pull for pull in saved.pending if pull.trial is not None}
+        ),
+        returned=Queue(saved.returned),
+        plan_arms=tuple(plan_arms.tolist()),
+        plan_examples=tuple(plan_examples.tolist()),
+        plan_draws=column(
+            "draws",
+            saved.draws,
+            0,
+            _most_asked(problem, len(failures)) + len(trials),
+            n_arms,
+        ),
+        redraws=dict(saved.redraws),
+    )
+
+
+def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:
+    """The problem after growth. Each event must be valid at its position."""
+    before = 0
+    for each in growth:
+        before = whole("decisions", each.decisions, before, n_decisions)
+        check_growth(initial(problem), each.event)
+        problem = grown(problem, each.event)
+    return problem
+
+
+def _most_asked(problem: Problem, n_failures: int) -> int:
+    """The largest possible number of assigned trials.
+
+    Each trial has scores, is in progress, has failed, or was returned and forgotten
+    because its arm had departed.
+    """
+    return (problem.n_arms + 1) * problem.budget + n_failures
+
+
+def _check_asked(saved: SavedState, problem: Problem) -> None:
+    """Check the number of assigned trials against the saved trials, before memory is allocated for them."""
+    n_failures = len(saved.failures.reasons)
+    n_known = len(saved.trials) + n_failures + len(saved.pending) + len(saved.returned)
+    whole("asked", saved.asked, 0, _most_asked(problem, n_failures))
+    if saved.asked > n_known + _MOST_FORGOTTEN:
+        raise MalformedError(
+            f"asked is {saved.asked}, but only {n_known} trials have scores, have failed or are pending. At most "
+            f"{_MOST_FORGOTTEN} may be missing, since each takes memory."
+        )
+
+
+def _check_trials(
+    saved: SavedState,
+    told: Indices,
+    failures: Failures,
+    n_planned: int,
+    problem: Problem,
+) -> None:
+    """Check that each trial has one state, and that the trials fit the budget.
+
+    `told` (n,) are the ids of the trials with scores, and `n_planned` is the number of
+    evaluations left in the plan.
+    """
+    failed = failures.pulls.trials()
+    out = [
+        pull.trial
+        for pull in (*saved.pending, *saved.returned)
+        if pull.trial is not None
+    ]
+    n_out = len(saved.pending) + len(saved.returned)
+    for what, ids in (("scores", told), ("a failure", failed)):
+        if (np.diff(np.sort(ids)) == 0).any():
+            raise MalformedError(f"A trial has {what} twice.")
+    scored = _isin(failed, told)
+    if scored.any() if problem.failure_scores is None else not scored.all():
+        raise MalformedError(
+            "Failed trials must have scores if on_failure is a mapping, and must have none otherwise."
+        )
+    if saved.spent != len(told):
+        raise MalformedError(
+            f"spent is {short(saved.spent)}, but {len(told)} trials have scores."
+        )
+    if any(pull.trial is None for pull in saved.pending):
+        raise MalformedError("A pending trial has no id.")
+    over = np.concatenate((told, failed))
+    if (
+        max(out, default=-1) >= saved.asked
+        or len(set(out)) < len(out)
+        or _isin(np.array(out, dtype=np.int64), over).any()
+    ):
+        raise MalformedError(
+            "The list of pending trials has a trial twice, or a trial that was never assigned or is no longer pending."
+        )
+    if len(told) + n_out + n_planned > problem.budget:
+        raise MalformedError(
+            f"The recorded, pending and planned trials exceed the budget of {problem.budget}."
+        )
+    for _, extra in saved.redraws:
+        whole("redraws", extra, 1, _most_asked(problem, len(failed)))
+
+
+def _isin(ids: Indices, others: Indices) -> Any:
+    """(n,) whether each id is among the others. Unlike NumPy, does not sort a million others for no ids."""
+    return np.isin(ids, others) if len(ids) else np.zeros(0, dtype=bool)
+
+
+def _with_decisions(
+    decisions: tuple[tuple[int, events.Decided], ...],
+    growth: tuple[Grown, ...],
+    state: State,
+    trials: Indices,
+    arms: Indices,
+    scores: Matrix,
+) -> State:
+    """The state with its decisions, and with the tally of the rows before the last decision."""
+    tally, tallied = state.tally, 0
+    reopening = {each.decisions for each in growth}
+    was_finished = False
+    for number, (rows, decided) in enumerate(decisions):
+        whole("rows", rows, tallied, len(trials))
+        check_decision(state.problem, decided)
+        if decided.round != number or (was_finished and number not in reopening):
+            raise MalformedError("The decisions are not in order.")
+        order = tallied + np.argsort(trials[tallied:rows], kind="stable")
+        tally, tallied, was_finished = (
+            tally.plus(arms[order], scores[order]),
+            rows,
+            decided.finished,
+        )
+    left, reopened = told_departures(decisions, growth)
+    return state._replace(
+        tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=decisions
+    )
+
+
+def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failures:
+    failed, reasons = saved.failures, list(saved.failures.reasons)
+    trials = column("failures", failed.trials, 0, saved.asked - 1, len(reasons))
+    arms = column("failures", failed.arms, 0, n_arms - 1, len(reasons))
+    examples = column("failures", failed.examples, -1, last_example, len(reasons))
+    return Failures(
+        History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))),
+        reasons,
+    )
+
+
+def _load_proxies(saved: SavedProxies, problem: Problem) -> ProxyScores:
+    n, last_example = len(saved.arms), (problem.n_examples or 0) - 1
+    return ProxyScores.from_columns(
+        column("proxies", saved.arms, 0, problem.n_arms - 1, n),
+        column("proxies", saved.examples, 0, last_example, n),
+        column("proxies", saved.proxies, 0, len(problem.proxies) - 1, n),
+        matrix("proxies", np.reshape(saved.scores, (-1, 1)), n, 1)[:, 0],
+    )
