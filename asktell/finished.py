@@ -396,8 +396,10 @@ def _told(state: State, rows: _Rows) -> State:
         problem=problem,
         history=history,
         failures=Failures(pulls, list(rows.reasons)),
-        plan_draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
-        asked=int(is_trial.sum()),
+        plan=state.plan._replace(
+            draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
+            asked=int(is_trial.sum()),
+        ),
         spent=int(is_trial[of_scores].sum()),
     )
 

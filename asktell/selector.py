@@ -64,7 +64,13 @@ from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, by_name, proxy_score
 from asktell.problem.words import short, some
 from asktell.record import Decided, Grown, State, apply, decide, events, growth, initial
-from asktell.record.lookup import check_same, find_example, not_out, trial_id
+from asktell.record.lookup import (
+    asked_before,
+    check_same,
+    find_example,
+    not_out,
+    trial_id,
+)
 from asktell.record.problem import AnyProfile, checked_problem
 from asktell.record.saved import (
     DEFAULTS,
@@ -723,7 +729,7 @@ class Selector(Selection):
                 return None
         # A released trial keeps its id. Any other evaluation gets the next id.
         asked = events.Asked(
-            self._state.asked if pull.trial is None else pull.trial,
+            self._state.plan.asked if pull.trial is None else pull.trial,
             pull.arm,
             pull.example,
         )
@@ -734,7 +740,7 @@ class Selector(Selection):
         """The next pull of the plan, unless the selection is finished or the pull may exceed the remaining cost."""
         # The queue of returned trials can be filled after the end, by a released trial
         # of the baseline, which is never eliminated. The selection is still finished.
-        pull = None if self._state.finished else self._state.next_pull()
+        pull = None if self._state.finished else self._state.plan.next()
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
     def _make_due_decisions(self) -> None:
@@ -759,7 +765,7 @@ class Selector(Selection):
         A study, which has a log, always decides in `ask`. Recording a paid score must
         not wait for a decision or fail because of one.
         """
-        if self._sink is None and not self._state.pending:
+        if self._sink is None and not self._state.plan.pending:
             self._make_due_decisions()
 
     # Telling
@@ -781,7 +787,7 @@ class Selector(Selection):
         vector = checked.vector
         assert vector is not None, "only observations have no vector"
         # A worker may repeat a tell whose answer was lost. The same scores change nothing.
-        if self._state.open(id_) is None:
+        if self._state.plan.open(id_) is None:
             check_same(self._state, id_, vector)
             return False
         self._take(events.Told(id_, vector, cost, checked.proxies))
@@ -834,7 +840,7 @@ class Selector(Selection):
     ) -> bool:
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
-            if self._state.open(id_) is None:
+            if self._state.plan.open(id_) is None:
                 self._check_was_asked(id_)
                 return False
             self._take(events.Failed(id_, check_reason(reason), check_cost(cost)))
@@ -856,7 +862,7 @@ class Selector(Selection):
 
     def _check_was_asked(self, trial: int) -> None:
         """Raise an UnknownTrialError for a trial that was never asked."""
-        if not 0 <= trial < self._state.asked:
+        if not 0 <= trial < self._state.plan.asked:
             raise not_out(self._state, trial)
 
     # Growing
@@ -927,7 +933,7 @@ class Selector(Selection):
         """
         with self._lock:
             recorded = self._state
-            if recorded.pending or not recorded.asked:
+            if recorded.pending or not recorded.plan.asked:
                 return recorded
             if self._decided_cache is None or self._decided_cache[0] is not recorded:
                 state = recorded
@@ -979,8 +985,11 @@ class Selector(Selection):
         state = self._state
         if state.problem.repeats == 1 or trial.example is None:
             return 0
-        return state.asked_before(
-            int(trial.id), self._prompts.arm(ById(trial.prompt_id)), int(trial.example)
+        return asked_before(
+            state,
+            int(trial.id),
+            self._prompts.arm(ById(trial.prompt_id)),
+            int(trial.example),
         )
 
     @property

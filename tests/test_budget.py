@@ -252,17 +252,15 @@ def test_what_fits_is_what_the_sum_over_all_that_is_out_says(
             prompts(4), BEST, budget, examples=30, max_failure_rate=1
         ).state.problem
     )
-    state = state._replace(
-        plan_arms=tuple(i % 4 for i in range(60)),
-        plan_examples=tuple(i // 4 for i in range(60)),
-    )
+    plan = state.plan.of_cells([(i % 4, i // 4) for i in range(60)], state.fits)
+    state = state._replace(plan=plan)
     for kind, number, cost in steps:
         out = sorted(state.pending) or sorted(
-            p.trial for p in state.returned if p.trial is not None
+            p.trial for p in state.plan.returned if p.trial is not None
         )
-        pull = state.next_pull()
+        pull = state.plan.next()
         if kind == "a" and pull is not None:
-            trial = state.asked if pull.trial is None else pull.trial
+            trial = state.plan.asked if pull.trial is None else pull.trial
             state = apply(state, Asked(trial, pull.arm, pull.example))
         elif out:
             trial = out[number % len(out)]

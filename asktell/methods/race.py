@@ -112,7 +112,7 @@ class Race(AbstractMethod):
         if not state.plan_is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
-            pull = state.next_pull()
+            pull = state.plan.next()
             return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
@@ -262,10 +262,10 @@ class Race(AbstractMethod):
             # plan.
             return ()
         if problem.most_pulls is None:
-            drawn = state.plan_draws[arms]
+            drawn = state.plan.draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
             nth, which = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
-            examples = problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
+            examples = problem.draw(arms[which], state.plan.draws[arms[which]] + nth)
             return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)

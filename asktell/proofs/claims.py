@@ -512,7 +512,7 @@ def _cautious_bounds(state: State) -> Bounds:
     if problem.population is None:
         reach, out = first_out(state), None
     else:
-        reach, out = None, [*state.pending.values(), *state.returned]
+        reach, out = None, state.plan.in_progress
     scores = OrderedScores.of(problem, state.history, state.missing, reach, out)
     limits = limits_if_few(problem.goal, scores.first.values)
     return Bounds(scores, limits, tuple(state.no_rivals()), is_cautious=True)

@@ -433,7 +433,7 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
 
     Without such an order, the first trial in progress. None: nothing is in progress.
     """
-    pulls = (*state.pending.values(), *state.returned)
+    pulls = state.plan.in_progress
     out = [pull for pull in pulls if pull.arm not in but]
     if state.problem.population is None:
         return min((pull.trial for pull in out if pull.trial is not None), default=None)

@@ -18,7 +18,6 @@ from asktell.record import events
 from asktell.record.events import Pull
 from asktell.record.growth import check_growth, departed, reopens
 from asktell.record.problem import Problem, grown
-from asktell.record.queue import Queue
 from asktell.record.state import Grown, State, examples_left, observed_examples
 
 
@@ -63,9 +62,9 @@ def check(state: State, event: events.Event) -> None:
 def _check_asked(state: State, event: events.Asked) -> None:
     """Check that the log assigned the evaluation that comes next."""
     # A planned evaluation has no trial yet, and gets the next number.
-    pull = state.next_pull()
+    pull = state.plan.next()
     if pull is not None and pull.trial is None:
-        pull = pull._replace(trial=state.asked)
+        pull = pull._replace(trial=state.plan.asked)
     if pull != (event.trial, event.arm, event.example):
         raise MalformedError(
             f"Trial {event.trial} was assigned, but it is not the next evaluation of the plan."
@@ -77,8 +76,8 @@ def _check_told(state: State, event: events.Told) -> None:
     _check_out(state, event)
     _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
-    example = state.open(event.trial)
-    _check_proxies(state.problem, example and example.example, event.proxies)
+    pull = state.plan.open(event.trial)
+    _check_proxies(state.problem, pull and pull.example, event.proxies)
 
 
 def _check_failed(state: State, event: events.Failed) -> None:
@@ -89,7 +88,7 @@ def _check_failed(state: State, event: events.Failed) -> None:
 
 def _check_released(state: State, event: events.Released) -> None:
     """Check that the trial is pending. A trial that was returned already cannot be released again."""
-    if event.trial not in state.pending:
+    if event.trial not in state.plan.pending:
         raise not_pending(event)
 
 
@@ -118,7 +117,7 @@ def not_pending(event: Any) -> MalformedError:
 
 def _check_out(state: State, event: events.Told | events.Failed) -> None:
     """Check that a trial is pending, or waits to be assigned again. In the latter case its scores come late."""
-    if event.trial not in state.pending and state.returned.find(event.trial) is None:
+    if state.plan.open(event.trial) is None:
         raise not_pending(event)
 
 
@@ -166,7 +165,7 @@ def _check_decided(state: State, decided: events.Decided) -> None:
         n_planned = decided.pulls * (len(state.active) - len(decided.departures))
     else:
         n_planned = sum(decided.pulls)
-    if n_planned > state.problem.budget - state.spent - len(state.pending):
+    if n_planned > state.problem.budget - state.spent - len(state.plan.pending):
         raise MalformedError(
             f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows."
         )
@@ -214,46 +213,37 @@ _CHECK: dict[type, Callable[[State, Any], None]] = {
 
 def _asked(state: State, event: events.Asked) -> State:
     """Make an evaluation pending: the first that was returned, or else the next of the plan."""
-    pull = Pull(event.trial, event.arm, event.example)
-    pending = state.pending.set(event.trial, pull)
-    # A released trial keeps its id.
-    asked = max(state.asked, event.trial + 1)
+    plan, reserve = state.plan, None
     if state.problem.max_cost is not None and state.costs.pool.n:
         # The reserve is kept until costs change, so that n asks in a row take O(n)
         # time.
-        reserved = (
-            state.costs.reserved(state.pending.values())
-            if state.reserve is None
-            else state.reserve
-        )
-        state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
-    if not state.returned.is_empty:
-        return state._replace(
-            pending=pending, returned=state.returned.without_front(), asked=asked
-        )
-    return state._replace(pending=pending, position=state.position + 1, asked=asked)
+        reserve = plan.reserve
+        if reserve is None:
+            reserve = state.costs.reserved(plan.pending.values())
+        reserve += state.costs.reserve(event.arm)
+    pull = Pull(event.trial, event.arm, event.example)
+    return state._replace(plan=plan.assign(event.trial, pull, reserve))
 
 
 def _told(state: State, event: events.Told) -> State:
     """Record the scores of a trial, even if its arm was eliminated meanwhile."""
-    pull, closed = _close(state, event.trial)
+    pull, plan = state.plan.close(event.trial)
     return state._replace(
-        **closed,
+        plan=plan,
         history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
         spent=state.spent + 1,
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(pull.arm, event.cost),
-        proxies=state.proxies.append(pull.arm, pull.example, event.proxies),
+        proxies=state.proxies.append(pull.arm, pull.example, event.proxies)
+        if event.proxies
+        else state.proxies,
     )
 
 
 def _released(state: State, event: events.Released) -> State:
     """Return a trial, which is assigned again unless its arm was eliminated."""
-    pull, closed = _close(state, event.trial)
-    state = state._replace(**closed)
-    if pull.arm in state.left:
-        return state
-    return state._replace(returned=state.returned.append(pull))
+    pull, plan = state.plan.close(event.trial)
+    return state._replace(plan=plan if pull.arm in state.left else plan.put_back(pull))
 
 
 def _failed(state: State, event: events.Failed) -> State:
@@ -261,10 +251,10 @@ def _failed(state: State, event: events.Failed) -> State:
 
     With `failure_scores`, a failure counts as these scores instead.
     """
-    pull, closed = _close(state, event.trial)
+    pull, plan = state.plan.close(event.trial)
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
-        **closed,
+        plan=plan,
         failures=state.failures.append(pull, event.reason),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
@@ -278,14 +268,10 @@ def _failed(state: State, event: events.Failed) -> State:
     # Missing scores: the failure rate decides whether the arm stays.
     if state.fails_too_often(arm):
         return _leave(state, (state.given_up(arm),), len(state.decisions))
-    # A method that plans its own cells also plans the replacement.
-    if state.is_explicit:
-        return state
     replacement = _next_example(state, arm)
     if replacement is None:
         return state
-    redraws = {**state.redraws, arm: state.redraws.get(arm, 0) + 1}
-    return state._replace(redraws=redraws, returned=state.returned.append(replacement))
+    return state._replace(plan=plan.redraw(replacement))
 
 
 def _observed(state: State, event: events.Observed) -> State:
@@ -299,7 +285,7 @@ def _observed(state: State, event: events.Observed) -> State:
         state = state._replace(
             cost=state.cost + event.cost,
             costs=state.costs.plus(arm, event.cost),
-            reserve=None,
+            plan=state.plan._replace(reserve=None),
         )
     if event.proxies:
         state = state._replace(
@@ -313,32 +299,10 @@ def _observed(state: State, event: events.Observed) -> State:
     if example is None or state.problem.population is None or arm in state.left:
         return state
     # An evaluation of the cell that is in progress stays: it may be paid for already.
-    planned = zip(
-        state.plan_arms[state.position :],
-        state.plan_examples[state.position :],
-        strict=True,
+    plan = state.plan.replaced(
+        Pull(None, arm, example), lambda: _next_example(state, arm)
     )
-    # `i` is the index of the cell in the plan, and later in the queue.
-    i = next(
-        (i for i, cell in enumerate(planned, state.position) if cell == (arm, example)),
-        None,
-    )
-    if i is None and Pull(None, arm, example) not in state.returned:
-        return state
-    replacement = None if state.is_explicit else _next_example(state, arm)
-    if i is None:
-        returned = list(state.returned)
-        i = returned.index(Pull(None, arm, example))
-        returned[i : i + 1] = [] if replacement is None else [replacement]
-        return state._replace(returned=Queue(returned))
-    plan_arms, plan_examples = list(state.plan_arms), list(state.plan_examples)
-    if replacement is None or replacement.example is None:
-        del plan_arms[i], plan_examples[i]
-    else:
-        plan_examples[i] = replacement.example
-    return state._replace(
-        plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples)
-    )
+    return state._replace(plan=plan)
 
 
 def _decided(state: State, event: events.Decided) -> State:
@@ -358,34 +322,15 @@ def _decided(state: State, event: events.Decided) -> State:
         reopened=False,
     )
     state = _leave(state, event.departures, event.round)
-    # Pending trials stay, since their scores are paid for and will be recorded.
     if event.finished:
-        return state._replace(
-            plan_arms=(), plan_examples=(), position=0, returned=Queue()
-        )
-    if event.plan is not None:
-        arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
-        return state._replace(
-            plan_arms=tuple(arms.tolist()),
-            plan_examples=tuple(example for _, example in event.plan),
-            position=0,
-            # Returned evaluations that the cost no longer covers are not assigned again.
-            returned=state.returned.where(lambda pull: state.fits(pull.arm)),
-            plan_draws=state.plan_draws
-            + np.bincount(arms, minlength=state.problem.n_arms),
-        )
-    active = state.active
-    pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
-    arms, examples = plan(state, active, pulls)
-    drawn = state.drawn()
-    drawn[active] += pulls
-    return state._replace(
-        plan_arms=tuple(arms.tolist()),
-        plan_examples=tuple(examples.tolist()),
-        position=0,
-        plan_draws=drawn,
-        redraws={},
-    )
+        plan = state.plan.ended()
+    elif event.plan is not None:
+        plan = state.plan.of_cells(event.plan, state.fits)
+    else:
+        active = state.active
+        pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
+        plan = state.plan.of_round(*cells_of_round(state, active, pulls))
+    return state._replace(plan=plan)
 
 
 def _grown(state: State, event: events.Growth) -> State:
@@ -401,12 +346,12 @@ def _grown(state: State, event: events.Growth) -> State:
         growth=(*state.growth, before),
         reopened=state.reopened or reopening,
         left=departed(state.left, event, state.decisions, reopening),
-        plan_draws=np.concatenate((state.plan_draws, np.zeros(n_more, dtype=np.int64))),
+        plan=state.plan.wider(n_more),
         tally=state.tally.wider(n_more),
     )
     # `departed` has the departure of a retired arm. Only its plan is left to drop.
     if isinstance(event, events.Retired):
-        return _without(state, {event.arm})
+        return state._replace(plan=state.plan.without({event.arm}))
     # An arm that is back may have failed too often meanwhile.
     failed = [
         arm
@@ -434,7 +379,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
 }
 
 
-def plan(
+def cells_of_round(
     state: State, active: Int[Ints, " active"], pulls: Int[Ints, " active"]
 ) -> tuple[Int[Ints, " pulls"], Int[Ints, " pulls"]]:
     """Arms and examples of a round's pulls, in the order of asking.
@@ -452,7 +397,7 @@ def plan(
     )
     # The usual arms take the order of examples from where they stopped.
     examples[usual] = state.problem.draw(
-        arms[usual], (state.drawn()[arms] + nth)[usual]
+        arms[usual], (state.plan.drawn()[arms] + nth)[usual]
     )
     # Arms with observed examples skip these examples.
     for arm, seen in observed.items():
@@ -472,56 +417,29 @@ def _leave(
     left = state.left
     for departure in departures:
         left = left.set(departure.arm, (round_, departure))
-    return _without(
-        state._replace(left=left), {departure.arm for departure in departures}
-    )
-
-
-def _without(state: State, gone: set[int]) -> State:
-    """The state without the evaluations of some arms that were not assigned yet."""
-    keep = [
-        i
-        for i in range(state.position, len(state.plan_arms))
-        if state.plan_arms[i] not in gone
-    ]
-    return state._replace(
-        returned=state.returned.where(lambda pull: pull.arm not in gone),
-        plan_arms=tuple(state.plan_arms[i] for i in keep),
-        plan_examples=tuple(state.plan_examples[i] for i in keep),
-        position=0,
-    )
-
-
-def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
-    """Remove a trial from the pending trials, or from the returned trials.
-
-    Returns its evaluation, and the new values of the fields of `State` that change. So
-    the caller can change all fields in one copy of the state.
-    """
-    # The reserve was for the trials that were pending until now.
-    pull = state.pending.get(trial)
-    if pull is not None:
-        return pull, {"reserve": None, "pending": state.pending.delete(trial)}
-    pull = state.returned.find(trial)
-    assert pull is not None, "the caller has checked the event"
-    return pull, {"reserve": None, "returned": state.returned.without(trial)}
+    gone = {departure.arm for departure in departures}
+    return state._replace(left=left, plan=state.plan.without(gone))
 
 
 def _next_example(state: State, arm: int) -> Pull | None:
-    """The next evaluation of an arm, on an example that it has not drawn yet. None if no evaluation is left."""
-    if state.is_exhausted(arm):
+    """The next evaluation of an arm, on an example that it has not drawn yet. None if no evaluation is left.
+
+    None, too, if the method plans its own cells, since it then also plans what replaces
+    them.
+    """
+    is_explicit = state.reopened or (
+        bool(state.decisions) and state.decisions[-1][1].plan is not None
+    )
+    if is_explicit or state.is_exhausted(arm):
         return None
     observed = observed_examples(state, arm).get(arm)
     # With observed examples, the number of draws is no place in the order any more. So
     # the used and the planned examples are counted one by one.
     if observed is not None:
-        ahead = range(state.position, len(state.plan_arms))
-        observed.update(
-            state.plan_examples[i] for i in ahead if state.plan_arms[i] == arm
-        )
+        observed.update(state.plan.examples_ahead(arm))
         free = next(examples_left(state.problem, observed), None)
         return None if free is None else Pull(None, arm, free)
-    nth = int(state.plan_draws[arm]) + state.redraws.get(arm, 0)
+    nth = int(state.plan.draws[arm]) + state.plan.redraws.get(arm, 0)
     if state.problem.most_pulls is not None and nth >= state.problem.most_pulls:
         return None
     example = int(state.problem.draw(np.array([arm]), np.array([nth]))[0])

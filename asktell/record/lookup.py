@@ -12,7 +12,7 @@ from asktell.record.state import State
 
 def _check_match(state: State, prompts: Prompts, trial: Trial) -> None:
     """Check that the prompt and the example of a pending or recorded trial are those of its id."""
-    pull = state.open(trial.id)
+    pull = state.plan.open(trial.id)
     cell = state.history.pull_of(trial.id) if pull is None else (pull.arm, pull.example)
     if cell is None:
         return
@@ -47,10 +47,10 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     if arm is None:
         raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
     # A released trial may still be told: its worker was only late.
-    out = list(islice(state.pending_of(arm), 1))
+    out = list(islice(state.plan.pending_of(arm), 1))
     out += [
         pull.trial
-        for pull in state.returned
+        for pull in state.plan.returned
         if pull.arm == arm and pull.trial is not None
     ]
     if not out:
@@ -58,6 +58,29 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
             f"The prompt {short(found)} has no pending trial. {_pending(state)}"
         )
     return min(out)
+
+
+def asked_before(state: State, trial: int, arm: int, example: int) -> int:
+    """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
+
+    Failed trials count, too.
+    """
+    trials = [
+        pull.trial
+        for pull in state.plan.in_progress
+        if (pull.arm, pull.example) == (arm, example)
+    ]
+    before = len([id_ for id_ in trials if id_ is not None and id_ < trial])
+    for rows in (state.history, state.missing.pulls):
+        ids = rows.trials()
+        asked = (
+            (ids >= 0)
+            & (ids < trial)
+            & (rows.arms() == arm)
+            & (rows.examples() == example)
+        )
+        before += int(asked.sum())
+    return before
 
 
 def find_example(problem: Problem, example: int | str | None) -> int | None:

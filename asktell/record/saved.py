@@ -28,9 +28,9 @@ from asktell.record.events import Index
 from asktell.record.fold import check_decision
 from asktell.record.growth import check_growth, told_departures
 from asktell.record.history import Failures, History
+from asktell.record.plan import Plan, Queue
 from asktell.record.problem import Problem, checked_problem, grown
 from asktell.record.proxies import ProxyScores
-from asktell.record.queue import Queue
 from asktell.record.state import Grown, State, initial
 
 DEFAULTS: dict[str, Any] = {
@@ -225,17 +225,15 @@ def dump_rows(
 def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
     """The saved state without rows, decisions and failures."""
     told, _ = told_departures(state.decisions, state.growth)
-    plan_arms, plan_examples = (
-        state.plan_arms[state.position :],
-        state.plan_examples[state.position :],
-    )
+    plan = state.plan
+    arms, examples = plan.rest
     return SavedState(
         plan=(
-            pack(np.array(plan_arms, dtype=np.int64)),
-            pack(np.array(plan_examples, dtype=np.int64)),
+            pack(np.array(arms, dtype=np.int64)),
+            pack(np.array(examples, dtype=np.int64)),
         ),
-        draws=pack(state.plan_draws),
-        asked=state.asked,
+        draws=pack(plan.draws),
+        asked=plan.asked,
         spent=state.spent,
         cost=state.cost,
         costs=SavedCosts(
@@ -244,9 +242,9 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
                 (arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())
             ),
         ),
-        pending=tuple(pull for _, pull in sorted(state.pending.items())),
-        returned=tuple(state.returned),
-        redraws=tuple(sorted(state.redraws.items())),
+        pending=tuple(pull for _, pull in sorted(plan.pending.items())),
+        returned=tuple(plan.returned),
+        redraws=tuple(sorted(plan.redraws.items())),
         failed_out=tuple(
             (arm, round_, departure.reason)
             for arm, (round_, departure) in sorted(state.left.items())
@@ -308,7 +306,6 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         history=History.from_columns(trials, arms, examples, scores),
         failures=failures,
         proxies=_load_proxies(saved.proxies, problem),
-        asked=saved.asked,
         spent=saved.spent,
         cost=saved.cost,
         costs=Costs(
@@ -321,20 +318,23 @@ def load_state(saved: SavedState, origin: Problem) -> State:
             Spent(*saved.costs.all),
         ),
         remarks={each.topic: each for each in saved.remarks},
-        pending=IntMap(
-            {pull.trial: pull for pull in saved.pending if pull.trial is not None}
+        plan=Plan(
+            draws=column(
+                "draws",
+                saved.draws,
+                0,
+                _most_asked(problem, len(failures)) + len(trials),
+                n_arms,
+            ),
+            redraws=dict(saved.redraws),
+            arms=tuple(plan_arms.tolist()),
+            examples=tuple(plan_examples.tolist()),
+            returned=Queue(saved.returned),
+            pending=IntMap(
+                {pull.trial: pull for pull in saved.pending if pull.trial is not None}
+            ),
+            asked=saved.asked,
         ),
-        returned=Queue(saved.returned),
-        plan_arms=tuple(plan_arms.tolist()),
-        plan_examples=tuple(plan_examples.tolist()),
-        plan_draws=column(
-            "draws",
-            saved.draws,
-            0,
-            _most_asked(problem, len(failures)) + len(trials),
-            n_arms,
-        ),
-        redraws=dict(saved.redraws),
     )
 
 

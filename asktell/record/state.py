@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -27,14 +26,13 @@ from asktell.record.events import (
     Remarked,
 )
 from asktell.record.history import Failures, History, repeated
+from asktell.record.plan import Plan
 from asktell.record.problem import Problem
 from asktell.record.proxies import ProxyScores
-from asktell.record.queue import Queue
 
 # Failures per score above which a prompt is no longer worth its price. A judgement.
 _FAILURES_PER_SCORE = 100
 _NONE = Failures()
-_ARM = attrgetter("arm")
 
 SURE = 0.99
 """Posterior probability that a failure rate is above the allowed rate, from which the prompt is eliminated.
@@ -74,8 +72,6 @@ class State(NamedTuple):
     - A *cell* is a pair of an arm and the position of an example.
     - A *row* is one recorded evaluation, with a score for each metric.
     - A *plan* is the evaluations that the last decision asked for.
-    - An arm *draws* an example when an evaluation of the arm on this example becomes
-      part of a plan, or replaces a failed evaluation.
     - A *tally* has the number and the sums of the scores of each arm, from which means
       and standard errors are computed.
 
@@ -89,8 +85,7 @@ class State(NamedTuple):
             scores. Observed scores have the trial -1.
         failures: the failed evaluations so far, with their reasons.
         proxies: the recorded scores of proxies.
-        plan_draws: for each arm the number of examples that it has drawn, including
-            the whole plan, but without `redraws`.
+        plan: the evaluations that are assigned next, and those in progress.
         tally: the tally of the rows before the last decision.
         tallied: the number of these rows.
         decisions: the decisions so far, as pairs: the number of rows before the
@@ -100,21 +95,11 @@ class State(NamedTuple):
             before it.
         reopened: True if the selection had ended, an event of `growth` continued it,
             and no decision has followed yet.
-        pending: trial -> its evaluation, for each pending trial.
-        returned: the evaluations that were released, and those that replace failed
-            evaluations. They are assigned before the rest of the plan.
-        plan_arms: the arm of each evaluation of the plan.
-        plan_examples: the example of each evaluation of the plan. -1 without examples.
-        position: the index of the next evaluation in the plan.
-        asked: the id of the next new trial.
         spent: the number of recorded evaluations, without observed scores.
         cost: the sum of all recorded costs.
         costs: the recorded costs by arm.
-        reserve: the expected cost of the pending trials. None: not computed yet.
         left: arm -> the number of the round in which it was accepted, eliminated or
             retired, and its `Departure`. Active arms are missing.
-        redraws: arm -> the number of examples that it drew to replace failed
-            evaluations, and that are not in `plan_draws` yet.
         remarks: topic -> the latest remark about the scores.
     """
 
@@ -123,29 +108,22 @@ class State(NamedTuple):
     history: History
     failures: Failures
     proxies: ProxyScores
-    plan_draws: Int[Ints, " arms"]
+    plan: Plan
     tally: Tally
     tallied: int = 0
     decisions: tuple[tuple[int, Decided], ...] = ()
     growth: tuple[Grown, ...] = ()
     reopened: bool = False
-    pending: IntMap[Pull] = IntMap()
-    returned: Queue = Queue()
-    plan_arms: tuple[int, ...] = ()
-    plan_examples: tuple[int, ...] = ()
-    position: int = 0
-    asked: int = 0
     spent: int = 0
     cost: float = 0.0
     costs: Costs = Costs()
-    reserve: float | None = None
     left: IntMap[tuple[int, Departure]] = IntMap()
-    redraws: Mapping[int, int] = {}
     remarks: Mapping[str, Remarked] = {}
 
-    def pending_of(self, arm: int) -> Iterator[int]:
-        """The ids of an arm's pending trials, oldest first."""
-        return self.pending.of_group(arm, _ARM)
+    @property
+    def pending(self) -> IntMap[Pull]:
+        """Trial -> its evaluation, for each pending trial."""
+        return self.plan.pending
 
     @property
     def active(self) -> Int[Ints, " active"]:
@@ -205,19 +183,9 @@ class State(NamedTuple):
         return problem.without_noise if again.times >= _ENOUGH_AGREE else problem
 
     @property
-    def is_explicit(self) -> bool:
-        """True if the last decision listed each evaluation (`Decided.plan`), instead of a number for each arm.
-
-        Failed evaluations of such a plan are not replaced.
-        """
-        return self.reopened or (
-            bool(self.decisions) and self.decisions[-1][1].plan is not None
-        )
-
-    @property
     def plan_is_empty(self) -> bool:
-        """True if every evaluation of the plan was assigned, and `returned` is empty."""
-        return self.position == len(self.plan_arms) and self.returned.is_empty
+        """True if every evaluation of the plan was assigned, and none was released."""
+        return self.plan.is_empty
 
     @property
     def may_decide(self) -> bool:
@@ -231,7 +199,7 @@ class State(NamedTuple):
         # budget of cost allows the rest of the plan after all.
         has_limit = self.problem.max_cost is not None
         return (
-            self.plan_is_empty or (has_limit and not self.pending)
+            self.plan.is_empty or (has_limit and not self.plan.pending)
         ) and not self.finished
 
     def is_eliminated(self, arm: int) -> bool:
@@ -243,7 +211,7 @@ class State(NamedTuple):
 
         Always True without a budget of cost. `asktell.Budget` describes the rule.
         """
-        problem, costs, out = self.problem, self.costs, self.pending
+        problem, costs, out = self.problem, self.costs, self.plan.pending
         if problem.max_cost is None:
             return True
         if problem.max_cost_per_evaluation is not None:
@@ -251,7 +219,7 @@ class State(NamedTuple):
             return most <= problem.max_cost
         if not costs.pool.n:
             return not out
-        own, reserved = costs.reserve(arm), self.reserve
+        own, reserved = costs.reserve(arm), self.plan.reserve
         if reserved is None:
             reserved = costs.reserved(out.values())
         left = problem.max_cost - (self.cost + own + reserved)
@@ -268,7 +236,7 @@ class State(NamedTuple):
         If evaluations and cost are both limited, this is the larger of the two shares.
         Pending trials count as used evaluations, but their cost does not count.
         """
-        evaluations = (self.spent + len(self.pending)) / self.problem.budget
+        evaluations = (self.spent + len(self.plan.pending)) / self.problem.budget
         return max(min(1.0, evaluations), self.problem.part_of_cost(self.cost))
 
     def ages(self) -> Float[Floats, " arms"]:
@@ -291,9 +259,7 @@ class State(NamedTuple):
     @property
     def room(self) -> int:
         """The number of evaluations that the budget still allows, besides the pending and the released trials."""
-        return max(
-            0, self.problem.budget - self.spent - len(self.pending) - len(self.returned)
-        )
+        return max(0, self.problem.budget - self.spent - len(self.plan.in_progress))
 
     @property
     def told(self) -> Int[Ints, " arms"]:
@@ -375,7 +341,7 @@ class State(NamedTuple):
         mask = np.zeros(self.problem.n_arms, dtype=bool)
         mask[self.active] = True
         mask &= self.have_pulls()
-        if self.problem.max_cost is not None and not self.pending:
+        if self.problem.max_cost is not None and not self.plan.pending:
             mask[mask] = [self.fits(arm) for arm in np.flatnonzero(mask).tolist()]
         return mask
 
@@ -424,9 +390,7 @@ class State(NamedTuple):
         n, missing = self.problem.n_examples or 1, self.missing
         # A returned trial will be asked again, so its cell is in use.
         more = [
-            (p.arm, p.example)
-            for p in (*self.pending.values(), *self.returned)
-            if p.example is not None
+            (p.arm, p.example) for p in self.plan.in_progress if p.example is not None
         ]
         extra = np.array(more, dtype=np.int64).reshape(-1, 2)
         arms = np.concatenate(
@@ -439,43 +403,6 @@ class State(NamedTuple):
         real = examples >= 0
         cells, asks = counted(arms[real] * n + examples[real])
         return cells // n, cells % n, asks
-
-    def asked_before(self, trial: int, arm: int, example: int) -> int:
-        """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
-
-        Failed trials count, too.
-        """
-        others = [
-            p.trial
-            for p in (*self.pending.values(), *self.returned)
-            if (p.arm, p.example) == (arm, example)
-        ]
-        before = len([other for other in others if other is not None and other < trial])
-        for rows in (self.history, self.missing.pulls):
-            trials = rows.trials()
-            asked = (
-                (trials >= 0)
-                & (trials < trial)
-                & (rows.arms() == arm)
-                & (rows.examples() == example)
-            )
-            before += int(asked.sum())
-        return before
-
-    def open(self, trial: int) -> Pull | None:
-        """The evaluation of a pending or released trial. None for any other trial."""
-        return self.pending.get(trial) or self.returned.find(trial)
-
-    def next_pull(self) -> Pull | None:
-        """The next evaluation to assign. None if a decision or a score must come first."""
-        if not self.returned.is_empty:
-            return self.returned.front
-        if self.position < len(self.plan_arms):
-            example = self.plan_examples[self.position]
-            return Pull(
-                None, self.plan_arms[self.position], None if example < 0 else example
-            )
-        return None
 
     def current_tally(self) -> Tally:
         """The tally of all rows so far. A cell with several scores counts once, with their mean."""
@@ -536,31 +463,23 @@ class State(NamedTuple):
         most = self.problem.most_pulls
         free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
         if most is not None:
-            free = most - self.drawn()
+            free = most - self.plan.drawn()
             if observed := list(observed_examples(self)):
                 free[observed] = most - self.used_pulls()[observed]
         free[self.exhausted()] = 0
         return np.maximum(free, 0)
 
-    def drawn(self) -> Int[Ints, " arms"]:
-        """For each arm the number of examples that it has drawn, for plans and to replace failed evaluations."""
-        drawn = self.plan_draws.copy()
-        for arm, extra in self.redraws.items():
-            drawn[arm] += extra
-        return drawn
-
 
 def initial(problem: Problem) -> State:
     """The state before the first event."""
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
-    draws = np.zeros(n_arms, dtype=np.int64)
     return State(
         problem,
         problem,
         History(n_metrics),
         Failures(),
         ProxyScores(),
-        draws,
+        Plan(np.zeros(n_arms, dtype=np.int64)),
         Tally.empty(n_arms, n_metrics),
     )
 

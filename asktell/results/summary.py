@@ -183,7 +183,7 @@ def _pairs(
     statement: Statement | None,
     selected: list[int],
 ) -> Pairs:
-    in_progress = (*state.pending.values(), *state.returned)
+    in_progress = state.plan.in_progress
     # Prompts whose examples may depend on scores, so comparisons with them have no
     # guarantee
     late = (

@@ -132,7 +132,10 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
     trial, details = data.get("trial"), data.get("details")
     if type(trial) is not int or not isinstance(details, dict):
         raise MalformedError("The line has neither events nor the details of a trial.")
-    if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
+    if (
+        not 0 <= trial < logged.state.plan.asked
+        or logged.state.plan.open(trial) is not None
+    ):
         raise MalformedError(f"Trial {trial} has details, but no scores.")
     text = str(encode(details))
     # JSON can be nested more deeply than details are

@@ -71,7 +71,7 @@ def check(state: State, entry: Entry) -> None:
         if entry.trial not in state.pending:
             raise not_pending(entry)
     elif isinstance(entry, Leased):
-        if any(state.open(trial) is None for trial in entry.trials):
+        if any(state.plan.open(trial) is None for trial in entry.trials):
             raise MalformedError(
                 f"A lease is about the trials {list(entry.trials)}, but not all of them were pending."
             )
@@ -214,7 +214,7 @@ class LoggedSelector:
         prompts, state = self.selector._prompts, self.selector._state
         if isinstance(trial, str) and worker is not None:
             arm = prompts.find(trial)
-            for id_ in () if arm is None else state.pending_of(arm):
+            for id_ in () if arm is None else state.plan.pending_of(arm):
                 if self.leases.holder(id_) == worker:
                     return id_
         return trial_id(state, prompts, trial)
@@ -269,7 +269,7 @@ class LoggedSelector:
 
     def lost(self, id_: int, worker: str | None) -> bool:
         """True if another worker holds the trial now, or has ended it."""
-        if self.state.open(id_) is None:
+        if self.state.plan.open(id_) is None:
             return id_ in self.leases.reissued
         return worker is not None and self.leases.holder(id_) not in (None, worker)
 
@@ -325,8 +325,8 @@ def _evaluations(
     yield from evaluations_of(base, prompts.ids)
     out = {
         t: (pull.arm, pull.example)
-        for t in range(base.asked)
-        if (pull := base.open(t)) is not None
+        for t in range(base.plan.asked)
+        if (pull := base.plan.open(t)) is not None
     }
     # By arm and example, the costs of evaluations whose failures were recorded later
     paid: dict[tuple[int, int | None], float] = {}

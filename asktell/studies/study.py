@@ -534,7 +534,7 @@ class Study(AbstractStudy):
         # its scores with recorded ones.
         reissue = logged.leases.reissued.get(id_)
         if reissue is not None:
-            if logged.state.open(id_) is None:
+            if logged.state.plan.open(id_) is None:
                 # Only the worker whose scores were recorded can contradict itself.
                 # Others were too late.
                 told = logged.state.history.scores_of(id_)

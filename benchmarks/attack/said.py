@@ -8,6 +8,7 @@ import numpy as np
 from asktell import Adaptive, Elimination, ParetoSet, Result, Selector
 from asktell.methods.race import OPEN
 from asktell.record import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
+from asktell.record.lookup import asked_before
 from asktell.selector import at_state
 from benchmarks.attack.copies import difference
 from benchmarks.attack.findings import BrokenPromiseError
@@ -106,7 +107,7 @@ def _check_repeats(selector: Selector) -> None:
                 f"the cell {cell} was asked {times} times, it may be {problem.repeats}"
             )
     numbers = Counter(
-        (arm, example, state.asked_before(trial, arm, example))
+        (arm, example, asked_before(state, trial, arm, example))
         for arm, example, trial in asked
     )
     if again := [number for number, times in numbers.items() if times > 1]:

@@ -366,7 +366,7 @@ class World:
             raise BrokenPromiseError(
                 f"{len(asked)} evaluations were told, {state.spent} are counted, {handle.budget} are allowed"
             )
-        planned = len(state.plan_arms) - state.position + len(state.returned)
+        planned = len(state.plan.rest[0]) + len(state.plan.returned)
         if state.spent + len(state.pending) + planned > handle.budget:
             raise BrokenPromiseError(
                 f"{planned} evaluations are planned, and {handle.budget} are allowed"

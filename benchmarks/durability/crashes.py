@@ -268,7 +268,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                 "there are scores that nobody told"
             )
             told = there
-            assert max(asked, default=-1) < study.selector.state.asked, (
+            assert max(asked, default=-1) < study.selector.state.plan.asked, (
                 "what was asked is forgotten"
             )
             held = study._replica.logged.leases.held("w")

@@ -307,7 +307,7 @@ def test_a_wrong_signature_is_refused_before_the_first_trial(
     selector = new()
     with pytest.raises(InvalidArgumentError, match=said):
         asktell.run(selector, evaluator, progress=False)
-    assert selector.state.asked == 0
+    assert selector.state.plan.asked == 0
 
 
 def test_any_signature_that_fits_will_do() -> None:

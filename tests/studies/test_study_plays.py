@@ -46,7 +46,11 @@ def selector(table: Table, method: str, budget: str) -> Selector:
 def facts(study: Study) -> Any:
     """All that a study knows."""
     logged = study._replica.logged
-    return logged.selector.to_json(), logged.state.returned, logged.leases.tightened()
+    return (
+        logged.selector.to_json(),
+        logged.state.plan.returned,
+        logged.leases.tightened(),
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -627,10 +627,10 @@ class AsktellSampler(BaseSampler):
                 "The selector's method works in rounds, so trials would have to wait for each other. Optuna does not "
                 "support that. Create the selector with method='auto'."
             )
-        if selector.state.asked:
+        if n_asked := selector.state.plan.asked:
             raise InvalidArgumentError(
                 "The selector has already assigned trials, which the study does not have (number of trials: "
-                f"{selector.state.asked:,}). Pass a new selector. Existing scores can be added to the new selector "
+                f"{n_asked:,}). Pass a new selector. Existing scores can be added to the new selector "
                 "with observe(), or to the study with study.add_trial()."
             )
         self._selector = copy.copy(selector)

@@ -256,13 +256,14 @@ class Adaptive(AbstractMethod):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        if not state.plan_is_empty:
+        plan = state.plan
+        if not plan.is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
-            pull = state.next_pull()
-            return not state.pending and pull is not None and not state.fits(pull.arm)
+            pull = plan.next()
+            return not plan.pending and pull is not None and not state.fits(pull.arm)
         # The end waits for all scores, and a plan does not.
-        return not state.pending or (
+        return not plan.pending or (
             state.room > 0
             and bool(state.open_arms()[self._field(state, self._first(state))].any())
         )
@@ -645,7 +646,7 @@ class Adaptive(AbstractMethod):
 def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, where each evaluation draws its own example."""
     nth, which = np.divmod(np.arange(n_pulls), len(arms))
-    examples = state.problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
+    examples = state.problem.draw(arms[which], state.plan.draws[arms[which]] + nth)
     return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
 
 
@@ -774,5 +775,5 @@ def _unused(places: Int[Ints, " used"], problem: Problem) -> Iterator[int]:
 
 def _pulls_out(state: State) -> Int[Ints, " arms"]:
     """The number of evaluations of each arm that are in progress, or wait to be handed out again."""
-    out = [pull.arm for pull in (*state.pending.values(), *state.returned)]
+    out = [pull.arm for pull in state.plan.in_progress]
     return np.bincount(np.array(out, dtype=np.int64), minlength=state.problem.n_arms)

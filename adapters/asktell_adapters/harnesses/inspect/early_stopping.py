@@ -440,7 +440,7 @@ class EarlyStopping:
             plan = events.Decided(len(state.decisions), plan=tuple(failed))
             state = apply(state, plan)
         for arm, example in failed:
-            trial = state.asked
+            trial = state.plan.asked
             state = apply(state, events.Asked(trial, arm, example))
             state = apply(state, events.Failed(trial, "no score"))
         return state
