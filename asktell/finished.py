@@ -254,7 +254,7 @@ def finished_selector(
         inputs=inputs,
     )
     state = _told(selector.state, rows)
-    if holes := rows.unscored(named.ids, state.problem.n_examples or 0):
+    if holes := rows.unscored(named.ids, state.problem.examples.n or 0):
         state = apply(state, Remarked(ORDER, holes))
     method = selector.method
     assert isinstance(method, Adaptive)
@@ -377,7 +377,7 @@ def _told(state: State, rows: _Rows) -> State:
         (
             np.where(trials[of_scores] < 0, 1, 0),
             arms[of_scores],
-            problem.place[places[of_scores]],
+            problem.examples.place[places[of_scores]],
         )
     )
     history = History.from_columns(
@@ -407,7 +407,7 @@ def _told(state: State, rows: _Rows) -> State:
 def _finished(problem: Problem) -> Problem:
     """The problem, with statements for one look."""
     finished = replace(problem, looks_once=True)
-    vars(finished).update(order=problem.order, place=problem.place)
+    vars(finished).update(order=problem.examples.order, place=problem.examples.place)
     return finished
 
 

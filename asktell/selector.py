@@ -59,7 +59,7 @@ from asktell.problem.checks import (
     needed_cost,
     whole,
 )
-from asktell.problem.examples.ids import check_examples
+from asktell.problem.examples.examples import AnyProfile
 from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, by_name, proxy_score
 from asktell.problem.words import short, some
@@ -67,11 +67,10 @@ from asktell.record import Decided, Grown, State, apply, decide, events, growth,
 from asktell.record.lookup import (
     asked_before,
     check_same,
-    find_example,
     not_out,
     trial_id,
 )
-from asktell.record.problem import AnyProfile, checked_problem
+from asktell.record.problem import checked_problem
 from asktell.record.saved import (
     DEFAULTS,
     SAVED_STATE,
@@ -824,7 +823,8 @@ class Selector(Selection):
             if scores is not None or cost is None:
                 checked = self._checked(scores, is_observed=True)
             arm = self._prompts.arm(prompt)
-            place = find_example(self._state.problem, example)
+            examples = self._state.problem.examples
+            place = None if example is None else examples.position(example)
             if checked.proxies and place is None:
                 raise InvalidArgumentError(
                     f"Got scores of the proxies {some(self.proxies)} without their example. Pass "
@@ -983,7 +983,7 @@ class Selector(Selection):
 
     def repeat_of(self, trial: Trial) -> int:
         state = self._state
-        if state.problem.repeats == 1 or trial.example is None:
+        if state.problem.examples.repeats == 1 or trial.example is None:
             return 0
         return asked_before(
             state,
@@ -1006,8 +1006,7 @@ class Selector(Selection):
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
-        examples = self._state.problem.examples
-        return None if examples is None else examples.ids
+        return self._state.problem.examples.ids
 
     @property
     def n_active(self) -> int:
@@ -1119,10 +1118,7 @@ class Selector(Selection):
         data = text if isinstance(text, Mapping) else parse(text, "The saved selector")
         selector = cls.__new__(cls)
         selector._set(*_load(data, method))
-        problem = selector._state.problem
-        check_examples(
-            "The saved selector", problem.n_examples, problem.examples, examples
-        )
+        selector._state.problem.examples.check_same("The saved selector", examples)
         return selector
 
 

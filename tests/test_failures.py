@@ -421,7 +421,7 @@ def test_a_score_behind_a_failure_stands_in_the_next_round() -> None:
         for row in zip(*(column.tolist() for column in rows), strict=True)
     ]
     at = [
-        2 * selector.repeat_of(trial) + int(problem.place[trial.example])
+        2 * selector.repeat_of(trial) + int(problem.examples.place[trial.example])
         for trial in told
     ]
     assert turns(problem, state.missing, *rows).tolist() == at

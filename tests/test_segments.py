@@ -249,7 +249,7 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
         "segments": ["de", "en", "de", "en"],
     }
     selector = NewStudy.model_validate(request).selector()
-    assert selector.state.problem.segments.names == ("de", "en")
+    assert selector.state.problem.examples.segments.names == ("de", "en")
     assert (
         str(selector.goal)
         == "maximize right in its worst segment subject to right >= 0.5 in every segment"
@@ -285,7 +285,7 @@ def test_segments_that_cannot_be_used_are_an_error(
 
 def test_a_column_of_a_table_will_do() -> None:
     selector = Selector(["p0", "p1"], WORST, 20, examples=60, segments=np.array(LABELS))  # type: ignore[arg-type]
-    assert selector.state.problem.labels == tuple(LABELS)
+    assert selector.state.problem.examples.labels == tuple(LABELS)
 
 
 def test_examples_do_not_join_where_there_are_segments() -> None:

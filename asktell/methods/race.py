@@ -261,21 +261,29 @@ class Race(AbstractMethod):
             # All arms take the same examples, so one arm that is too expensive ends the
             # plan.
             return ()
-        if problem.most_pulls is None:
+        if problem.examples.most_pulls is None:
             drawn = state.plan.draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
             nth, which = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
-            examples = problem.draw(arms[which], state.plan.draws[arms[which]] + nth)
+            examples = problem.examples.draw(
+                arms[which], state.plan.draws[arms[which]] + nth
+            )
             return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)
         # Arms that have missed examples take these first.
         behind = len(np.unique(rows))
         n_cells = self._n_cells(room, behind or len(arms))
-        while not behind and len(turns_left) < n_cells and reach < problem.most_pulls:
-            reach = min(problem.most_pulls, 2 * reach - first + self.block)
+        while (
+            not behind
+            and len(turns_left) < n_cells
+            and reach < problem.examples.most_pulls
+        ):
+            reach = min(problem.examples.most_pulls, 2 * reach - first + self.block)
             turns_left, rows = _unused(state, arms, reach)
-        examples = problem.order[turns_left[:n_cells] % len(problem.order)]
+        examples = problem.examples.order[
+            turns_left[:n_cells] % len(problem.examples.order)
+        ]
         return tuple(zip(arms[rows[:n_cells]].tolist(), examples.tolist(), strict=True))
 
     def _n_cells(self, room: int, n_arms: int) -> int:
@@ -289,7 +297,12 @@ def _reached(state: State) -> int:
     _, examples, asks = state.used_cells(observed=False)
     problem = state.problem
     return (
-        int(((asks - 1) * len(problem.order) + problem.place[examples]).max(initial=-1))
+        int(
+            (
+                (asks - 1) * len(problem.examples.order)
+                + problem.examples.place[examples]
+            ).max(initial=-1)
+        )
         + 1
     )
 
@@ -302,13 +315,13 @@ def _unused(
     Sorted by turn first. A cell that was asked for several times has had its first
     turns.
     """
-    n = len(state.problem.order)
+    n = len(state.problem.examples.order)
     row_of = np.full(state.problem.n_arms, -1, dtype=np.int64)
     row_of[arms] = np.arange(len(arms))
     used_arms, used, asks = state.used_cells()
     rows = np.repeat(row_of[used_arms], asks)
     round_ = np.arange(len(rows)) - np.repeat(np.cumsum(asks) - asks, asks)
-    had = round_ * n + np.repeat(state.problem.place[used], asks)
+    had = round_ * n + np.repeat(state.problem.examples.place[used], asks)
     here = (rows >= 0) & (had < reach)
     free = np.ones((reach, len(arms)), dtype=bool)
     free[had[here], rows[here]] = False
@@ -326,7 +339,7 @@ def _departures(
 ) -> tuple[Departure, ...]:
     """A departure for each arm of `reasons`, as accepted or rejected, with its sample means."""
     tally = state.current_tally()
-    means, errors = tally.means, tally.standard_errors(state.problem.target)
+    means, errors = tally.means, tally.standard_errors(state.problem.examples.target)
     return tuple(
         Departure.of(
             arm,

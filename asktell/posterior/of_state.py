@@ -79,7 +79,7 @@ def drift(state: State) -> Drift:
         len(rows) < _FEWEST_FOR_DRIFT
         or found is None
         or state.was_widened
-        or problem.tells is not None
+        or problem.examples.tells is not None
         or problem.looks_once
     ):
         return Drift(len(rows), {})
@@ -132,15 +132,15 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
         history.arms(),
         history.examples(),
         history.scores(),
-        problem.n_examples,
-        problem.is_noisy,
+        problem.examples.n,
+        problem.examples.is_noisy,
     )
     # The number of rows seeds the draws. Repeats that agree must not change any draw.
-    n_rows = len(history) if problem.is_noisy else len(cells.arms)
+    n_rows = len(history) if problem.examples.is_noisy else len(cells.arms)
     if counted:
         cells = cells.with_failures(counted.pulls.arms(), counted.pulls.examples())
-    n_examples = problem.n_examples
-    if n_examples is not None and problem.inputs == "new":
+    n_examples = problem.examples.n
+    if n_examples is not None and problem.examples.inputs == "new":
         n_examples = ENDLESS
     # The best prompt of a relative bound must have a score.
     has_score = np.bincount(history.arms(), minlength=problem.n_arms) > 0
@@ -149,13 +149,13 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
     return draws.Model(
         cells,
         problem.goal,
-        problem.shapes,
+        problem.examples.shapes,
         _basis(problem),
         problem.n_arms,
         n_examples,
         n_rows,
         problem.seed,
-        problem.segments,
+        problem.examples.segments,
         _proxies(state),
         competing,
     )
@@ -164,7 +164,7 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
 def _proxies(state: State) -> ProxyParts | None:
     """The parts of the proxies' scores. None without scores of proxies."""
     problem, scores = state.problem, state.proxies
-    n_examples = problem.n_examples
+    n_examples = problem.examples.n
     if n_examples is None or not len(scores):
         return None
     n_proxies, n_arms = len(problem.proxies), problem.n_arms

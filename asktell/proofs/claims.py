@@ -261,7 +261,7 @@ def errors_of_best(bounds: Bounds, error: float) -> ErrorsOfBest:
     n_constraints += _n_skips(problem.goal, problem.n_arms)
     # The scores of one round decide which prompts are in the next round, so bets with
     # repeats would not be fair.
-    is_one_round = problem.repeats == 1 and problem.rounds is None
+    is_one_round = problem.examples.repeats == 1 and problem.examples.rounds is None
     races = is_one_round and not n_constraints and bounds.limits[0] is not None
     if not races or (has_tolerance and n_others < FEW):
         return ErrorsOfBest(error / max(1, n_others + n_constraints), race=0.0)
@@ -286,7 +286,7 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
         n_scores = int(np.searchsorted(first.places[part], n))
         row[first.places[part][:n_scores]] = first.values[part][:n_scores, 0]
     low, high = bounds.limits[0] or (0.0, 1.0)
-    betting = Betting(low - high, high - low, bounds.problem.target)
+    betting = Betting(low - high, high - low, bounds.problem.examples.target)
     stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
     joined = joined_at(state)[arms]
     found = certainly_worse(betting, by_place, known, joined, stays, error)
@@ -509,7 +509,7 @@ def unproven(
 def _cautious_bounds(state: State) -> Bounds:
     """Bounds from the first examples of each arm, up to the first one without a score or failure."""
     problem = state.seen
-    if problem.population is None:
+    if problem.examples.population is None:
         reach, out = first_out(state), None
     else:
         reach, out = None, state.plan.in_progress

@@ -132,7 +132,7 @@ class OrderedScores:
         """
         values = problem.goal.values(history.scores(), problem.goal.offsets)
         ends_at_a_gap = False
-        if problem.population is None:
+        if problem.examples.population is None:
             rows = _own_draws(problem, history, values, reach)
             rounds, known = [rows], rows.counts
         else:
@@ -140,7 +140,7 @@ class OrderedScores:
             known = completed(problem, history, missing, found[0][:2], reach)
             # No score decided which cells of a finished table are missing.
             ends_at_a_gap = not problem.looks_once and (
-                problem.target is None or out is not None
+                problem.examples.target is None or out is not None
             )
             if ends_at_a_gap:
                 found = [_before(known, *each) for each in found]
@@ -181,7 +181,7 @@ class OrderedScores:
 
     def is_exhausted(self, arms: Int[Ints, " some"]) -> bool:
         """True if the means are known exactly: each arm has seen every example, and scores are not noisy."""
-        exhausted_at = self.problem.exhausted_at
+        exhausted_at = self.problem.examples.exhausted_at
         return exhausted_at is not None and bool(
             (self.counts[arms] == exhausted_at).all()
         )
@@ -215,7 +215,7 @@ class FailureSlacks(NamedTuple):
         first evaluation counts.
         """
         trials, arms, examples, failed = _scored_and_failed(history, missing)
-        if problem.population is None:
+        if problem.examples.population is None:
             at, place = trials, np.arange(len(trials))
             order = np.lexsort((at, arms))
         else:
@@ -223,8 +223,8 @@ class FailureSlacks(NamedTuple):
             trials, arms, examples = trials[real], arms[real], examples[real]
             failed = failed[real]
             at = place = turns(problem, Failures(), trials, arms, examples)
-            if problem.rounds is None:
-                place = place % len(problem.order)
+            if problem.examples.rounds is None:
+                place = place % len(problem.examples.order)
             order = np.lexsort((trials, at, place, arms))
         kept = np.ones(len(at), dtype=bool) if reach is None else at < reach
         if known is not None:
@@ -284,7 +284,7 @@ def _rounds_of(
     trials, arms, examples = history.trials(), history.arms(), history.examples()
     if problem.looks_once:
         return [_means_of_cells(problem, arms, examples, values)]
-    if problem.target is not None:
+    if problem.examples.target is not None:
         return [in_turns(problem, missing, trials, arms, examples, values, reach)]
     found = _observations(problem, history, missing, values, reach, out)
     return found or [(np.arange(0), np.arange(0), values[:0])]
@@ -294,9 +294,9 @@ def _means_of_cells(
     problem: Problem, arms: Ints, examples: Ints, values: Floats
 ) -> _Round:
     """Arms, places and the mean of all evaluations of each cell. NaN if one of them is."""
-    n = len(problem.order)
+    n = len(problem.examples.order)
     # Sorted by value as well, so that a mean does not depend on the order of the rows
-    cells = arms * n + problem.place[examples]
+    cells = arms * n + problem.examples.place[examples]
     order = np.lexsort((*values.T[::-1], cells))
     cells, first, times = np.unique(cells[order], return_index=True, return_counts=True)
     if not len(cells):
@@ -354,8 +354,12 @@ def completed(
     evaluations, round after round. `scored` holds the arms and the places of the scores
     that count.
     """
-    has_rounds = problem.rounds is not None
-    width = (problem.most_pulls or 0) if has_rounds else len(problem.order)
+    has_rounds = problem.examples.rounds is not None
+    width = (
+        (problem.examples.most_pulls or 0)
+        if has_rounds
+        else len(problem.examples.order)
+    )
     # The last column collects all places from `width` on, and stays False, so that
     # `argmin` finds the first place that is not complete.
     is_complete = np.zeros((problem.n_arms, width + 1), dtype=bool)
@@ -420,7 +424,7 @@ def common_scores(
     if problem.looks_once:
         rows = Rows.of(*found[0], problem.n_arms)
         places, of_a, of_b = longest([rows], a, b)
-        return of_a, of_b, len(places) == len(problem.order)
+        return of_a, of_b, len(places) == len(problem.examples.order)
     n_both = int(known[[a, b]].min())
     both = np.full(problem.n_arms, n_both)
     rounds = [Rows.of(*_before(both, *each), problem.n_arms) for each in found]
@@ -435,7 +439,7 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
     """
     pulls = state.plan.in_progress
     out = [pull for pull in pulls if pull.arm not in but]
-    if state.problem.population is None:
+    if state.problem.examples.population is None:
         return min((pull.trial for pull in out if pull.trial is not None), default=None)
     places = turns_out(state.problem, state.history, state.missing, out)
     return min(places, default=None)
@@ -449,8 +453,8 @@ def joined_at(state: State) -> Int[Ints, " arms"]:
         if not isinstance(event, Added):
             continue
         examples = state.history.examples()[:n_rows]
-        if state.problem.population is not None:
-            seen = 1 + state.problem.place[examples[examples >= 0]]
+        if state.problem.examples.population is not None:
+            seen = 1 + state.problem.examples.place[examples[examples >= 0]]
         else:
             seen = np.bincount(state.history.arms()[:n_rows])
         joined[first : first + len(event.texts)] = seen.max(initial=0)

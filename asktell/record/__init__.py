@@ -27,11 +27,11 @@ from asktell.record.events import (
 )
 from asktell.record.fold import apply, check, check_decision, decide
 from asktell.record.history import Failures, History
-from asktell.record.problem import SAMPLINGS, SKIP, Problem, grown
+from asktell.record.problem import SKIP, Problem, grown
 from asktell.record.state import Grown, State, initial
 
 __all__ = [
-    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SAMPLINGS", "SKIP", "Added", "Asked", "Decided",
+    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SKIP", "Added", "Asked", "Decided",
     "Departure", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
     "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
     "grown", "initial",

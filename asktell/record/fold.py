@@ -95,7 +95,7 @@ def _check_released(state: State, event: events.Released) -> None:
 def _check_observed(state: State, event: events.Observed) -> None:
     """Check the arm, the example and the numbers of an observation. Any arm may be observed, also an eliminated one."""
     whole("an arm", event.arm, 0, state.problem.n_arms - 1)
-    n_examples = state.problem.n_examples or 0
+    n_examples = state.problem.examples.n or 0
     if event.example is not None and not 0 <= event.example < n_examples:
         raise MalformedError(
             f"A score is of example {event.example}, but there are {n_examples} examples, numbered from 0."
@@ -178,7 +178,7 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
         InvalidArgumentError: an arm, an example or a number is out of range.
         InvalidStateError: an estimate has the wrong length.
     """
-    n_metrics, last_example = len(problem.goal.columns), (problem.n_examples or 0) - 1
+    n_metrics, last_example = len(problem.goal.columns), (problem.examples.n or 0) - 1
     plan = () if decided.plan is None else decided.plan
     for arm in (
         *(each.arm for each in decided.departures),
@@ -296,7 +296,11 @@ def _observed(state: State, event: events.Observed) -> State:
     state = state._replace(
         history=state.history.append(None, arm, example, event.scores)
     )
-    if example is None or state.problem.population is None or arm in state.left:
+    if (
+        example is None
+        or state.problem.examples.population is None
+        or arm in state.left
+    ):
         return state
     # An evaluation of the cell that is in progress stays: it may be paid for already.
     plan = state.plan.replaced(
@@ -396,7 +400,7 @@ def cells_of_round(
         ~np.isin(arms, list(observed)) if observed else np.ones(len(arms), dtype=bool)
     )
     # The usual arms take the order of examples from where they stopped.
-    examples[usual] = state.problem.draw(
+    examples[usual] = state.problem.examples.draw(
         arms[usual], (state.plan.drawn()[arms] + nth)[usual]
     )
     # Arms with observed examples skip these examples.
@@ -440,7 +444,10 @@ def _next_example(state: State, arm: int) -> Pull | None:
         free = next(examples_left(state.problem, observed), None)
         return None if free is None else Pull(None, arm, free)
     nth = int(state.plan.draws[arm]) + state.plan.redraws.get(arm, 0)
-    if state.problem.most_pulls is not None and nth >= state.problem.most_pulls:
+    if (
+        state.problem.examples.most_pulls is not None
+        and nth >= state.problem.examples.most_pulls
+    ):
         return None
-    example = int(state.problem.draw(np.array([arm]), np.array([nth]))[0])
+    example = int(state.problem.examples.draw(np.array([arm]), np.array([nth]))[0])
     return Pull(None, arm, None if example < 0 else example)

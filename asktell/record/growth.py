@@ -111,7 +111,7 @@ def check_growth(state: State, event: Growth) -> None:
     check_proxy_scores(
         len(problem.proxies),
         problem.n_arms + (len(event.texts) if isinstance(event, Added) else 0),
-        (problem.n_examples or 0)
+        (problem.examples.n or 0)
         + (event.examples if isinstance(event, Extended) else 0),
     )
 
@@ -157,7 +157,7 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     extension(
         event.evaluations or None, event.cost or None, examples or None, event.key
     )
-    if event.examples and problem.labels is not None:
+    if event.examples and problem.examples.labels is not None:
         raise InvalidArgumentError(
             "extend() cannot add examples to a selection with segments. Start a new selection."
         )
@@ -169,7 +169,7 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     _check_new_examples(problem, event.examples, event.ids)
     sums = (
         ("evaluations", problem.budget, event.evaluations, checks.MOST_EVALUATIONS),
-        ("examples", problem.n_examples or 0, event.examples, checks.MOST_EXAMPLES),
+        ("examples", problem.examples.n or 0, event.examples, checks.MOST_EXAMPLES),
         ("cost", problem.max_cost or 0.0, event.cost, checks.LARGEST),
     )
     for name, there, more, most in sums:
@@ -198,20 +198,20 @@ def _check_new_examples(
     problem: Problem, examples: int, ids: tuple[str, ...] | None
 ) -> None:
     """Check that new examples, as many as `examples`, have ids exactly if the existing examples have ids."""
-    if examples and problem.n_examples is None:
+    if examples and problem.examples.n is None:
         raise InvalidArgumentError(
             f"extend() got examples={examples}, but this selection was made without `examples`. Its evaluator draws "
             "its own examples. Leave examples out."
         )
-    if examples and (ids is None) != (problem.examples is None):
+    if examples and (ids is None) != (problem.examples.ids is None):
         raise InvalidArgumentError(
             "extend() needs the ids of the new examples, because the existing examples have ids. Pass examples=[...]."
             if ids is None
             else "extend() got example ids, but the existing examples have no ids. Pass a number: examples=len(new)."
         )
-    if ids and problem.examples is not None:
+    if ids and problem.examples.ids is not None:
         # Refuses ids that exist already.
-        problem.examples.with_more(ids)
+        problem.examples.ids.with_more(ids)
 
 
 def addition(
@@ -254,7 +254,7 @@ def extension(
         cost=0.0 if cost is None else checks.check_max_cost("cost of extend()", cost),
         examples=n_examples or 0,
         key=check_key(key),
-        ids=None if ids is None else ids.ids,
+        ids=None if ids is None else tuple(ids),
     )
 
 

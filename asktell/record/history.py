@@ -281,10 +281,10 @@ def turns(
     first round, its second in the second round, and so on. Without rounds, all have the
     place of the example.
     """
-    place = problem.place[examples]
-    if problem.repeats == 1:
+    place = problem.examples.place[examples]
+    if problem.examples.repeats == 1:
         return place
-    n_examples = len(problem.order)
+    n_examples = len(problem.examples.order)
     real = missing.pulls.examples() >= 0
     failed = missing.pulls.arms()[real] * n_examples + missing.pulls.examples()[real]
     cells = np.concatenate((arms * n_examples + examples, failed))
@@ -312,8 +312,8 @@ def in_turns(
     if before is not None:
         known, at = known[at < before], at[at < before]
     arms, scores = arms[known], scores[known]
-    if problem.repeats == 1:
-        cells = Scored.of(arms, at, scores, len(problem.order))
+    if problem.examples.repeats == 1:
+        cells = Scored.of(arms, at, scores, len(problem.examples.order))
         return cells.arms, cells.examples, cells.scores
     order = np.lexsort((at, arms))
     return arms[order], at[order], scores[order]
@@ -337,11 +337,11 @@ def in_rounds(
     """
     known = np.flatnonzero(examples >= 0)
     trials, arms, scores = trials[known], arms[known], scores[known]
-    places = problem.place[examples[known]]
+    places = problem.examples.place[examples[known]]
     # An evaluation from elsewhere has no trial. It follows all trials that were
     # assigned before it.
     when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
-    cells = arms * len(problem.order) + places
+    cells = arms * len(problem.examples.order) + places
     order = np.lexsort((when, cells))
     cells, scores = cells[order], scores[order]
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
@@ -350,7 +350,7 @@ def in_rounds(
         np.zeros((len(starts), scores.shape[1])),
         [],
     )
-    for number in range(min(problem.repeats, int(n_scores.max(initial=0)))):
+    for number in range(min(problem.examples.repeats, int(n_scores.max(initial=0)))):
         long_enough = n_scores > number
         starts, n_scores, sums = (
             starts[long_enough],
@@ -359,7 +359,9 @@ def in_rounds(
         )
         sums = sums + scores[starts + number]
         whole = ~np.isnan(sums).any(axis=1)
-        own_arms, own_places = np.divmod(cells[starts[whole]], len(problem.order))
+        own_arms, own_places = np.divmod(
+            cells[starts[whole]], len(problem.examples.order)
+        )
         found.append((own_arms, own_places, sums[whole] / (number + 1)))
     return found
 
@@ -374,7 +376,7 @@ def turns_out(
         if p.example is not None
     ]
     rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
-    if problem.repeats > 1:
+    if problem.examples.repeats > 1:
         told = np.column_stack((history.trials(), history.arms(), history.examples()))
         rows = np.concatenate((told[told[:, 2] >= 0], rows))
     trials, arms, examples = rows.T
@@ -447,10 +449,10 @@ def repeated(problem: Problem, history: History) -> Repeated:
     arms, examples, scores = history.arms(), history.examples(), history.scores()
     rows = (
         np.flatnonzero(examples >= 0)
-        if problem.population is not None
+        if problem.examples.population is not None
         else np.arange(0)
     )
-    cells = arms[rows] * (problem.n_examples or 1) + examples[rows]
+    cells = arms[rows] * (problem.examples.n or 1) + examples[rows]
     order = np.argsort(cells, kind="stable")
     starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
     first, last = (

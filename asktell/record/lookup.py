@@ -2,11 +2,9 @@
 
 from itertools import islice
 
-from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
+from asktell.errors import ConflictingTellError, UnknownTrialError
 from asktell.problem.candidates import AnyTrial, Prompts, Trial, from_json
-from asktell.problem.checks import whole
 from asktell.problem.words import short, some
-from asktell.record.problem import Problem
 from asktell.record.state import State
 
 
@@ -81,25 +79,6 @@ def asked_before(state: State, trial: int, arm: int, example: int) -> int:
         )
         before += int(asked.sum())
     return before
-
-
-def find_example(problem: Problem, example: int | str | None) -> int | None:
-    """The position of an example, given by its position or its id. None for None."""
-    if example is None:
-        return None
-    if problem.n_examples is None:
-        raise InvalidArgumentError(
-            f"Got example {short(example)}, but this selector was made without `examples`. Leave the example out, "
-            "or pass Selector(..., examples=...)."
-        )
-    if isinstance(example, str):
-        if problem.examples is None:
-            raise InvalidArgumentError(
-                f"Got example {short(example)}, but this selector was made with a number of examples and no ids. Pass "
-                f"the position of the example, from 0 to {problem.n_examples - 1}."
-            )
-        return problem.examples.position(example)
-    return whole("example", example, 0, problem.n_examples - 1)
 
 
 def not_out(state: State, trial: int) -> UnknownTrialError:

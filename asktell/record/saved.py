@@ -43,25 +43,25 @@ DEFAULTS: dict[str, Any] = {
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
     """The data of a problem, without prompts and method."""
+    examples = problem.examples
+    is_default = examples.repeats == 1 and not examples.exact
     return {
         "goal": dump_goal(problem.goal),
         "budget": problem.budget,
-        "examples": problem.n_examples,
+        "examples": examples.n,
         "features": None if problem.features is None else problem.features.tolist(),
         "seed": problem.seed,
-        "sampling": problem.sampling,
+        "sampling": examples.sampling,
         "on_failure": problem.on_failure,
         "max_failure_rate": problem.max_failure_rate,
         "max_cost": problem.max_cost,
         "max_cost_per_evaluation": problem.max_cost_per_evaluation,
         "baseline": problem.baseline,
-        "example_ids": None if problem.examples is None else problem.examples.ids,
-        "repeats": None
-        if problem.repeats == 1 and not problem.exact
-        else problem.repeats,
-        "inputs": problem.inputs,
-        "profile": None if problem.profile is None else problem.profile.to_data(),
-        "segments": None if problem.labels is None else list(problem.labels),
+        "example_ids": None if examples.ids is None else tuple(examples.ids),
+        "repeats": None if is_default else examples.repeats,
+        "inputs": examples.inputs,
+        "profile": None if examples.profile is None else examples.profile.to_data(),
+        "segments": None if examples.labels is None else list(examples.labels),
         "proxies": list(problem.proxies),
     }
 
@@ -271,7 +271,7 @@ def load_state(saved: SavedState, origin: Problem) -> State:
     """
     problem = _grown(saved.growth, origin, len(saved.decisions))
     _check_asked(saved, problem)
-    n_arms, last_example = problem.n_arms, (problem.n_examples or 0) - 1
+    n_arms, last_example = problem.n_arms, (problem.examples.n or 0) - 1
     trials = column("trials", saved.trials, -1, saved.asked - 1)
     arms = column("arms", saved.arms, 0, n_arms - 1, len(trials))
     examples = column("examples", saved.examples, -1, last_example, len(trials))
@@ -465,7 +465,7 @@ def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failure
 
 
 def _load_proxies(saved: SavedProxies, problem: Problem) -> ProxyScores:
-    n, last_example = len(saved.arms), (problem.n_examples or 0) - 1
+    n, last_example = len(saved.arms), (problem.examples.n or 0) - 1
     return ProxyScores.from_columns(
         column("proxies", saved.arms, 0, problem.n_arms - 1, n),
         column("proxies", saved.examples, 0, last_example, n),

@@ -157,7 +157,7 @@ class State(NamedTuple):
         are. So the check "order" of a result is then undecided (`ok` is None).
         """
         now, then = self.problem, self.origin
-        return (now.n_arms, now.n_examples) != (then.n_arms, then.n_examples)
+        return (now.n_arms, now.examples.n) != (then.n_arms, then.examples.n)
 
     @property
     def seen(self) -> Problem:
@@ -175,7 +175,11 @@ class State(NamedTuple):
         """
         problem = self.problem
         # Without observations, no cell was scored twice.
-        if problem.repeats > 1 or problem.differs or len(self.history) == self.spent:
+        if (
+            problem.examples.repeats > 1
+            or problem.examples.differs
+            or len(self.history) == self.spent
+        ):
             return problem
         again = repeated(problem, self.history)
         if again.changed:
@@ -351,7 +355,7 @@ class State(NamedTuple):
         This is the case if the arm is not exhausted, and at least one of its own cells
         was evaluated less than `repeats` times.
         """
-        most = self.problem.most_pulls
+        most = self.problem.examples.most_pulls
         mask = (
             np.ones(self.problem.n_arms, dtype=bool)
             if most is None
@@ -370,7 +374,7 @@ class State(NamedTuple):
         """
         arms, _, asks = self.used_cells()
         pulls = np.bincount(
-            arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms
+            arms, np.minimum(asks, self.problem.examples.repeats), self.problem.n_arms
         )
         return np.asarray(pulls, dtype=np.int64)
 
@@ -387,7 +391,7 @@ class State(NamedTuple):
             example and the number of evaluations.
         """
         rows = slice(None) if observed else self.history.trials() >= 0
-        n, missing = self.problem.n_examples or 1, self.missing
+        n, missing = self.problem.examples.n or 1, self.missing
         # A returned trial will be asked again, so its cell is in use.
         more = [
             (p.arm, p.example) for p in self.plan.in_progress if p.example is not None
@@ -428,10 +432,10 @@ class State(NamedTuple):
         """The tally of the rows from `start` on. `before` is the tally of the rows before `n_before`."""
         n_arms = self.problem.n_arms
         if (cells := self._cells(start)) is not None:
-            tally = Tally.of(cells, n_arms, self.problem.is_noisy)
+            tally = Tally.of(cells, n_arms, self.problem.examples.is_noisy)
         else:
             tally = before.plus(*self.history.in_asked_order(n_before))
-        if self.problem.population is None or len(self.history) == self.spent:
+        if self.problem.examples.population is None or len(self.history) == self.spent:
             return tally
         # Counted apart, since they are no part of a mean over the given examples
         outside = self.history.arms(start)[self.history.examples(start) < 0]
@@ -440,8 +444,8 @@ class State(NamedTuple):
     def _cells(self, start: int) -> Scored | None:
         """The cells in the rows from `start` on. None if scores are not noisy and no cell was scored twice."""
         problem = self.problem
-        if problem.population is None or (
-            not problem.is_noisy and len(self.history) == self.spent
+        if problem.examples.population is None or (
+            not problem.examples.is_noisy and len(self.history) == self.spent
         ):
             return None
         rows = (
@@ -449,8 +453,12 @@ class State(NamedTuple):
             self.history.examples(start),
             self.history.scores(start),
         )
-        cells = Scored.of(*rows, problem.population)
-        return cells if problem.is_noisy or len(cells.arms) < len(rows[0]) else None
+        cells = Scored.of(*rows, problem.examples.population)
+        return (
+            cells
+            if problem.examples.is_noisy or len(cells.arms) < len(rows[0])
+            else None
+        )
 
     def capacity(self) -> Int[Ints, " arms"]:
         """For each arm the number of further evaluations that a plan can ask for.
@@ -460,7 +468,7 @@ class State(NamedTuple):
         `sampling="iid"`, every other arm has 2,147,483,647, which stands for no limit.
         """
         # Unlimited is far below the largest integer, so that sums do not overflow.
-        most = self.problem.most_pulls
+        most = self.problem.examples.most_pulls
         free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
         if most is not None:
             free = most - self.plan.drawn()
@@ -490,7 +498,7 @@ def observed_examples(state: State, only: int | None = None) -> dict[int, Counte
     `only`: the one arm to look at. None: all arms.
     """
     # Without observations, all rows belong to trials.
-    if state.problem.population is None or len(state.history) == state.spent:
+    if state.problem.examples.population is None or len(state.history) == state.spent:
         return {}
     trials, arms, examples = (
         state.history.trials(),
@@ -519,9 +527,11 @@ def examples_left(problem: Problem, had: "Counter[int]") -> Iterator[int]:
     With repeats, examples that were used once follow, then examples that were used
     twice, and so on. `had` counts the uses of each example.
     """
-    for nth in range(problem.repeats):
+    for nth in range(problem.examples.repeats):
         yield from (
-            example for example in problem.order.tolist() if had[example] <= nth
+            example
+            for example in problem.examples.order.tolist()
+            if had[example] <= nth
         )
 
 

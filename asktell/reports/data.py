@@ -145,7 +145,7 @@ def document(
         "currency": _currency(about or {}),
         "money_per": _money_per(result, quantities),
         "spending": describe_spending(result),
-        "examples": problem.n_examples,
+        "examples": problem.examples.n,
         "whole": _whole(state),
         "notes": list(result.notes),
         "checks": [asdict(check) for check in result.checks],
@@ -168,7 +168,7 @@ def document(
     data |= _judges(state, result)
     if prompts.candidates is not None:
         data["factors"] = _factors(result, prompts.candidates, answer)
-    if problem.examples is not None:
+    if problem.examples.ids is not None:
         data["example_names"] = _example_names(problem.examples.ids, inputs)
     if ruling is not None:
         data["ruling"] = ruling
@@ -404,13 +404,13 @@ def _size(text: str) -> int:
 def _whole(state: State) -> dict[str, Any] | None:
     """The evaluations and the cost of every prompt on every example. None without a fixed set of examples."""
     problem, pool = state.problem, state.costs.pool
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         return None
-    cells = problem.n_arms * problem.n_examples
+    cells = problem.n_arms * problem.examples.n
     cost = None
     if pool.n and pool.total:
         cost = float(
-            problem.n_examples * state.costs.expected_all(problem.n_arms).sum()
+            problem.examples.n * state.costs.expected_all(problem.n_arms).sum()
         )
     return {"evaluations": cells, "cost": cost}
 
@@ -453,7 +453,7 @@ def _duels(
     They are ordered by `compared_metric`. An example on which one of the two scored
     worse there has the probability that this is only noise.
     """
-    if grid.problem.n_examples is None:
+    if grid.problem.examples.n is None:
         return []
     duels, room, first = [], _MOST_ANSWERS, compared_metric(grid.problem.goal)
     for a, b, what in pairs:
@@ -549,7 +549,7 @@ def _made(
         },
         "method": _settings(method),
         "seed": str(problem.seed),
-        "sampling": problem.sampling,
+        "sampling": problem.examples.sampling,
         "on_failure": problem.on_failure,
         "max_failure_rate": problem.max_failure_rate,
         "features": None if problem.features is None else list(problem.features.shape),

@@ -93,7 +93,7 @@ def n_seen(state: State) -> int:
     evaluated prompt.
     """
     examples = state.history.examples()
-    if state.problem.n_examples is None:
+    if state.problem.examples.n is None:
         return int(state.told.max(initial=0))
     return len(np.unique(examples[examples >= 0]))
 
@@ -120,7 +120,9 @@ def _range(state: State) -> Check:
     *others, last = [f'"{safe(metric)}"' for metric in unknown]
     names = f"{', '.join(others)} and {last}" if others else last
     # Two digits, and 100 instead of 1e+02
-    part = float(f"{100.0 * unseen_part(n_seen(state), state.problem.target):.2g}")
+    part = float(
+        f"{100.0 * unseen_part(n_seen(state), state.problem.examples.target):.2g}"
+    )
     ranges_are, it = (
         ("range of {} is", "it") if len(unknown) == 1 else ("ranges of {} are", "them")
     )
@@ -144,10 +146,10 @@ def _noise(state: State, again: Repeated) -> Check:
         found = f"{again.times} of {again.times} repeated evaluations agree."
     else:
         found = "No evaluation was repeated."
-    if problem.target is None:
+    if problem.examples.target is None:
         counted = "Statements include the noise of every score, so they hold whether or not repeated evaluations agree."
         return Check("noise", True, f"{found} {counted}")
-    if problem.repeats > 1:
+    if problem.examples.repeats > 1:
         return Check(
             "noise",
             True,
@@ -159,7 +161,7 @@ def _noise(state: State, again: Repeated) -> Check:
             False,
             f"{found} The scores count as noisy. Set `repeats` above 1 to average several evaluations.",
         )
-    if not state.seen.is_noisy:
+    if not state.seen.examples.is_noisy:
         said = (
             ""
             if again.times
@@ -190,17 +192,17 @@ def _order(state: State) -> Check:
             True,
             "Every prompt has a score on every example. Intervals are for one look at this finished table.",
         )
-    if problem.population is not None:
+    if problem.examples.population is not None:
         return Check(
             "order",
             True,
             "Confidence statements use the first examples of a random order, which does not depend on scores.",
         )
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         return Check(
             "order", True, "The evaluator drew a new example for every evaluation."
         )
-    drawn = f"Every evaluation draws one of the {problem.n_examples} examples, with replacement."
+    drawn = f"Every evaluation draws one of the {problem.examples.n} examples, with replacement."
     return Check(
         "order",
         None,
@@ -298,11 +300,11 @@ def _examples(state: State) -> Check:
     """Errors and intervals need enough examples, and independent ones."""
     n, problem = n_seen(state), state.problem
     were = "1 example was evaluated" if n == 1 else f"{n} examples were evaluated"
-    if problem.target is not None:
+    if problem.examples.target is not None:
         return Check(
             "examples",
             True,
-            f"Statements are about exactly the {problem.target} given examples. So far {were}.",
+            f"Statements are about exactly the {problem.examples.target} given examples. So far {were}.",
         )
     if n < _FEW:
         few = f"Only {were}, so estimates and probabilities are rough."

@@ -513,19 +513,19 @@ class Pairs:
             estimate, p_better = self._lead(j, arm_a, arm_b, minimize)
             differences[metric] = compare(
                 of_a[:, j], of_b[:, j], estimate, p_better,
-                population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
-                tolerance=tolerances.get(metric, 0.0), minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
-                looks_once=self.looks_once,
+                population=self.seen.examples.target, limits=goal.ranges.get(metric), confidence=1 - error,
+                tolerance=tolerances.get(metric, 0.0), minimize=minimize, rounds=self.seen.examples.rounds,
+                guaranteed=holds, looks_once=self.looks_once,
             )  # fmt: skip
         # Changed examples are found only when they are asked for.
-        ids = None if self.problem.examples is None else self.problem.examples.ids
+        ids = self.problem.examples.ids
         changes = partial(self._changes, arm_a, arm_b)
         return Comparison(
             id_a,
             id_b,
             confidence,
             differences,
-            self.problem.population,
+            self.problem.examples.population,
             {name: tolerances[name] for name in compared if name in tolerances},
             self.looks_once,
             changes,
@@ -535,11 +535,11 @@ class Pairs:
 
     def _changes(self, a: int, b: int, metric: str) -> Flips | None:
         """The examples on which two arms differ in a metric."""
-        if self.doubtful or self.problem.n_examples is None:
+        if self.doubtful or self.problem.examples.n is None:
             return None
         history, problem = self.history, self.problem
         scores = history.scores()[:, problem.goal.columns.index(metric)]
-        is_exact = problem.exact and not self.seen.differs
+        is_exact = problem.examples.exact and not self.seen.examples.differs
         return flips(history.arms(), history.examples(), scores, a, b, is_exact)
 
     def _lead(
@@ -568,7 +568,7 @@ class Pairs:
         if self.doubtful:
             nothing = history.scores()[:0]
             return nothing, nothing, False
-        if problem.population is None:
+        if problem.examples.population is None:
             (of_a, drawn_a), (of_b, drawn_b) = self._draws(a), self._draws(b)
             n = min(len(of_a), len(of_b))
             # A draw from given examples can repeat an example, which is not a new
@@ -576,7 +576,7 @@ class Pairs:
             return (
                 of_a[:n],
                 of_b[:n],
-                drawn_a and drawn_b and problem.n_examples is None,
+                drawn_a and drawn_b and problem.examples.n is None,
             )
         return common_scores(problem, history, missing, self.out, a, b)
 

@@ -135,11 +135,8 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
 
 def id_of_example(problem: Problem, example: int | None) -> str | None:
     """The id of an example by its position. None if the examples have no ids."""
-    return (
-        None
-        if example is None or problem.examples is None
-        else problem.examples.ids[example]
-    )
+    ids = problem.examples.ids
+    return None if example is None or ids is None else ids[example]
 
 
 def example_name(problem: Problem, example: int | None) -> str | int | None:

@@ -156,7 +156,7 @@ def example_results(
             f"{list(goal.columns)}."
         )
     fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         raise InvalidArgumentError(
             "examples() needs scores by example, but this selection was made without examples. Create the "
             "selector with examples=..., the number of the examples or a list of their ids."
@@ -182,7 +182,7 @@ class _Cells(NamedTuple):
 
     @classmethod
     def of(cls, state: State, column: int, sign: float) -> "_Cells":
-        history, n_examples = state.history, state.problem.n_examples or 0
+        history, n_examples = state.history, state.problem.examples.n or 0
         known = history.examples() >= 0
         scores = history.scores()[known, column : column + 1]
         found = Scored.of(
@@ -301,7 +301,7 @@ def _described(
         mislabeled = _discovered(tested.p_values, fdr)
     alike = _near_duplicates(cells, means, ~same & (counts >= _FEWEST))
     average = np.nanmean(cells.ease) if len(cells.y) else np.nan
-    ids = range(n_examples) if problem.examples is None else problem.examples.ids
+    ids = problem.examples.ids or range(n_examples)
     columns = (
         ids, counts.tolist(), _known(cells.sign * means), _known(best - means), _known(average - cells.ease),
         _known(tested.correlations), _known(tested.errors), (same & (counts > 1)).tolist(), _known(tested.p_values),

@@ -175,7 +175,7 @@ def agreements(state: State) -> tuple[Agreement, ...]:
         if len(pairs.judge):
             metric = goal.objectives[0].metric
             limits = goal.limits(metric)
-            segments = state.problem.labels
+            segments = state.problem.examples.labels
             found.append(agreement(proxy, metric, pairs, limits, segments))
     return tuple(found)
 
@@ -310,7 +310,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
 def _pairs(state: State, proxy: int) -> Pairs:
     """The scores of one proxy, with those of the goal's first objective."""
     problem, history, proxies = state.problem, state.history, state.proxies
-    n = problem.n_examples or 0
+    n = problem.examples.n or 0
     column = list(problem.goal.columns).index(problem.goal.objectives[0].metric)
     examples = history.examples()
     has = examples >= 0

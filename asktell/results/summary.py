@@ -105,13 +105,13 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         checks=found_checks,
         done=state.finished,
         feasible=None if not feasible or None in feasible else all(feasible),
-        n_examples=problem.population,
-        repeats=problem.repeats,
-        inputs=problem.inputs,
+        n_examples=problem.examples.population,
+        repeats=problem.examples.repeats,
+        inputs=problem.examples.inputs,
         stopped_early=last is not None and last.settled and not state.doubts,
         finished_early=_finished_early(state),
         baseline=None if problem.baseline is None else named.ids[problem.baseline],
-        example_ids=None if problem.examples is None else problem.examples.ids,
+        example_ids=problem.examples.ids,
         failures=grouped(
             (named.ids[arm], example_name(problem, example), reason)
             for _, arm, example, reason in state.failures
@@ -302,7 +302,7 @@ def _certainty(
     why = ""
     if by_name["drift"].ok is False:
         why = "the scores seem to have changed"
-    elif by_name["noise"].ok is False and state.problem.exact:
+    elif by_name["noise"].ok is False and state.problem.examples.exact:
         why = "repeated evaluations differ"
     if why:
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
@@ -373,10 +373,12 @@ def _prompt_results(
         p_best = of_arms.p_best.tolist()
         if of_arms.p_feasible is not None and of_arms.taken is not None:
             p_feasible, feasible = of_arms.p_feasible.tolist(), of_arms.taken.tolist()
-    evaluations = state.told if problem.repeats > 1 else state.current_tally().counts
+    evaluations = (
+        state.told if problem.examples.repeats > 1 else state.current_tally().counts
+    )
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if (
-        problem.segments is not None
+        problem.examples.segments is not None
         and statement is not None
         and statement.in_segments is not None
     ):
@@ -385,7 +387,9 @@ def _prompt_results(
         ).T
         in_segments = np.clip(statement.in_segments[0], lows[:, None], highs[:, None])
         widths = np.minimum(statement.in_segments[1], _largest_errors(state)[:, None])
-        segments = _by_segment(problem.segments.names, metrics, in_segments, widths)
+        segments = _by_segment(
+            problem.examples.segments.names, metrics, in_segments, widths
+        )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
     plain_means = _plain_means(state)
     entries = []
@@ -476,7 +480,7 @@ def _plain_means(state: State) -> list[Mapping[str, float | None]]:
 
 def _finished_early(state: State) -> bool:
     """True if budget was left over because every prompt in the last round had no evaluation left."""
-    most = state.problem.most_pulls
+    most = state.problem.examples.most_pulls
     if not state.finished or state.decisions[-1][1].settled or most is None:
         return False
     rounds = {

@@ -307,7 +307,7 @@ def judge(
     selected.
     """
     one_example = (
-        statement is not None and statement.n_seen < 2 and state.problem.n_examples != 1
+        statement is not None and statement.n_seen < 2 and state.problem.examples.n != 1
     )
     if statement is None or of_arms is None or not answer or one_example:
         return _undecided(state, statement, answer, ids)
@@ -513,8 +513,8 @@ class _Judge(ABC):
         problem = self.state.problem
         most = (
             np.inf
-            if problem.n_examples is None
-            else float(problem.n_examples * problem.repeats)
+            if problem.examples.n is None
+            else float(problem.examples.n * problem.examples.repeats)
         )
         return np.where(self.alive, np.maximum(most - self.state.told, 0.0), 0.0)
 
@@ -528,8 +528,8 @@ class _Judge(ABC):
         wanted += [left] if 0 < left < np.inf else []
         new_examples = (
             np.inf
-            if problem.n_examples is None
-            else float(problem.n_examples - self.statement.n_seen)
+            if problem.examples.n is None
+            else float(problem.examples.n - self.statement.n_seen)
         )
         p_best, p_good, loss = self.p_now, self.p_good, self.loss
         outlook = []
@@ -691,11 +691,11 @@ class _Judge(ABC):
         """The sentence for `is_used_up`."""
         problem = self.state.problem
         because = f"because every {self.remaining}prompt was evaluated on every example"
-        if problem.repeats > 1:
-            because += f" {problem.repeats} times"
-        if problem.target is None:
+        if problem.examples.repeats > 1:
+            because += f" {problem.examples.repeats} times"
+        if problem.examples.target is None:
             return f"More evaluations need new examples, {because}."
-        if self.state.seen.is_noisy:
+        if self.state.seen.examples.is_noisy:
             return f"More evaluations need a larger `repeats`, {because}."
         return f"More evaluations are not possible, {because}."
 
@@ -788,7 +788,7 @@ class _Judge(ABC):
 
     def no_use(self, arms: Sequence[int]) -> list[str]:
         """The sentence that more evaluations of the examples do not help, and whether new examples would."""
-        examples, spent = self.state.problem.n_examples, len(self.state.history)
+        examples, spent = self.state.problem.examples.n, len(self.state.history)
         if examples is None or not self.is_used_up:
             # A few scores cannot show this.
             if spent < _FEWEST * self.alive.sum() or not self.near:
@@ -797,7 +797,9 @@ class _Judge(ABC):
             n = self.near[-1].evaluations
             more = f"{n:,} more evaluation{'' if n == 1 else 's'}"
             return [f"{more} should change little."]
-        if self.state.problem.target is not None:  # New examples are no part of it
+        if (
+            self.state.problem.examples.target is not None
+        ):  # New examples are no part of it
             return [self.used_up]
         of_arms = np.zeros(len(self.alive))
         of_arms[list(arms)] = 1.0

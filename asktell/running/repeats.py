@@ -49,21 +49,21 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     ends.
     """
     problem, history = state.problem, state.history
-    if problem.population is None or problem.target is None:
+    if problem.examples.population is None or problem.examples.target is None:
         return []
-    if problem.repeats > 1 and not late:
+    if problem.examples.repeats > 1 and not late:
         # All examples are evaluated again anyway.
         return []
     so_far, wanted = repeated(problem, history), _early(state.spent)
     n = (
         wanted - so_far.late
-        if problem.repeats > 1
+        if problem.examples.repeats > 1
         else (2 if late else 1) * wanted - so_far.times
     )
     n -= done
     if n <= 0:
         return []
-    n_examples = problem.population
+    n_examples = problem.examples.population
     of_examples = history.examples() >= 0
     cells = (history.arms() * n_examples + history.examples())[of_examples]
     trials = history.trials()[of_examples]

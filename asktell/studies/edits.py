@@ -256,8 +256,8 @@ def _new_examples(
 ) -> int | list[str] | None:
     """Return the examples that the study lacks: their number, or their ids if it has ids."""
     there, given = study.example_ids, wanted.example_ids
-    now, first = study.state.problem.n_examples, study.state.origin.n_examples
-    n = wanted.state.problem.n_examples
+    now, first = study.state.problem.examples.n, study.state.origin.examples.n
+    n = wanted.state.problem.examples.n
     if there is None:
         # A study without ids fits others of the same number
         if (n is None) != (now is None) or (n or 0) < (first or 0):

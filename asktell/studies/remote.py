@@ -25,7 +25,8 @@ from asktell.problem.candidates import (
     from_json,
 )
 from asktell.problem.checks import whole
-from asktell.problem.examples.ids import Examples, check_examples, numbered
+from asktell.problem.examples.examples import Examples
+from asktell.problem.examples.ids import ExampleIds, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short, some
@@ -207,12 +208,9 @@ class RemoteStudy(AbstractStudy):
         study = cls(connection, name, info)
         if examples is not None:
             ids = study.example_ids
-            check_examples(
-                f"The study {name!r}",
-                info["examples"],
-                None if ids is None else Examples(ids),
-                examples,
-            )
+            Examples(
+                info["examples"], None if ids is None else ExampleIds(ids)
+            ).check_same(f"The study {name!r}", examples)
         return study
 
     @staticmethod
@@ -439,7 +437,7 @@ class RemoteStudy(AbstractStudy):
         more = {
             "evaluations": checks.plain(evaluations),
             "cost": checks.plain(cost),
-            "examples": n_examples if ids is None else list(ids.ids),
+            "examples": n_examples if ids is None else list(ids),
         }
         new_key = key or uuid.uuid4().hex
         self._patiently(lambda: self._post("extend", **more, key=new_key))

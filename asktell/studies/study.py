@@ -27,7 +27,6 @@ from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, whole
-from asktell.problem.examples.ids import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short
 from asktell.results.comparison import Comparison
@@ -355,9 +354,7 @@ class Study(AbstractStudy):
                 storage, name, storage.find(name), storage is not location, method
             )
             problem = study._replica.logged.state.problem
-            check_examples(
-                f"The study {name!r}", problem.n_examples, problem.examples, examples
-            )
+            problem.examples.check_same(f"The study {name!r}", examples)
             return study
 
     @classmethod
@@ -710,7 +707,7 @@ class Study(AbstractStudy):
         return self._read(lambda logged: logged.selector.pending)
 
     def repeat_of(self, trial: Trial) -> int:
-        if self._replica.logged.state.problem.repeats == 1:
+        if self._replica.logged.state.problem.examples.repeats == 1:
             return 0
         return self._read(lambda logged: logged.selector.repeat_of(trial))
 

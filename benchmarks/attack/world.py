@@ -371,8 +371,8 @@ class World:
             raise BrokenPromiseError(
                 f"{planned} evaluations are planned, and {handle.budget} are allowed"
             )
-        n_examples = state.problem.n_examples
-        if n_examples is not None and sorted(state.problem.order) != list(
+        n_examples = state.problem.examples.n
+        if n_examples is not None and sorted(state.problem.examples.order) != list(
             range(n_examples)
         ):
             raise BrokenPromiseError(
@@ -393,7 +393,7 @@ class World:
             (self.known[id_].prompt_id, self.known[id_].example, self.repeats[id_])
             for id_ in self.told
         )
-        if state.problem.is_noisy and (
+        if state.problem.examples.is_noisy and (
             again := [number for number, times in numbers.items() if times > 1]
         ):
             raise BrokenPromiseError(

@@ -269,7 +269,7 @@ def decided_start(first_share: float, cut: float) -> Iterator[None]:
 
 def _ratio(state: State) -> float:
     """The likeliest ratio of the variances of prompts and examples in the first metric, 0 if all scores are equal."""
-    history, n_examples = state.history, len(state.problem.order)
+    history, n_examples = state.history, len(state.problem.examples.order)
     cells = two_way.Cells.of(
         history.arms(), history.examples(), history.scores(), n_examples
     )

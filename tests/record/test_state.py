@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from asktell import ParetoSet, Race
 from asktell.methods import preset
+from asktell.problem.examples.examples import Examples
 from asktell.record import (
     Added,
     Asked,
@@ -35,15 +36,8 @@ GOAL = ParetoSet("a", "b")
 METHOD = preset("ege-sr", GOAL)
 
 
-def problem(**changes: object) -> Problem:
-    options = {
-        "n_arms": 4,
-        "goal": GOAL,
-        "budget": 16,
-        "n_examples": 6,
-        "seed": 5,
-    } | changes
-    return Problem(**options)  # type: ignore[arg-type]
+def problem(n: int = 6, sampling: str = "shared") -> Problem:
+    return Problem(4, GOAL, 16, Examples(n, seed=5, sampling=sampling), seed=5)
 
 
 def fingerprint(state: State) -> str:
@@ -129,7 +123,7 @@ PLANNED = Decided(0, pulls=2)
 
 def test_a_plan_goes_round_the_arms_along_one_order_of_the_examples() -> None:
     state = folded(initial(problem()), PLANNED)
-    first, second = problem().order[:2].tolist()
+    first, second = problem().examples.order[:2].tolist()
     pulls = []
     while (pull := state.plan.next()) is not None:
         pulls.append(pull)
@@ -140,7 +134,7 @@ def test_a_plan_goes_round_the_arms_along_one_order_of_the_examples() -> None:
 
 
 def test_iid_plans_draw_their_own_examples_and_none_repeats_the_shared_order() -> None:
-    state = folded(initial(problem(sampling="iid", n_examples=1000)), PLANNED)
+    state = folded(initial(problem(1000, sampling="iid")), PLANNED)
     assert len(set(state.plan.examples)) == 8
 
 

@@ -448,7 +448,7 @@ def _selector(
     examples.
     """
     problem = config.selector.state.problem
-    n, repeats = len(config.examples), problem.repeats
+    n, repeats = len(config.examples), problem.examples.repeats
     budget = problem.budget - min(rechecks, max(0, problem.budget - 2 * n))
     # The budget beyond one round of the examples is spent on further rounds
     if not repeatable:
@@ -475,7 +475,7 @@ def _selector(
 
 def noisy(selector: Selector) -> Selector:
     """The selector with scores that may differ when an evaluation is repeated."""
-    if selector.state.problem.is_noisy:
+    if selector.state.problem.examples.is_noisy:
         return selector
     differs = selector.state.problem.with_noise
     return at_state(selector, selector.state._replace(origin=differs, problem=differs))

@@ -218,7 +218,7 @@ def growth_of(state: State) -> str:
         "evaluations more": 0
         if now.is_bound_by_cost_alone
         else now.budget - then.budget,
-        "examples more": (now.n_examples or 0) - (then.n_examples or 0),
+        "examples more": (now.examples.n or 0) - (then.examples.n or 0),
     }
     found = [f"{n} {what}" for what, n in counts.items() if n]
     money = (now.max_cost or 0.0) - (then.max_cost or 0.0)

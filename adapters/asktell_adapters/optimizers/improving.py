@@ -504,7 +504,7 @@ def improve(
     selector = _selector(study)
     check_method(selector)
     total = _Total.of(budget, selector.state)
-    _check_examples(examples, selector.state.problem.n_examples)
+    _check_examples(examples, selector.state.problem.examples.n)
     while True:
         # Everything is read from the log in each turn, because other processes may have
         # gone ahead.

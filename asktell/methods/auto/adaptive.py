@@ -415,7 +415,7 @@ class Adaptive(AbstractMethod):
         baseline, always take part.
         """
         problem, active = state.problem, state.active
-        each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
+        each = min(_PULLS_EACH, problem.examples.most_pulls or _PULLS_EACH)
         size = max(2, math.ceil(problem.budget / each))
         is_best = isinstance(problem.goal, BestFeasible)
         if (
@@ -556,7 +556,7 @@ class Adaptive(AbstractMethod):
         """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left."""
         state, first = look.state, look.first
         # Examples cannot be chosen where each evaluation draws its own.
-        if state.problem.population is None:
+        if state.problem.examples.population is None:
             return _drawn_cells(state, arms, n_pulls)
         if self.confidence is not None:
             return _cells_in_order(state, arms, n_pulls)
@@ -569,7 +569,9 @@ class Adaptive(AbstractMethod):
         # The last open arm, and the last evaluation, need no comparison. So they may
         # repeat an example if its scores are noisy.
         is_only_one = len(look.open_) == 1 or look.room == 1
-        noise = belief.noise if is_only_one and state.problem.is_noisy else None
+        noise = (
+            belief.noise if is_only_one and state.problem.examples.is_noisy else None
+        )
         if is_first and state.growth:
             return self._cells_of_added(state, arms, n_pulls, belief)
         if is_first:
@@ -595,14 +597,18 @@ class Adaptive(AbstractMethod):
     ) -> _Plan:
         """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
         problem = state.problem
-        used_arms, used = _used_places(state, problem.telling_place)
+        used_arms, used = _used_places(state, problem.examples.telling_place)
         share = _FIRST_SHARE if self.share is None else self.share
         arms = arms[:n_pulls]
         places = design.joining_examples(
-            arms, used_arms, used, len(problem.order), share, belief.weight
+            arms, used_arms, used, len(problem.examples.order), share, belief.weight
         )
         return tuple(
-            zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
+            zip(
+                arms.tolist(),
+                problem.examples.telling_order[places].tolist(),
+                strict=True,
+            )
         )
 
     def _cells_of_factors(
@@ -646,7 +652,9 @@ class Adaptive(AbstractMethod):
 def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, where each evaluation draws its own example."""
     nth, which = np.divmod(np.arange(n_pulls), len(arms))
-    examples = state.problem.draw(arms[which], state.plan.draws[arms[which]] + nth)
+    examples = state.problem.examples.draw(
+        arms[which], state.plan.draws[arms[which]] + nth
+    )
     return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
 
 
@@ -656,7 +664,7 @@ def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _
     The order does not depend on any score, as the confidence sequences require.
     """
     problem = state.problem
-    used_arms, used = _used_places(state, problem.place)
+    used_arms, used = _used_places(state, problem.examples.place)
     free = {arm: _unused(used[used_arms == arm], problem) for arm in arms.tolist()}
     cells: list[tuple[int, int]] = []
     while len(cells) < n_pulls and free:
@@ -665,7 +673,7 @@ def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _
             if place is None:
                 del free[arm]
             else:
-                cells.append((arm, int(problem.order[place])))
+                cells.append((arm, int(problem.examples.order[place])))
     return tuple(cells[:n_pulls])
 
 
@@ -683,20 +691,20 @@ def _shared_cells(
     See `design.next_examples` for the arguments from `share` on.
     """
     problem = state.problem
-    used_arms, used = _used_places(state, problem.telling_place)
+    used_arms, used = _used_places(state, problem.examples.telling_place)
     arms, places = design.next_turns(
         n_pulls,
         arms,
         used_arms,
         used,
-        len(problem.order),
+        len(problem.examples.order),
         share,
         doubt,
         informative,
-        problem.repeats,
+        problem.examples.repeats,
         noise,
     )
-    examples = problem.telling_order[places].tolist()
+    examples = problem.examples.telling_order[places].tolist()
     return tuple(list(zip(arms.tolist(), examples, strict=True))[:n_pulls])
 
 
@@ -761,14 +769,14 @@ def _used_places(
     examples to places.
     """
     arms, examples, asks = state.used_cells()
-    times = np.minimum(asks, state.problem.repeats)
+    times = np.minimum(asks, state.problem.examples.repeats)
     return np.repeat(arms, times), np.repeat(place[examples], times)
 
 
 def _unused(places: Int[Ints, " used"], problem: Problem) -> Iterator[int]:
     """The places that do not occur in `places`, ascending. Then the places that occur at most once, and so on."""
-    times = np.bincount(places, minlength=len(problem.order))
-    for nth in range(problem.repeats):
+    times = np.bincount(places, minlength=len(problem.examples.order))
+    for nth in range(problem.examples.repeats):
         for place in np.flatnonzero(times <= nth):
             yield int(place)
 

@@ -158,7 +158,7 @@ def _by_kind(
             is_worst = (worst == place).mean(axis=0)
             doubt[:, subset.kind] += is_worst * own[place].std(axis=0)
     kinds = design.Kinds(
-        problem.kinds_in_order, doubt / max(float(doubt.max()), 1e-300)
+        problem.examples.kinds_in_order, doubt / max(float(doubt.max()), 1e-300)
     )
     if informative is None:
         informative = design.Informative(np.zeros(0, np.int64), np.zeros(0))
@@ -188,7 +188,7 @@ def _informative(
 
     None if nothing is known: no examples, or no binary metric and no example profile.
     """
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         return None
     seen = distinct(cells.examples[cells.examples >= 0])
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
@@ -201,22 +201,24 @@ def _informative(
             by_metric[j] = design.information(
                 places, cells.scores[:, j], correlation, len(seen)
             )
-    if problem.tells is None:
+    if problem.examples.tells is None:
         return (
             design.Informative(
-                problem.place[seen], np.mean(list(by_metric.values()), axis=0)
+                problem.examples.place[seen], np.mean(list(by_metric.values()), axis=0)
             )
             if by_metric
             else None
         )
     # The average over the metrics. The profile counts as far as the scores here agree
     # with it (`trust`).
-    units = np.zeros(len(problem.tells))
-    for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
+    units = np.zeros(len(problem.examples.tells))
+    for j, (fit, shape) in enumerate(zip(fits, problem.examples.shapes, strict=True)):
         own = np.ones(len(units))
         own[seen] = by_metric.get(j, 1.0)
         units += own if shape is None else shape.tells**fit.trust * own
-    return design.Informative(problem.telling_place, units / len(problem.shapes))
+    return design.Informative(
+        problem.examples.telling_place, units / len(problem.examples.shapes)
+    )
 
 
 def even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:

@@ -153,7 +153,7 @@ class Elimination(AbstractMethod):
                 )
         rounds = self.rounds(problem)
         # No round can plan more evaluations than exist.
-        most = problem.n_arms * (problem.most_pulls or MOST_EVALUATIONS)
+        most = problem.n_arms * (problem.examples.most_pulls or MOST_EVALUATIONS)
         planned = max((min(r.pulls, most) for r in rounds), default=0)
         if planned > _MOST_PLANNED:
             raise InvalidArgumentError(
@@ -253,7 +253,13 @@ class Elimination(AbstractMethod):
         number = len(state.decisions)
         seed = counters.integers(problem.seed, "estimator", 2**31 - 1, number)
         found = self._estimate(
-            Sample(tally, active, problem.features, problem.population, int(seed[0]))
+            Sample(
+                tally,
+                active,
+                problem.features,
+                problem.examples.population,
+                int(seed[0]),
+            )
         )
         more = [
             self._in_subset(state, active, found.means[:, subset.column], subset)
@@ -278,13 +284,13 @@ class Elimination(AbstractMethod):
         problem, history = state.problem, state.history
         start = state.tallied if self.data == "round" else 0
         scores = history.scores(start)
-        own = problem.is_in(subset, history.examples(start))
+        own = problem.examples.is_in(subset, history.examples(start))
         empty = Tally.empty(problem.n_arms, scores.shape[1])
         tally = empty.plus(history.arms(start)[own], scores[own])
         seen = np.flatnonzero(tally.counts[active] > 0)
         means = overall.copy()
         if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
-            size = problem.size_of(subset)
+            size = problem.examples.size_of(subset)
             sample = Sample(tally, active[seen], problem.features, size, 0)
             means[seen] = self._estimate(sample).means[:, subset.column]
         return means

@@ -22,7 +22,7 @@ from asktell.problem.checks import (
     check_format,
     check_number,
 )
-from asktell.problem.examples.ids import Examples
+from asktell.problem.examples.ids import ExampleIds
 from asktell.problem.examples.profile_factor import Learned, Sums, fitted, learned
 from asktell.problem.examples.shape import Shape
 from asktell.problem.formats import checked, parse
@@ -127,7 +127,7 @@ class ExampleProfile:
     def __init__(
         self, ids: Sequence[str], metrics: Mapping[str, OfMetric], studies: int
     ) -> None:
-        self._examples = Examples(ids)
+        self._examples = ExampleIds(ids)
         self._metrics = dict(metrics)
         self._studies = studies
 
@@ -196,7 +196,7 @@ class ExampleProfile:
     @property
     def ids(self) -> tuple[str, ...]:
         """The ids of the examples."""
-        return self._examples.ids
+        return self._examples
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -352,7 +352,7 @@ def _of(study: object) -> ExampleProfile:
         raise InvalidArgumentError(
             f"ExampleProfile.of() needs studies or selectors, got {short(study)}."
         )
-    if problem.examples is None:
+    if problem.examples.ids is None:
         raise InvalidArgumentError(
             "A profile needs a study whose examples have ids. Create the study with examples=[...], a list of ids."
         )
@@ -363,13 +363,13 @@ def _of(study: object) -> ExampleProfile:
             "The study has no scores on its examples yet. Make its profile after the first scores."
         )
     cells = Scored.of(
-        history.arms()[real], examples[real], history.scores()[real], problem.n_examples
+        history.arms()[real], examples[real], history.scores()[real], problem.examples.n
     )
     n_prompts, metrics = len(np.unique(cells.arms)), dict[str, OfMetric]()
     for j, name in enumerate(problem.goal.metrics):
         binary = bool(np.isin(history.scores()[real, j], (0.0, 1.0)).all())
         columns = cells.arms, cells.examples, cells.scores[:, j]
-        sums, ability = fitted(*columns, problem.n_arms, problem.n_examples, binary)
+        sums, ability = fitted(*columns, problem.n_arms, problem.examples.n, binary)
         metrics[name] = OfMetric(binary, sums, float(n_prompts), ability * n_prompts)
     return ExampleProfile(problem.examples.ids, metrics, 1)
 

@@ -325,7 +325,7 @@ def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
     study = kept(
         Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile)
     )
-    assert getattr(study, "selector", study).state.problem.profile == profile
+    assert getattr(study, "selector", study).state.problem.examples.profile == profile
     while trial := study.ask():
         study.tell(trial, [float(trial.id)])
     assert sum(one.cells for one in ExampleProfile.of(study).examples("a")) == 4
