@@ -18,7 +18,7 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
 from asktell.problem.words import exact, nearest, short, some
-from asktell.record import Decided, Failures, History, Problem, Remarked, State, apply
+from asktell.record import Decided, Failures, History, Remarked, State, apply
 from asktell.results.checks import ORDER
 from asktell.results.entries import quoted
 from asktell.results.result import Result
@@ -369,7 +369,7 @@ def _check_range(
 
 def _told(state: State, rows: _Rows) -> State:
     """Return the state after all evaluations, in the order of the examples in which statements are proven."""
-    n, problem = len(rows.scores), _finished(state.problem)
+    n, problem = len(rows.scores), replace(state.problem, looks_once=True)
     of_scores, of_failures = slice(None, n), slice(n, None)
     arms, places, trials = rows.arms, rows.places, rows.trials
     # In the order of trials. Rows without a trial come after the trials of their cell.
@@ -392,8 +392,8 @@ def _told(state: State, rows: _Rows) -> State:
     )
     is_trial = trials >= 0
     return state._replace(
-        origin=problem,
         problem=problem,
+        growth=replace(state.growth, origin=problem),
         history=history,
         failures=Failures(pulls, list(rows.reasons)),
         plan=state.plan._replace(
@@ -404,22 +404,15 @@ def _told(state: State, rows: _Rows) -> State:
     )
 
 
-def _finished(problem: Problem) -> Problem:
-    """The problem, with statements for one look."""
-    finished = replace(problem, looks_once=True)
-    vars(finished).update(order=problem.examples.order, place=problem.examples.place)
-    return finished
-
-
 def _no_rivals(state: State) -> list[Any]:
     """Return the departures of prompts that failed too often, or have no score at all."""
     told = state.told
     found = []
     for arm in range(state.problem.n_arms):
-        if state.fails_too_often(arm):
-            found.append(state.given_up(arm))
+        if (departure := state.given_up(arm)) is not None:
+            found.append(departure)
         elif not told[arm]:
-            found.append(state.unscored(arm))
+            found.append(state.failures.unscored(arm))
     return found
 
 

@@ -62,6 +62,7 @@ from asktell.problem.checks import (
 from asktell.problem.examples.examples import AnyProfile
 from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal, Scores, by_name, proxy_score
+from asktell.problem.problem import checked_problem
 from asktell.problem.words import short, some
 from asktell.record import Decided, Grown, State, apply, decide, events, growth, initial
 from asktell.record.lookup import (
@@ -70,7 +71,6 @@ from asktell.record.lookup import (
     not_out,
     trial_id,
 )
-from asktell.record.problem import checked_problem
 from asktell.record.saved import (
     DEFAULTS,
     SAVED_STATE,
@@ -683,7 +683,7 @@ class Selector(Selection):
         self._prompts_at_start = prompts
         # The growth that was followed so far, and the prompts after it. See `_prompts`
         self._prompts_cache: tuple[tuple[Grown, ...], Prompts] = (
-            state.growth[:0],
+            state.growth.events[:0],
             prompts,
         )
         self._method = method
@@ -951,7 +951,7 @@ class Selector(Selection):
     @property
     def _prompts(self) -> Prompts:
         """The prompts of the state, including prompts added by other processes. Cached until more are added."""
-        now = self._state.growth
+        now = self._state.growth.events
         then, prompts = self._prompts_cache
         if then is not now:
             n = len(then)
@@ -998,7 +998,7 @@ class Selector(Selection):
 
     spent: int = part_at("_state.spent", Selection.spent)
     budget: int = part_at("_state.problem.budget", Selection.budget)
-    spent_cost: float = part_at("_state.cost", Selection.spent_cost)
+    spent_cost: float = part_at("_state.costs.total", Selection.spent_cost)
     max_cost: float | None = part_at("_state.problem.max_cost", Selection.max_cost)
     goal: Goal = part_at("_state.problem.goal", Selection.goal)
     proxies: tuple[str, ...] = part_at("_state.problem.proxies", Selection.proxies)
@@ -1162,7 +1162,7 @@ def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, A
         "asktell": own_version(),
         "prompts": saved,
         "method": dump_part(method),
-        **dump_problem(state.origin),
+        **dump_problem(state.growth.origin),
         "state": dump_state(state),
     }
 
@@ -1198,14 +1198,14 @@ def _load(
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None
     if (
         rounds is not None
-        and not (state.finished or state.reopened)
+        and not (state.finished or state.growth.reopened)
         and len(state.decisions) > len(rounds)
     ):
         raise MalformedError(
             f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
         )
     later = prompts
-    for each in state.growth:
+    for each in state.growth.events:
         method.check_growth(each.event)
         # Refuses ids and texts that exist already.
         later = growth.prompts_after(later, each.event)

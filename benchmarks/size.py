@@ -31,7 +31,7 @@ FACES = {
     "Study": "asktell.studies.study",
     "RemoteStudy": "asktell.studies.remote",
 }
-RECORD = {"State": "asktell/record/state.py", "Problem": "asktell/record/problem.py"}
+RECORD = {"State": "asktell/record/state.py", "Problem": "asktell/problem/problem.py"}
 
 
 def arrows(package: Path) -> set[tuple[str, str]]:

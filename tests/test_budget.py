@@ -22,8 +22,8 @@ from asktell import (
     Study,
     Trial,
 )
-from asktell.problem.budget import Costs
 from asktell.record import Asked, Failed, Released, State, Told, apply, initial
+from asktell.record.costs import Costs
 from asktell.studies.storages.memory import MemoryStorage
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
@@ -38,7 +38,7 @@ def committed(s: Selector, ceiling: float | None) -> float:
     """What was told and what is reserved for the trials out."""
     costs = s.state.costs
     out = [pull.arm for pull in s.state.pending.values()]
-    return s.state.cost + sum(
+    return s.state.costs.total + sum(
         costs.reserve(arm) if ceiling is None else ceiling for arm in out
     )
 
@@ -218,7 +218,7 @@ def fits_by_summing(state: State, arm: int) -> bool:
         return not state.pending
     arms = [arm, *(pull.arm for pull in state.pending.values())]
     return (
-        state.cost
+        state.costs.total
         + (sum(map(costs.reserve, arms)) if most is None else most * len(arms))
         <= problem.max_cost
     )

@@ -24,8 +24,8 @@ from asktell import (
     maximize,
 )
 from asktell.errors import UnknownTrialError
-from asktell.record.history import in_turns, turns
-from asktell.record.state import SURE, is_above
+from asktell.proofs.turns import in_turns, turns
+from asktell.record.failures import SURE, is_above
 from asktell.selector import at_state
 from asktell.studies import replica
 from asktell.studies.storages.memory import MemoryStorage

@@ -6,7 +6,12 @@ decision is due.
 
 from abc import ABC, abstractmethod
 
-from asktell.record import Decided, Growth, Problem, State
+import numpy as np
+
+from asktell.numerics.arrays import Bools
+from asktell.numerics.shapes import Bool
+from asktell.problem.problem import Problem
+from asktell.record import Decided, Growth, State
 
 
 class AbstractMethod(ABC):
@@ -103,3 +108,18 @@ class AbstractMethod(ABC):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
+
+
+def open_arms(state: State) -> Bool[Bools, " arms"]:
+    """For each arm, True if it is active and can be evaluated again.
+
+    While a trial is pending, the budget of cost is ignored, because the trial may
+    turn out cheaper than expected. If no trial is pending, the budget of cost must
+    allow one more evaluation of the arm.
+    """
+    mask = np.zeros(state.problem.n_arms, dtype=bool)
+    mask[state.active] = True
+    mask &= state.have_pulls()
+    if state.problem.max_cost is not None and not state.pending:
+        mask[mask] = [state.fits(arm) for arm in np.flatnonzero(mask).tolist()]
+    return mask

@@ -22,7 +22,7 @@ from typing import final
 import numpy as np
 from msgspec import structs
 
-from asktell.methods.base import AbstractMethod
+from asktell.methods.base import AbstractMethod, open_arms
 from asktell.methods.rounds.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
@@ -37,11 +37,12 @@ from asktell.problem.goals import (
     check_not_sure,
     check_over_all_examples,
 )
+from asktell.problem.problem import Problem
 from asktell.proofs import claims
 from asktell.proofs.bounds import Bounds, Limits, limits_if_binary
 from asktell.proofs.claims import ErrorsOfBest
 from asktell.proofs.ordered import OrderedScores, first_out
-from asktell.record import Decided, Departure, Problem, State
+from asktell.record import Decided, Departure, State
 
 OPEN = "still open when the budget ended"
 """The reason for rejecting a prompt at the end of the budget, without certainty about it."""
@@ -114,7 +115,7 @@ class Race(AbstractMethod):
             # progress may turn out cheaper.
             pull = state.plan.next()
             return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
+        return not state.pending or (state.room > 0 and bool(open_arms(state).any()))
 
     def decide(self, state: State) -> Decided:
         """Return the next decision.
@@ -237,7 +238,7 @@ class Race(AbstractMethod):
             if arm not in gone and arm not in answer and arm != baseline
         }
         last = [
-            state.unscored(d.arm)
+            state.failures.unscored(d.arm)
             if not seen[d.arm] and state.failures.count(d.arm)
             else d
             for d in _departures(reasons, state, answer)

@@ -13,7 +13,8 @@ from asktell.posterior.equations import ENDLESS
 from asktell.posterior.proxies import CellScores, ProxyParts
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells
-from asktell.record import Failures, Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import Failures, State
 from asktell.record.history import repeated
 
 # Evaluations below which the residuals are too uncertain to look for a drift. A
@@ -78,7 +79,7 @@ def drift(state: State) -> Drift:
     if (
         len(rows) < _FEWEST_FOR_DRIFT
         or found is None
-        or state.was_widened
+        or state.growth.has_widened
         or problem.examples.tells is not None
         or problem.looks_once
     ):

@@ -17,11 +17,11 @@ import numpy as np
 from asktell.numerics.arrays import Bools, Floats, Ints, decimal, mostly_equal
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.goals import Goal
+from asktell.problem.problem import Problem
 from asktell.proofs.intervals.asymptotic import Asymptotic
 from asktell.proofs.intervals.noisy import bounded
 from asktell.proofs.intervals.one_look import OneLook
 from asktell.proofs.ordered import OrderedScores
-from asktell.record import Problem
 
 ROUNDING = 1e-12
 """Relative error of a mean: sums of decimal fractions differ by some units in the last place."""

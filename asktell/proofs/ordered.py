@@ -22,8 +22,9 @@ import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.record import Added, Failures, Problem, Pull, State
-from asktell.record.history import History, in_rounds, in_turns, turns, turns_out
+from asktell.problem.problem import Problem
+from asktell.proofs.turns import in_rounds, in_turns, turns, turns_out
+from asktell.record import Added, Failures, History, Pull, State
 
 
 class Rows(NamedTuple):
@@ -448,8 +449,8 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
 def joined_at(state: State) -> Int[Ints, " arms"]:
     """How many of the first examples other arms had seen when an arm was added. 0 for the arms of the start."""
     joined = np.zeros(state.problem.n_arms, dtype=np.int64)
-    first = state.origin.n_arms
-    for _, n_rows, _, event in state.growth:
+    first = state.growth.origin.n_arms
+    for _, n_rows, _, event in state.growth.events:
         if not isinstance(event, Added):
             continue
         examples = state.history.examples()[:n_rows]

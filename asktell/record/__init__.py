@@ -25,14 +25,15 @@ from asktell.record.events import (
     Retired,
     Told,
 )
+from asktell.record.failures import Failures
 from asktell.record.fold import apply, check, check_decision, decide
-from asktell.record.history import Failures, History
-from asktell.record.problem import SKIP, Problem, grown
+from asktell.record.growth import grown
+from asktell.record.history import History
 from asktell.record.state import Grown, State, initial
 
 __all__ = [
-    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SKIP", "Added", "Asked", "Decided",
+    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "Added", "Asked", "Decided",
     "Departure", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
-    "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
+    "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
     "grown", "initial",
 ]  # fmt: skip

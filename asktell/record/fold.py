@@ -5,6 +5,7 @@ which may contain anything.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -13,11 +14,11 @@ import numpy as np
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import SMALLEST_COST, MalformedError, whole
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.events import Pull
-from asktell.record.growth import check_growth, departed, reopens
-from asktell.record.problem import Problem, grown
+from asktell.record.growth import check_growth, departed, grown, reopens
 from asktell.record.state import Grown, State, examples_left, observed_examples
 
 
@@ -232,7 +233,6 @@ def _told(state: State, event: events.Told) -> State:
         plan=plan,
         history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
         spent=state.spent + 1,
-        cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(pull.arm, event.cost),
         proxies=state.proxies.append(pull.arm, pull.example, event.proxies)
         if event.proxies
@@ -256,7 +256,6 @@ def _failed(state: State, event: events.Failed) -> State:
     state = state._replace(
         plan=plan,
         failures=state.failures.append(pull, event.reason),
-        cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
     # Failures that count as scores use the budget, as scores do.
@@ -266,8 +265,9 @@ def _failed(state: State, event: events.Failed) -> State:
     if arm in state.left:
         return state
     # Missing scores: the failure rate decides whether the arm stays.
-    if state.fails_too_often(arm):
-        return _leave(state, (state.given_up(arm),), len(state.decisions))
+    departure = state.given_up(arm)
+    if departure is not None:
+        return _leave(state, (departure,), len(state.decisions))
     replacement = _next_example(state, arm)
     if replacement is None:
         return state
@@ -283,7 +283,6 @@ def _observed(state: State, event: events.Observed) -> State:
     arm, example = event.arm, event.example
     if event.cost is not None:
         state = state._replace(
-            cost=state.cost + event.cost,
             costs=state.costs.plus(arm, event.cost),
             plan=state.plan._replace(reserve=None),
         )
@@ -321,10 +320,10 @@ def _decided(state: State, event: events.Decided) -> State:
     # add the rows that come after these.
     state = state._replace(
         tally=state.next_tally(),
-        tallied=rows,
         decisions=(*state.decisions, (rows, event)),
-        reopened=False,
     )
+    if state.growth.reopened:
+        state = state._replace(growth=replace(state.growth, reopened=False))
     state = _leave(state, event.departures, event.round)
     if event.finished:
         plan = state.plan.ended()
@@ -343,12 +342,16 @@ def _grown(state: State, event: events.Growth) -> State:
     These departures rested on the scores at that time.
     """
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
-    before = Grown(len(state.decisions), state.spent, state.cost, event)
+    growth = state.growth
+    before = Grown(len(state.decisions), state.spent, state.costs.total, event)
     n_more = len(event.texts) if isinstance(event, events.Added) else 0
     state = state._replace(
         problem=grown(state.problem, event),
-        growth=(*state.growth, before),
-        reopened=state.reopened or reopening,
+        growth=replace(
+            growth,
+            events=(*growth.events, before),
+            reopened=growth.reopened or reopening,
+        ),
         left=departed(state.left, event, state.decisions, reopening),
         plan=state.plan.wider(n_more),
         tally=state.tally.wider(n_more),
@@ -358,13 +361,11 @@ def _grown(state: State, event: events.Growth) -> State:
         return state._replace(plan=state.plan.without({event.arm}))
     # An arm that is back may have failed too often meanwhile.
     failed = [
-        arm
+        departure
         for arm in state.failures.arms()
-        if arm not in state.left and state.fails_too_often(arm)
+        if arm not in state.left and (departure := state.given_up(arm))
     ]
-    return _leave(
-        state, tuple(state.given_up(arm) for arm in failed), len(state.decisions)
-    )
+    return _leave(state, tuple(failed), len(state.decisions))
 
 
 _APPLY: dict[type, Callable[[State, Any], State]] = {
@@ -431,10 +432,10 @@ def _next_example(state: State, arm: int) -> Pull | None:
     None, too, if the method plans its own cells, since it then also plans what replaces
     them.
     """
-    is_explicit = state.reopened or (
+    is_explicit = state.growth.reopened or (
         bool(state.decisions) and state.decisions[-1][1].plan is not None
     )
-    if is_explicit or state.is_exhausted(arm):
+    if is_explicit or arm in state.exhausted():
         return None
     observed = observed_examples(state, arm).get(arm)
     # With observed examples, the number of draws is no place in the order any more. So

@@ -1,6 +1,7 @@
 """Growth: prompts, budget and examples that are added, prompts that are retired, and the effect on departed prompts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from asktell.errors import InvalidArgumentError
@@ -9,6 +10,7 @@ from asktell.problem import checks
 from asktell.problem.candidates import Prompts
 from asktell.problem.checks import whole
 from asktell.problem.examples.ids import numbered
+from asktell.problem.problem import Problem, check_proxy_scores
 from asktell.problem.words import short
 from asktell.record.events import (
     ACCEPTED,
@@ -21,7 +23,6 @@ from asktell.record.events import (
     Growth,
     Retired,
 )
-from asktell.record.problem import Problem, check_proxy_scores
 from asktell.record.state import Grown, State
 
 
@@ -85,6 +86,34 @@ def told_departures(
             for departure in decided.departures:
                 left = left.set(departure.arm, (decided.round, departure))
     return left, reopened
+
+
+def grown(problem: Problem, event: object) -> Problem:
+    """The problem after an event. Only new prompts, budget or examples change it."""
+    if isinstance(event, Added):
+        candidates = problem.candidates
+        if candidates is not None and event.candidates is not None:
+            candidates = candidates.joined(event.candidates)
+        n_arms = problem.n_arms + len(event.texts)
+        # Methods that use features plan their rounds, and refuse new prompts. So new
+        # prompts have no features, and the others' are not needed any more.
+        larger = replace(problem, n_arms=n_arms, features=None, candidates=candidates)
+    elif isinstance(event, Extended):
+        larger = replace(
+            problem,
+            budget=problem.budget + event.evaluations,
+            max_cost=None
+            if problem.max_cost is None
+            else problem.max_cost + event.cost,
+            examples=problem.examples.with_more(event.examples, event.ids),
+        )
+    else:
+        return problem
+    # A limit on cost alone allows all evaluations that exist, now more than before.
+    if problem.is_bound_by_cost_alone:
+        budget = larger.examples.most_evaluations(larger.n_arms)
+        larger = replace(larger, budget=budget)
+    return larger
 
 
 def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
@@ -280,8 +309,8 @@ def request(
     Raises:
         InvalidArgumentError: the key belongs to a request of another kind.
     """
-    n_arms = state.origin.n_arms
-    for grown in state.growth if key is not None else ():
+    n_arms = state.growth.origin.n_arms
+    for grown in state.growth.events if key is not None else ():
         if grown.event.key == key:
             check_again(key, isinstance(grown.event, kind))
             return n_arms, grown.event

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Meta, structs
 
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
-from asktell.problem.budget import Budget, Costs, Spent
+from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Prompts
 from asktell.problem.checks import MalformedError, whole
 from asktell.problem.formats import (
@@ -22,16 +23,18 @@ from asktell.problem.formats import (
     load_goal,
     matrix,
 )
+from asktell.problem.problem import Problem, checked_problem
 from asktell.problem.words import short
 from asktell.record import events
+from asktell.record.costs import Costs, Spent
 from asktell.record.events import Index
+from asktell.record.failures import Failures
 from asktell.record.fold import check_decision
-from asktell.record.growth import check_growth, told_departures
-from asktell.record.history import Failures, History
+from asktell.record.growth import check_growth, grown, told_departures
+from asktell.record.history import History
 from asktell.record.plan import Plan, Queue
-from asktell.record.problem import Problem, checked_problem, grown
 from asktell.record.proxies import ProxyScores
-from asktell.record.state import Grown, State, initial
+from asktell.record.state import Grown, Growths, State, initial
 
 DEFAULTS: dict[str, Any] = {
     "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
@@ -224,7 +227,7 @@ def dump_rows(
 
 def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
     """The saved state without rows, decisions and failures."""
-    told, _ = told_departures(state.decisions, state.growth)
+    told, _ = told_departures(state.decisions, state.growth.events)
     plan = state.plan
     arms, examples = plan.rest
     return SavedState(
@@ -235,7 +238,7 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
         draws=pack(plan.draws),
         asked=plan.asked,
         spent=state.spent,
-        cost=state.cost,
+        cost=state.costs.total,
         costs=SavedCosts(
             all=_spent(state.costs.pool),
             arms=tuple(
@@ -251,7 +254,7 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
             if departure.status == events.FAILED
             and (round_, departure) != told.get(arm)
         ),
-        growth=state.growth,
+        growth=state.growth.events,
         remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
     )
 
@@ -289,10 +292,14 @@ def load_state(saved: SavedState, origin: Problem) -> State:
     for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
         if not n and total:
             raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
+    if saved.cost not in (0.0, saved.costs.all[1]):
+        raise MalformedError(
+            f"cost is {saved.cost:g}, but the recorded costs sum to {saved.costs.all[1]:g}."
+        )
     state = _with_decisions(
         saved.decisions,
-        saved.growth,
-        initial(problem)._replace(origin=origin),
+        Growths(origin, saved.growth),
+        initial(problem),
         trials,
         arms,
         scores,
@@ -302,12 +309,10 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
     return state._replace(
         left=left,
-        growth=saved.growth,
         history=History.from_columns(trials, arms, examples, scores),
         failures=failures,
         proxies=_load_proxies(saved.proxies, problem),
         spent=saved.spent,
-        cost=saved.cost,
         costs=Costs(
             IntMap(
                 {
@@ -426,7 +431,7 @@ def _isin(ids: Indices, others: Indices) -> Any:
 
 def _with_decisions(
     decisions: tuple[tuple[int, events.Decided], ...],
-    growth: tuple[Grown, ...],
+    growth: Growths,
     state: State,
     trials: Indices,
     arms: Indices,
@@ -434,7 +439,7 @@ def _with_decisions(
 ) -> State:
     """The state with its decisions, and with the tally of the rows before the last decision."""
     tally, tallied = state.tally, 0
-    reopening = {each.decisions for each in growth}
+    reopening = {each.decisions for each in growth.events}
     was_finished = False
     for number, (rows, decided) in enumerate(decisions):
         whole("rows", rows, tallied, len(trials))
@@ -447,10 +452,9 @@ def _with_decisions(
             rows,
             decided.finished,
         )
-    left, reopened = told_departures(decisions, growth)
-    return state._replace(
-        tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=decisions
-    )
+    left, reopened = told_departures(decisions, growth.events)
+    growth = replace(growth, reopened=reopened)
+    return state._replace(tally=tally, left=left, growth=growth, decisions=decisions)
 
 
 def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failures:

@@ -1,19 +1,19 @@
 """The state of a selection: an immutable value with everything that follows from the events so far."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Bools, Floats, Ints, counted
+from asktell.numerics.arrays import Bools, Ints, counted
 from asktell.numerics.cells import Scored
 from asktell.numerics.intmap import IntMap
-from asktell.numerics.shapes import Bool, Float, Int
+from asktell.numerics.shapes import Bool, Int
 from asktell.numerics.tally import Tally
-from asktell.problem.budget import Costs
+from asktell.problem.problem import Problem
+from asktell.record.costs import Costs
 from asktell.record.events import (
     ACCEPTED,
     FAILED,
@@ -21,37 +21,21 @@ from asktell.record.events import (
     Added,
     Decided,
     Departure,
+    Extended,
     Growth,
     Pull,
     Remarked,
 )
-from asktell.record.history import Failures, History, repeated
+from asktell.record.failures import Failures
+from asktell.record.history import History, repeated
 from asktell.record.plan import Plan
-from asktell.record.problem import Problem
 from asktell.record.proxies import ProxyScores
 
-# Failures per score above which a prompt is no longer worth its price. A judgement.
-_FAILURES_PER_SCORE = 100
 _NONE = Failures()
 
-SURE = 0.99
-"""Posterior probability that a failure rate is above the allowed rate, from which the prompt is eliminated.
-
-With a uniform prior and an allowed rate of one half, this takes six failures out of the first six. The probability is
-then 1 - 2^-7, and 1 - 2^-6 after five failures. A prompt that always fails costs little with so few evaluations. A
-prompt that fails once in ten is rarely eliminated, since six failures in a row have a probability of one in a million.
-"""
-
-# Standard deviations below which a rate cannot be above the allowed rate with a
-# probability of 0.99, which takes 2.3.
-_CLOSE = 2.0
-# Evaluations from which the normal approximation behind `_CLOSE` is good enough.
-_MANY = 100
 # Repeats that all agree, from which scores count as free of noise. With 95% confidence,
 # fewer than 14% would differ.
 _ENOUGH_AGREE = 20
-# Terms of a sum below this part of its largest term are ignored.
-_NOTHING = 1e-20
 
 
 class Grown(NamedTuple):
@@ -61,6 +45,35 @@ class Grown(NamedTuple):
     spent: int
     cost: float
     event: Growth
+
+
+@dataclass(frozen=True)
+class Growths:
+    """What was added to a selection after its start.
+
+    - `origin`: the problem before the first evaluation.
+    - `events`: the events that added or retired prompts, or extended budget or
+      examples.
+    - `reopened`: True if the selection had ended, one of the events continued it, and
+      no decision has followed yet.
+    """
+
+    origin: Problem
+    events: tuple[Grown, ...] = ()
+    reopened: bool = False
+
+    @property
+    def has_widened(self) -> bool:
+        """True if prompts or examples were added.
+
+        If scores were used to write or choose them, these prompts look better than they
+        are. So the check "order" of a result is then undecided (`ok` is None).
+        """
+        return any(
+            isinstance(grown.event, Added)
+            or (isinstance(grown.event, Extended) and grown.event.examples > 0)
+            for grown in self.events
+        )
 
 
 class State(NamedTuple):
@@ -79,7 +92,6 @@ class State(NamedTuple):
     attributes keep track of the plan and the budget.
 
     Attributes:
-        origin: the problem before the first evaluation.
         problem: the problem now, with all prompts, examples and budget that were added.
         history: the rows so far, in the order of recording: trial, arm, example and
             scores. Observed scores have the trial -1.
@@ -87,35 +99,25 @@ class State(NamedTuple):
         proxies: the recorded scores of proxies.
         plan: the evaluations that are assigned next, and those in progress.
         tally: the tally of the rows before the last decision.
-        tallied: the number of these rows.
         decisions: the decisions so far, as pairs: the number of rows before the
             decision, and the decision.
-        growth: the events that added or retired prompts, or extended budget or
-            examples. Each has the numbers of decisions and evaluations and the cost
-            before it.
-        reopened: True if the selection had ended, an event of `growth` continued it,
-            and no decision has followed yet.
+        growth: what was added after the start, and the problem before it.
         spent: the number of recorded evaluations, without observed scores.
-        cost: the sum of all recorded costs.
-        costs: the recorded costs by arm.
+        costs: the recorded costs, by arm and in total.
         left: arm -> the number of the round in which it was accepted, eliminated or
             retired, and its `Departure`. Active arms are missing.
         remarks: topic -> the latest remark about the scores.
     """
 
-    origin: Problem
     problem: Problem
+    growth: Growths
     history: History
     failures: Failures
     proxies: ProxyScores
     plan: Plan
     tally: Tally
-    tallied: int = 0
     decisions: tuple[tuple[int, Decided], ...] = ()
-    growth: tuple[Grown, ...] = ()
-    reopened: bool = False
     spent: int = 0
-    cost: float = 0.0
     costs: Costs = Costs()
     left: IntMap[tuple[int, Departure]] = IntMap()
     remarks: Mapping[str, Remarked] = {}
@@ -138,7 +140,7 @@ class State(NamedTuple):
         return (
             bool(self.decisions)
             and self.decisions[-1][1].finished
-            and not self.reopened
+            and not self.growth.reopened
         )
 
     @property
@@ -148,16 +150,6 @@ class State(NamedTuple):
         If there are any, results have no probabilities, and nothing can be established.
         """
         return [remark.text for remark in self.remarks.values() if remark.doubtful]
-
-    @property
-    def was_widened(self) -> bool:
-        """True if prompts or examples were added after the start.
-
-        If scores were used to write or choose them, these prompts look better than they
-        are. So the check "order" of a result is then undecided (`ok` is None).
-        """
-        now, then = self.problem, self.origin
-        return (now.n_arms, now.examples.n) != (then.n_arms, then.examples.n)
 
     @property
     def seen(self) -> Problem:
@@ -219,46 +211,20 @@ class State(NamedTuple):
         if problem.max_cost is None:
             return True
         if problem.max_cost_per_evaluation is not None:
-            most = self.cost + problem.max_cost_per_evaluation * (1 + len(out))
+            most = self.costs.total + problem.max_cost_per_evaluation * (1 + len(out))
             return most <= problem.max_cost
         if not costs.pool.n:
             return not out
         own, reserved = costs.reserve(arm), self.plan.reserve
         if reserved is None:
             reserved = costs.reserved(out.values())
-        left = problem.max_cost - (self.cost + own + reserved)
+        left = problem.max_cost - (self.costs.total + own + reserved)
         # Rounding depends on the order of summation. Where rounding may decide, the sum
         # is taken in one fixed order.
         if abs(left) > 1e-15 * (2 + len(out)) * problem.max_cost:
             return left > 0
         of_pending = (costs.reserve(pull.arm) for pull in out.values())
-        return self.cost + sum([own, *of_pending]) <= problem.max_cost
-
-    def part_spent(self) -> float:
-        """The share of the budget that is used, from 0 to 1.
-
-        If evaluations and cost are both limited, this is the larger of the two shares.
-        Pending trials count as used evaluations, but their cost does not count.
-        """
-        evaluations = (self.spent + len(self.plan.pending)) / self.problem.budget
-        return max(min(1.0, evaluations), self.problem.part_of_cost(self.cost))
-
-    def ages(self) -> Float[Floats, " arms"]:
-        """For each arm the share of the budget that was used since the arm was added, from 0 to 1.
-
-        The share is of the budget that was left when the arm was added.
-        """
-        now, began = self.part_spent(), np.zeros(self.problem.n_arms)
-        first = self.origin.n_arms
-        for _, spent, cost, event in self.growth:
-            if isinstance(event, Added):
-                then = max(
-                    min(1.0, spent / self.problem.budget),
-                    self.problem.part_of_cost(cost),
-                )
-                began[first : first + len(event.texts)] = min(now, then)
-                first += len(event.texts)
-        return np.asarray((now - began) / np.maximum(1.0 - began, 1e-12))
+        return self.costs.total + sum([own, *of_pending]) <= problem.max_cost
 
     @property
     def room(self) -> int:
@@ -278,6 +244,21 @@ class State(NamedTuple):
             if departure.status in (FAILED, RETIRED)
         )
 
+    def given_up(self, arm: int) -> Departure | None:
+        """The departure of an arm that fails too often, with the reason. None if it does not.
+
+        Never for the baseline, or if failures count as scores.
+        """
+        problem = self.problem
+        if problem.failure_scores is not None or arm == problem.baseline:
+            return None
+        n_scored = self.history.n_asked(arm)
+        return self.failures.given_up(arm, n_scored, problem.max_failure_rate)
+
+    def exhausted(self) -> Int[Ints, " exhausted"]:
+        """The arms, ascending, that have too many failures to be evaluated again. See `Failures.exhausted`."""
+        return self.missing.exhausted(self.history)
+
     @property
     def missing(self) -> Failures:
         """The failures that leave a score missing. These are all failures, unless failures count as scores.
@@ -285,69 +266,6 @@ class State(NamedTuple):
         If failures count as scores (`on_failure` of the `Selector`), there are none.
         """
         return self.failures if self.problem.failure_scores is None else _NONE
-
-    def fails_too_often(self, arm: int) -> bool:
-        """True if an arm's failure rate is above `max_failure_rate` with a probability of 99%.
-
-        Never True for the baseline, or if failures count as scores.
-        """
-        if self.problem.failure_scores is not None or arm == self.problem.baseline:
-            return False
-        n_failed = self.failures.count(arm)
-        return is_above(
-            self.problem.max_failure_rate,
-            n_failed,
-            n_failed + self.history.n_asked(arm),
-        )
-
-    def is_exhausted(self, arm: int) -> bool:
-        """True if an arm has too many failures to be evaluated again.
-
-        This is the case after 100 failures, and 100 more for each score that the arm
-        has. Usually, an arm is eliminated long before. But the baseline is never
-        eliminated. This rule ends a selection whose baseline always fails.
-        """
-        return self.missing.count(arm) >= _FAILURES_PER_SCORE * (
-            1 + self.history.n_asked(arm)
-        )
-
-    def exhausted(self) -> Int[Ints, " exhausted"]:
-        """The arms for which `is_exhausted` is True, ascending."""
-        return np.array(
-            [arm for arm in self.missing.arms() if self.is_exhausted(arm)],
-            dtype=np.int64,
-        )
-
-    def given_up(self, arm: int) -> Departure:
-        """The departure of an arm that fails too often, with the reason. A method puts it into its decision."""
-        n_failed = self.failures.count(arm)
-        said = (
-            f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
-        )
-        return Departure(arm, FAILED, f"{said}, last: {self.failures.last(arm)}")
-
-    def unscored(self, arm: int) -> Departure:
-        """The departure of an arm that has no score when the selection ends. It belongs in the last decision."""
-        reason = (
-            f"every evaluation failed, last: {self.failures.last(arm)}"
-            if self.failures.count(arm)
-            else "no scores"
-        )
-        return Departure(arm, FAILED, reason)
-
-    def open_arms(self) -> Bool[Bools, " arms"]:
-        """For each arm, True if it is active and can be evaluated again.
-
-        While a trial is pending, the budget of cost is ignored, because the trial may
-        turn out cheaper than expected. If no trial is pending, the budget of cost must
-        allow one more evaluation of the arm.
-        """
-        mask = np.zeros(self.problem.n_arms, dtype=bool)
-        mask[self.active] = True
-        mask &= self.have_pulls()
-        if self.problem.max_cost is not None and not self.plan.pending:
-            mask[mask] = [self.fits(arm) for arm in np.flatnonzero(mask).tolist()]
-        return mask
 
     def have_pulls(self) -> Bool[Bools, " arms"]:
         """For each arm, active or not, True if it can still be evaluated.
@@ -408,18 +326,26 @@ class State(NamedTuple):
         cells, asks = counted(arms[real] * n + examples[real])
         return cells // n, cells % n, asks
 
-    def current_tally(self) -> Tally:
-        """The tally of all rows so far. A cell with several scores counts once, with their mean."""
-        return self._with_failures(self.next_tally())
+    def current_tally(self, of_round: bool = False) -> Tally:
+        """The tally of all rows so far. A cell with several scores counts once, with their mean.
+
+        Args:
+            of_round: True if only the rows since the last decision count.
+        """
+        if not of_round:
+            return self._with_failures(self.next_tally())
+        n_before, problem = self._n_before, self.problem
+        empty = Tally.empty(problem.n_arms, len(problem.goal.columns))
+        return self._with_failures(self._tally(empty, n_before, n_before))
 
     def next_tally(self) -> Tally:
         """The tally of all rows so far, but without failure rates. It becomes `tally` at the next decision."""
-        return self._tally(self.tally, self.tallied, 0)
+        return self._tally(self.tally, self._n_before, 0)
 
-    def round_tally(self) -> Tally:
-        """The tally of the rows since the last decision."""
-        empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.columns))
-        return self._with_failures(self._tally(empty, self.tallied, self.tallied))
+    @property
+    def _n_before(self) -> int:
+        """The number of rows before the last decision."""
+        return self.decisions[-1][0] if self.decisions else 0
 
     def _with_failures(self, tally: Tally) -> Tally:
         """The tally with the failure rate of each arm as the mean of the last column, if the goal bounds the rate."""
@@ -483,7 +409,7 @@ def initial(problem: Problem) -> State:
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
     return State(
         problem,
-        problem,
+        Growths(problem),
         History(n_metrics),
         Failures(),
         ProxyScores(),
@@ -533,39 +459,3 @@ def examples_left(problem: Problem, had: "Counter[int]") -> Iterator[int]:
             for example in problem.examples.order.tolist()
             if had[example] <= nth
         )
-
-
-def is_above(rate: float, failures: int, n: int) -> bool:
-    """True if a failure rate is above `rate` with the probability `SURE`, after `failures` out of n evaluations.
-
-    With a uniform prior, the posterior of the rate is a beta distribution. The
-    probability that the rate is above `rate` equals the binomial probability that at
-    most `failures` of n + 1 evaluations fail at the rate `rate`.
-
-    The terms are computed from the largest term outwards, with products and quotients
-    only. So all machines agree on every bit, and a log that is read on another machine
-    gives the same state.
-    """
-    if rate >= 1.0 or failures <= n * rate:
-        return False
-    # Too close to the allowed rate for certainty. Saves the sum below.
-    if n > _MANY and failures - n * rate < _CLOSE * math.sqrt(n * rate * (1.0 - rate)):
-        return False
-    odds, largest = rate / (1.0 - rate), int((n + 2) * rate)
-    # Sums of the terms up to `failures` and above. The terms from the largest one up
-    # come first, then those below it.
-    at_most, more, term = 0.0, 0.0, 1.0
-    for k in range(largest, n + 2):
-        at_most, more = (
-            (at_most + term, more) if k <= failures else (at_most, more + term)
-        )
-        term *= odds * (n + 1 - k) / (k + 1)
-        if term < _NOTHING:
-            break
-    term = largest / (odds * (n + 2 - largest))
-    for k in range(largest - 1, -1, -1):
-        at_most += term
-        term *= k / (odds * (n + 2 - k))
-        if term < _NOTHING:
-            break
-    return at_most >= SURE * (at_most + more)

@@ -249,7 +249,9 @@ def version_of(state: State, paused: bool = False) -> str:
     are due and not logged yet.
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
-    counts += [len(state.growth), int(paused)] if state.growth or paused else []
+    counts += (
+        [len(state.growth.events), int(paused)] if state.growth.events or paused else []
+    )
     # Scores of proxies may come alone
     counts += [len(state.proxies)] if len(state.proxies) else []
     if not state.remarks:

@@ -177,7 +177,7 @@ def _noise(state: State, again: Repeated) -> Check:
 def _order(state: State) -> Check:
     """The choice of the examples must not depend on scores."""
     problem = state.problem
-    if state.was_widened:
+    if state.growth.has_widened:
         added = "Prompts or examples were added after the first scores."
         return Check(
             "order",

@@ -16,10 +16,11 @@ from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.goals import check_less_than_range
+from asktell.problem.problem import Problem
 from asktell.problem.words import short, some
 from asktell.proofs.bounds import n_sequences
 from asktell.proofs.ordered import common_scores
-from asktell.record import Failures, History, Problem, Pull
+from asktell.record import Failures, History, Pull
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted

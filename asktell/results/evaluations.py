@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asktell.record import Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import State
 from asktell.results.frames import frame_of
 
 if TYPE_CHECKING:

@@ -45,8 +45,9 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Scored
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.checks import check_number
+from asktell.problem.problem import Problem
 from asktell.problem.words import nearest
-from asktell.record import Problem, State
+from asktell.record import State
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative
 _RELIABLE = 0.7  # Nunnally 1978, Psychometric Theory

@@ -23,8 +23,9 @@ from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.problem import Problem
 from asktell.proofs.ordered import joined_at
-from asktell.record import ACCEPTED, ACTIVE, REJECTED, Problem, State, events
+from asktell.record import ACCEPTED, ACTIVE, REJECTED, State, events
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
@@ -99,7 +100,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         verdict=verdict,
         spent=state.spent,
         budget=problem.budget,
-        spent_cost=state.cost,
+        spent_cost=state.costs.total,
         max_cost=problem.max_cost,
         notes=_notes(state, method, selected, found_checks, of_failures),
         checks=found_checks,
@@ -206,7 +207,7 @@ def _looks_once(state: State, method: AbstractMethod) -> bool:
     if state.problem.looks_once:
         return True
     is_extended = any(
-        isinstance(grown.event, events.Extended) for grown in state.growth
+        isinstance(grown.event, events.Extended) for grown in state.growth.events
     )
     n_ends = sum(decision.finished for _, decision in state.decisions)
     return (
@@ -251,7 +252,7 @@ def _notes(
         )
     if (
         state.problem.max_cost is not None
-        and not state.cost
+        and not state.costs.total
         and state.spent >= _MANY_FREE
     ):
         notes.append(

@@ -241,7 +241,7 @@ class _Streak:
             state, failures, are_first=self.are_first, fewest=fewest
         )
         self._are_of_new_prompts = not have and all(
-            arm >= state.origin.n_arms and not state.history.n_asked(arm)
+            arm >= state.growth.origin.n_arms and not state.history.n_asked(arm)
             for arm in arms
         )
         return have

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from asktell.problem.candidates import Candidates
 from asktell.problem.examples.ids import changes
 from asktell.problem.formats import load_goal
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
-from asktell.record import Problem, State, events
+from asktell.record import State, events
 from asktell.selector import Selector
 
 ADDED_BY_DEFINITION = "config: "
@@ -205,7 +206,7 @@ def compare(study: Selector, wanted: Selector, may_be_older: bool) -> Difference
     differing: dict[str, list[str]] = {}
     besides = besides_definition(study.state)
     if may_be_older:
-        besides.update(range(study.state.origin.n_arms, len(study.prompts)))
+        besides.update(range(study.state.growth.origin.n_arms, len(study.prompts)))
     prompts = _new_prompts(study, wanted, besides, differing.setdefault("prompts", []))
     examples = _new_examples(study, wanted, differing.setdefault("examples", []))
     budget = _new_budget(study, wanted, differing.setdefault("budget", []))
@@ -219,7 +220,7 @@ def _new_budget(
     study: Selector, wanted: Selector, differing: list[str]
 ) -> tuple[int | None, float | None]:
     """Return the evaluations and the cost that the wanted budget has more."""
-    first, now = study.state.origin, study.state.problem
+    first, now = study.state.growth.origin, study.state.problem
     limits = [
         (first.budget, now.budget, wanted.budget, "evaluations"),
         (first.max_cost, now.max_cost, wanted.max_cost, "cost"),
@@ -256,7 +257,7 @@ def _new_examples(
 ) -> int | list[str] | None:
     """Return the examples that the study lacks: their number, or their ids if it has ids."""
     there, given = study.example_ids, wanted.example_ids
-    now, first = study.state.problem.examples.n, study.state.origin.examples.n
+    now, first = study.state.problem.examples.n, study.state.growth.origin.examples.n
     n = wanted.state.problem.examples.n
     if there is None:
         # A study without ids fits others of the same number
@@ -356,8 +357,8 @@ def besides_definition(state: State) -> set[int]:
     Args:
         state: the state of the study.
     """
-    besides, n_arms = set[int](), state.origin.n_arms
-    for event in (grown.event for grown in state.growth):
+    besides, n_arms = set[int](), state.growth.origin.n_arms
+    for event in (grown.event for grown in state.growth.events):
         if isinstance(event, events.Added):
             arms = range(n_arms, n_arms + len(event.texts))
             if not (event.key or "").startswith(ADDED_BY_DEFINITION):

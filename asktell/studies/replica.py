@@ -275,7 +275,7 @@ class Replica:
         try:
             line = self._line(found.position)
             loaded = snapshots.load(
-                found.head, found.parts, self.logged.state.origin, line
+                found.head, found.parts, self.logged.state.growth.origin, line
             )
         except InvalidStateError:
             self._doubted = found.position

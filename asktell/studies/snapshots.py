@@ -26,7 +26,8 @@ from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError
-from asktell.record import Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import State
 from asktell.record.events import Index
 from asktell.record.saved import (
     Saved,

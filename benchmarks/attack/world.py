@@ -378,16 +378,16 @@ class World:
             raise BrokenPromiseError(
                 "the order of the examples is no permutation of them"
             )
-        if not math.isclose(state.cost, self.cost, rel_tol=1e-9, abs_tol=1e-9):
+        if not math.isclose(state.costs.total, self.cost, rel_tol=1e-9, abs_tol=1e-9):
             raise BrokenPromiseError(
-                f"a cost of {self.cost:g} was told, and {state.cost:g} is counted"
+                f"a cost of {self.cost:g} was told, and {state.costs.total:g} is counted"
             )
         if (
             self.setup.budget == "bounded cost"
-            and state.cost > state.problem.max_cost * (1 + 1e-9)
+            and state.costs.total > state.problem.max_cost * (1 + 1e-9)
         ):
             raise BrokenPromiseError(
-                f"a cost of {state.cost:g} was spent, {state.problem.max_cost:g} is allowed"
+                f"a cost of {state.costs.total:g} was spent, {state.problem.max_cost:g} is allowed"
             )
         numbers = Counter(
             (self.known[id_].prompt_id, self.known[id_].example, self.repeats[id_])

@@ -113,7 +113,9 @@ def samples(
         found = storage.snapshot(1)
         assert found is not None
         line = storage.read(1, found.position - 1, 1)[0].text
-        saved.append((study.selector.state.origin, found.head, list(found.parts), line))
+        saved.append(
+            (study.selector.state.growth.origin, found.head, list(found.parts), line)
+        )
     return selectors, studies, saved
 
 

@@ -55,7 +55,8 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import membership, two_way
 from asktell.posterior.equations import Variances
-from asktell.record import Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import State
 from asktell.simulation.lines import read_lines
 from asktell.simulation.simulate import run_once
 from benchmarks import problems

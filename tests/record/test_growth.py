@@ -26,8 +26,9 @@ from asktell.errors import (
     InvalidStateError,
 )
 from asktell.problem.examples.examples import Examples
+from asktell.problem.problem import Problem
 from asktell.record import ACCEPTED, REJECTED, RETIRED
-from asktell.record.problem import Problem, grown
+from asktell.record.growth import grown
 from tests.presets import PRESETS
 
 A = maximize("a", tolerance=0.2)

@@ -119,7 +119,7 @@ def test_an_edited_program_extends_its_study_once(
         assert grown.budget == wanted.budget
         assert grown.example_ids == wanted.example_ids
         assert set(grown.prompts.ids) == set(wanted.prompts.ids)
-        assert len(grown.state.growth) == ("prompts" in changes) + (
+        assert len(grown.state.growth.events) == ("prompts" in changes) + (
             changes.keys() > {"prompts"} or "prompts" not in changes
         )
         trial = study.ask()
@@ -171,7 +171,7 @@ def test_what_differs_is_named_with_both_values(
     study = Study.create(storage, "s", edited(**before))
     with pytest.raises(StudyExistsError, match=expected):
         Study.create(storage, "s", edited(**after), exist_ok=True)
-    assert not study.selector.state.growth
+    assert not study.selector.state.growth.events
 
 
 def test_a_study_begins_with_a_selector_that_has_grown(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused() -> None:
     found = storage.snapshot(1)
     assert found is not None
     with pytest.raises(asktell.InvalidStateError, match="not pending"):
-        snapshots.load(found.head, found.parts, state.origin, last)
+        snapshots.load(found.head, found.parts, state.growth.origin, last)
     assert facts(Study.open(storage, "s")) == facts(study)  # from the log
     with storage.transaction(1, durable=True) as transaction:
         transaction.append(Line(end + 1, f'[["l","A",1800000000.0,[{trial.id}]]]'))

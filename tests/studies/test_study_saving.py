@@ -195,7 +195,7 @@ def test_a_snapshot_that_would_fill_the_memory_is_not_read(
     storage._logs[1].snapshot = good._replace(head=head)
     line, origin = (
         storage.read(1, good.position - 1, 1)[0].text,
-        study._replica.logged.state.origin,
+        study._replica.logged.state.growth.origin,
     )
 
     def load_it() -> None:

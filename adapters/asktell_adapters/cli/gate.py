@@ -477,8 +477,11 @@ def noisy(selector: Selector) -> Selector:
     """The selector with scores that may differ when an evaluation is repeated."""
     if selector.state.problem.examples.is_noisy:
         return selector
-    differs = selector.state.problem.with_noise
-    return at_state(selector, selector.state._replace(origin=differs, problem=differs))
+    state, differs = selector.state, selector.state.problem.with_noise
+    return at_state(
+        selector,
+        state._replace(problem=differs, growth=replace(state.growth, origin=differs)),
+    )
 
 
 def settle(
@@ -508,7 +511,7 @@ def settle(
 
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict
-        too_dear = max_cost is not None and selector.state.cost >= max_cost
+        too_dear = max_cost is not None and selector.state.costs.total >= max_cost
         verdict = rule.look(selector.state, is_last=False)
         return too_dear or bool(selector.state.left) or verdict != UNDECIDED
 

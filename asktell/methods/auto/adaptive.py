@@ -53,7 +53,7 @@ from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
 from asktell.methods.auto.belief import Belief, believe, by_chance, even_order
-from asktell.methods.base import AbstractMethod
+from asktell.methods.base import AbstractMethod, open_arms
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
@@ -65,9 +65,10 @@ from asktell.problem.goals import (
     BestFeasible,
     check_over_all_examples,
 )
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.proofs.claims import unproven
-from asktell.record import Decided, Departure, Problem, State
+from asktell.record import Added, Decided, Departure, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
 # docs/explanation/what-was-tried.md.
@@ -265,7 +266,7 @@ class Adaptive(AbstractMethod):
         # The end waits for all scores, and a plan does not.
         return not plan.pending or (
             state.room > 0
-            and bool(state.open_arms()[self._field(state, self._first(state))].any())
+            and bool(open_arms(state)[self._field(state, self._first(state))].any())
         )
 
     def decide(self, state: State) -> Decided:
@@ -277,7 +278,7 @@ class Adaptive(AbstractMethod):
         # Step 1: the field.
         first = self._first(state)
         field = self._field(state, first)
-        open_ = field[state.open_arms()[field]]
+        open_ = field[open_arms(state)[field]]
         room = state.room
         if not room or not len(open_):
             return self.finish(state)
@@ -363,7 +364,7 @@ class Adaptive(AbstractMethod):
             if arm == state.problem.baseline and arm not in chosen:
                 continue
             if statement is None or silent[arm]:
-                departures.append(state.unscored(arm))
+                departures.append(state.failures.unscored(arm))
                 continue
             reason = "selected" if arm in chosen else "not selected"
             departures.append(
@@ -388,7 +389,7 @@ class Adaptive(AbstractMethod):
         only a part of the budget goes to first evaluations: of arms that cover the levels evenly, or
         that chance picks. Prompts that were added later, and the baseline, follow.
         """
-        problem, origin = state.problem, state.origin
+        problem, origin = state.problem, state.growth.origin
         if self.confidence is not None:
             return None
         first, n_first = None, math.ceil(_FIRST_PART * origin.budget)
@@ -426,13 +427,13 @@ class Adaptive(AbstractMethod):
         ):
             return active
         certain = state.told + _pulls_out(state) > 0
-        certain[state.origin.n_arms :] = True
+        certain[state.growth.origin.n_arms :] = True
         if problem.baseline is not None:
             certain[problem.baseline] = True
         order = by_chance(problem, active)
         order = order[np.argsort(~certain[order], kind="stable")]
         chosen = np.sort(order[: max(size, int(certain[active].sum()))])
-        return chosen if state.open_arms()[chosen].any() else active
+        return chosen if open_arms(state)[chosen].any() else active
 
     # Step 3: the prompts
 
@@ -531,7 +532,7 @@ class Adaptive(AbstractMethod):
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         n_arms = len(look.field)
-        ages, which = np.unique(state.ages()[open_], return_inverse=True)
+        ages, which = np.unique(_ages(state)[open_], return_inverse=True)
         n_contenders = np.array(
             [max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()]
         )
@@ -572,7 +573,7 @@ class Adaptive(AbstractMethod):
         noise = (
             belief.noise if is_only_one and state.problem.examples.is_noisy else None
         )
-        if is_first and state.growth:
+        if is_first and state.growth.events:
             return self._cells_of_added(state, arms, n_pulls, belief)
         if is_first:
             return self._first_cells(state, arms, n_pulls, noise)
@@ -709,6 +710,29 @@ def _shared_cells(
 
 
 # Step 3: the prompts
+
+
+def _ages(state: State) -> Float[Floats, " arms"]:
+    """For each arm the share of the budget that was used since the arm was added, from 0 to 1.
+
+    The share is of the budget that was left when the arm was added.
+    """
+    # Pending trials count as used evaluations, but their cost does not count.
+    n_used = state.spent + len(state.pending)
+    now = _part_spent(state.problem, n_used, state.costs.total)
+    began, first = np.zeros(state.problem.n_arms), state.growth.origin.n_arms
+    for _, spent, cost, event in state.growth.events:
+        if isinstance(event, Added):
+            then = _part_spent(state.problem, spent, cost)
+            began[first : first + len(event.texts)] = min(now, then)
+            first += len(event.texts)
+    return np.asarray((now - began) / np.maximum(1.0 - began, 1e-12))
+
+
+def _part_spent(problem: Problem, n_used: int, cost: float) -> float:
+    """The share of the budget that is used, from 0 to 1. If evaluations and cost are limited, the larger share."""
+    of_cost = 0.0 if problem.max_cost is None else cost / problem.max_cost
+    return min(1.0, max(n_used / problem.budget, of_cost))
 
 
 def _is_behind(look: _Look, baseline: int) -> bool:

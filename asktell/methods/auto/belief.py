@@ -23,7 +23,8 @@ from asktell.posterior.basis import levels_of
 from asktell.posterior.of_state import alive_arms, counted_failures, model_of
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible
-from asktell.record import Failures, Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import Failures, State
 
 
 class Belief(NamedTuple):

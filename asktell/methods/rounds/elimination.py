@@ -42,7 +42,9 @@ from asktell.numerics.shapes import Float, Int
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS
+from asktell.problem.features import rank
 from asktell.problem.goals import BestFeasible, Goal, Subset, check_not_sure
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import (
     ACCEPTED,
@@ -52,7 +54,6 @@ from asktell.record import (
     Decided,
     Departure,
     Growth,
-    Problem,
     Retired,
     State,
 )
@@ -211,12 +212,14 @@ class Elimination(AbstractMethod):
         Args:
             problem: the settings of the selection, such as prompts, goal and budget.
         """
-        n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
+        n_arms, budget, features = problem.n_arms, problem.budget, problem.features
         return problem.memo.get(
             self.scheduler,
             lambda: checked_rounds(
                 self.scheduler,
-                self.scheduler.rounds(n_arms, budget, rank),
+                self.scheduler.rounds(
+                    n_arms, budget, None if features is None else rank(features)
+                ),
                 n_arms,
                 budget,
             ),
@@ -245,7 +248,11 @@ class Elimination(AbstractMethod):
                 already.
         """
         of_round = self.data == "round"
-        tally = state.round_tally() if of_round else pooled or state.current_tally()
+        tally = (
+            state.current_tally(of_round)
+            if of_round
+            else pooled or state.current_tally()
+        )
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
             return Estimates(np.zeros(shape), np.full(shape, np.nan))
@@ -282,7 +289,9 @@ class Elimination(AbstractMethod):
         A prompt without a score there has its mean over all examples.
         """
         problem, history = state.problem, state.history
-        start = state.tallied if self.data == "round" else 0
+        start = 0
+        if self.data == "round" and state.decisions:
+            start = state.decisions[-1][0]
         scores = history.scores(start)
         own = problem.examples.is_in(subset, history.examples(start))
         empty = Tally.empty(problem.n_arms, scores.shape[1])
@@ -342,7 +351,9 @@ class Elimination(AbstractMethod):
             is_out = (tally.counts[active] == 0) & (state.capacity()[active] == 0)
             silent = active[is_out]
         active = np.setdiff1d(active, silent)
-        departures = [state.unscored(arm) for arm in silent.tolist() if arm != baseline]
+        departures = [
+            state.failures.unscored(arm) for arm in silent.tolist() if arm != baseline
+        ]
         silent = silent[silent == baseline]
         # End the current round. There are more decisions than rounds if a selected
         # prompt was retired after the end.

@@ -1,4 +1,4 @@
-"""The problem: everything known before the first evaluation, and how it grows."""
+"""The problem: everything known before the first evaluation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +15,9 @@ from asktell.problem.budget import Budget
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import whole
 from asktell.problem.examples.examples import AnyProfile, Examples, checked_examples
-from asktell.problem.features import check_features, rank, text_features
+from asktell.problem.features import check_features, text_features
 from asktell.problem.goals import Goal
 from asktell.problem.words import nearest, short, some
-from asktell.record.events import Added, Extended
 
 SKIP: Final = "skip"
 
@@ -81,10 +80,6 @@ class Problem:
         most = self.examples.most_evaluations(self.n_arms)
         return self.max_cost is not None and self.budget == most
 
-    def part_of_cost(self, spent: float) -> float:
-        """The part of the largest cost that is spent, at most 1. It is 0 without a limit."""
-        return 0.0 if self.max_cost is None else min(1.0, spent / self.max_cost)
-
     @cached_property
     def with_noise(self) -> "Problem":
         """The same problem with noisy scores."""
@@ -94,39 +89,6 @@ class Problem:
     def without_noise(self) -> "Problem":
         """The same problem with scores that agree when evaluations are repeated."""
         return replace(self, examples=self.examples.with_noise(False))
-
-    @cached_property
-    def feature_rank(self) -> int | None:
-        """The rank of the features of all arms, whatever their units. None without features."""
-        return None if self.features is None else rank(self.features)
-
-
-def grown(problem: Problem, event: object) -> Problem:
-    """The problem after an event. Only new prompts, budget or examples change it."""
-    if isinstance(event, Added):
-        candidates = problem.candidates
-        if candidates is not None and event.candidates is not None:
-            candidates = candidates.joined(event.candidates)
-        n_arms = problem.n_arms + len(event.texts)
-        # Methods that use features plan their rounds, and refuse new prompts. So new
-        # prompts have no features, and the others' are not needed any more.
-        larger = replace(problem, n_arms=n_arms, features=None, candidates=candidates)
-    elif isinstance(event, Extended):
-        larger = replace(
-            problem,
-            budget=problem.budget + event.evaluations,
-            max_cost=None
-            if problem.max_cost is None
-            else problem.max_cost + event.cost,
-            examples=problem.examples.with_more(event.examples, event.ids),
-        )
-    else:
-        return problem
-    # A limit on cost alone allows all evaluations that exist, now more than before.
-    if problem.is_bound_by_cost_alone:
-        budget = larger.examples.most_evaluations(larger.n_arms)
-        larger = replace(larger, budget=budget)
-    return larger
 
 
 def checked_problem(
