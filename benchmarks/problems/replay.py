@@ -1,7 +1,7 @@
 """Recorded tables of real scores, read from a folder outside the repository (`--tables` or ASKTELL_TABLES).
 
 Readers of our own format (benchmarks/problems/table.py), in which `python -m
-benchmarks.tables` writes public tables, and of four others in these folders:
+benchmarks.tables` writes public tables, and of five others in these folders:
 
 - `capo/*.npz` (finitearth/capo, Apache-2.0): prompts x 300 dev examples, 0/1 correct;
   the prompts evaluated on all. Metrics: accuracy, and brevity of prompt + input in
@@ -12,6 +12,7 @@ benchmarks.tables` writes public tables, and of four others in these folders:
 - `summarization/*.npz` (SummEval, MIT; neulab/BARTScore, Apache-2.0): summarizers x
   articles; ROUGE-L, brevity of the summary (1 up to 30 words, 0 from 130), and the
   annotators' coherence (divided by 5).
+- `sysrs/*.npz` (zifanlyu/llm-bandits-sysrs): models x questions; the score alone.
 - `own/*.npz`: `rouge`, and brevity of `tokens`: 1 up to 10 tokens, 0 from 60
   (`*_aclsum`), or 8 and 40 (`*_debian`).
 - `benchmarks/tables/*.npz` of this repository, and every other `.npz` of the folder:
@@ -161,6 +162,13 @@ def _summarization(path: Path) -> Table:
     return Table(path.stem, ("rouge", "brevity", "coherence"), scores, _distinct(arms))
 
 
+def _sysrs(path: Path) -> Table:
+    with np.load(path) as file:
+        scores = file["scores"].astype(float)
+    prompts = tuple(f"model {arm}" for arm in range(len(scores)))
+    return Table(path.stem, ("score",), scores[:, :, None], prompts)
+
+
 def _own(path: Path) -> Table:
     dataset = path.stem.rsplit("_", 1)[1]
     low, high = {"aclsum": (10, 60), "debian": (8, 40)}[dataset]
@@ -217,5 +225,6 @@ _READERS: dict[str, Callable[[Path], Table]] = {
     "capo": _capo,
     "alpaca_eval": _alpaca_eval,
     "summarization": _summarization,
+    "sysrs": _sysrs,
     "own": _own,
 }
