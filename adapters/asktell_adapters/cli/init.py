@@ -45,10 +45,10 @@ HARNESSES = {
 def kinds() -> dict[str, str]:
     """The values of `--kind`: every kind of LLM and every harness, each with a summary."""
     built_in = {name: MODELS[name].summary for name in MODELS.built_in}
-    others = {
+    of_packages = {
         name: f"of the package {package}" for name, package in MODELS.packages().items()
     }
-    return {**built_in, **HARNESSES, **others}
+    return {**built_in, **HARNESSES, **of_packages}
 
 
 @dataclass
@@ -108,11 +108,9 @@ class Plan:
 
     def _sections(self) -> Iterator[list[str]]:
         """The tables of the file, each as its lines."""
-        home, name, several = (
-            self.path.resolve().parent,
-            str(self.path),
-            len(self.models) > 1,
-        )
+        home = self.path.resolve().parent
+        name = str(self.path)
+        several = len(self.models) > 1
         needs = MODELS.packages().get(self.kind, f"'asktell[{self.kind}]'")
         yield [
             f"# Selects the best prompt.   Next: asktell check {name}, then asktell run {name}",
@@ -257,9 +255,9 @@ class Plan:
                 f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}",
                 "per million tokens",
             )
-        given = ("base_url", self.base_url), ("price =", self.price)
+        settings = ("base_url", self.base_url), ("price =", self.price)
         for line, comment in MODELS[self.kind].advice:
-            if not any(key in line and value is not None for key, value in given):
+            if not any(key in line and value is not None for key, value in settings):
                 yield _with(line, comment)
 
 
@@ -331,11 +329,11 @@ def init(arguments: argparse.Namespace) -> int:
     if kind in HARNESSES:
         return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
-    made = plan.examples_of_ours()
-    config = _written(plan, made)
+    files = plan.examples_of_ours()
+    config = _written(plan, files)
     what = "prompts" if config.selector.prompts.candidates is None else "candidates"
     counts = f"{len(config.selector.prompts)} {what}, {len(config.dataset)} examples"
-    show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
+    show(f"Wrote {', '.join(map(str, [path, *files]))}: {counts}.")
     reference = (
         f"reference: {quoted(plan.reference)}"
         if plan.reference
@@ -354,9 +352,9 @@ def _kind(arguments: argparse.Namespace) -> str | None:
     """
     kind: str | None = arguments.kind
     if kind is not None and kind not in kinds():
-        known = list(kinds())
+        names = list(kinds())
         raise InvalidArgumentError(
-            f"--kind must be one of {', '.join(known)}, got {kind!r}{nearest(kind, known)}."
+            f"--kind must be one of {', '.join(names)}, got {kind!r}{nearest(kind, names)}."
         )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
         raise InvalidArgumentError(
@@ -509,8 +507,12 @@ def _texts(given: Path | None, usual: Path) -> tuple[Path, list[str], str | None
     path = given or usual
     if given is None and not usual.exists():
         return path, template("prompts.txt").splitlines(), None
-    found, encoding = _decoded(lambda name: load_prompts(path, encoding=name), None)
-    return path, list(found.values() if isinstance(found, dict) else found), encoding
+    prompts, encoding = _decoded(lambda name: load_prompts(path, encoding=name), None)
+    return (
+        path,
+        list(prompts.values() if isinstance(prompts, dict) else prompts),
+        encoding,
+    )
 
 
 def _most_cost(
@@ -565,19 +567,19 @@ def _columns(
             )
         return answer
 
-    given = arguments.input
-    known = f"(columns: {', '.join(columns)})"
+    wanted = arguments.input
+    listed = f"(columns: {', '.join(columns)})"
     chosen = (
-        column(given)
-        if given
-        else ask.text(f"Column of the input? {known}", _likely_input(rows), column)
+        column(wanted)
+        if wanted
+        else ask.text(f"Column of the input? {listed}", _likely_input(rows), column)
     )
     likely = _likely_reference([name for name in columns if name != chosen])
-    given = arguments.reference
-    if given:
-        return chosen, column("" if given == "none" else given)
+    wanted = arguments.reference
+    if wanted:
+        return chosen, column("" if wanted == "none" else wanted)
     return chosen, ask.text(
-        f"Column of the reference response? {known}", likely, column
+        f"Column of the reference response? {listed}", likely, column
     )
 
 
@@ -588,11 +590,11 @@ def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
     by_name = {name.strip().lower(): name for name in columns}
     if usual := [by_name[name] for name in _INPUTS if name in by_name]:
         return usual[0]
-    others = [
+    candidates = [
         name for name in columns if name.lower() not in _NAMES and name != reference
     ]
     return next(
-        (name for name in others if any(_is_text(row.get(name)) for row in rows)),
+        (name for name in candidates if any(_is_text(row.get(name)) for row in rows)),
         columns[0],
     )
 
@@ -600,13 +602,13 @@ def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
 def _likely_reference(columns: Sequence[str]) -> str:
     """The column that, by its name, most likely contains the reference; empty if no name fits."""
     plain = {name: re.sub(r"[\W_]+", "", name.lower()) for name in columns}
-    found = (
+    names = (
         name
         for usual in _REFERENCES
         for name in columns
         if re.fullmatch(usual, plain[name])
     )
-    return next(found, "")
+    return next(names, "")
 
 
 def _is_text(value: object) -> bool:
@@ -661,9 +663,9 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     _check_harness(kind, arguments)
     text = template(f"{kind}.toml").replace("NAME", str(path))
     files: list[Path] = []
-    said: list[str] = []
+    notes: list[str] = []
     if kind == "promptfoo":
-        text, said = _of_promptfoo(text, path, arguments, ask)
+        text, notes = _of_promptfoo(text, path, arguments, ask)
     elif kind == "inspect":
         text, files = _of_inspect(text, path, arguments, ask)
     else:
@@ -675,14 +677,14 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     write_atomically(path, text)
     wrote = f"Wrote {', '.join(map(str, [path, *files]))}."
     next_steps = ["Next:", f"  asktell check {path}", f"  asktell run {path}"]
-    show("\n".join([wrote, *said, *next_steps]))
+    show("\n".join([wrote, *notes, *next_steps]))
     return 0
 
 
 def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
     """Refuse flags for data or metrics that a harness has itself."""
-    own = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
-    for name in own:
+    refused = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
+    for name in refused:
         if getattr(arguments, name) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise InvalidArgumentError(
@@ -714,18 +716,18 @@ def _of_inspect(
         model = ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")
     prompts = arguments.prompts or path.parent / "prompts.txt"
     ours = {prompts: "prompts.txt", path.parent / "inspect_task.py": "inspect_task.txt"}
-    made = _write_missing(ours)
+    files = _write_missing(ours)
     file = quoted(relative(prompts, path.resolve().parent))
     text = text.replace('"PROMPTS"', file).replace('"MODEL"', quoted(model))
-    return text, made
+    return text, files
 
 
 def _write_missing(ours: Mapping[Path, str]) -> list[Path]:
     """Write the templates of the files that do not exist. Return these files."""
-    made = [file for file in ours if not file.exists()]
-    for file in made:
+    missing = [file for file in ours if not file.exists()]
+    for file in missing:
         write_atomically(file, template(ours[file]))
-    return made
+    return missing
 
 
 def _of_promptfoo(
@@ -740,25 +742,23 @@ def _of_promptfoo(
             text,
             flags=re.MULTILINE,
         )
-    if (given := arguments.promptfoo) is None:
+    if (source := arguments.promptfoo) is None:
         return text, []
-    if given.suffix == ".jsonl":
+    if source.suffix == ".jsonl":
         raise InvalidArgumentError(
-            f"{given} looks like results of past runs, as OpenAI Evals exports them. Import them by `promptfoo "
+            f"{source} looks like results of past runs, as OpenAI Evals exports them. Import them by `promptfoo "
             "import`, and give a configuration of prompts, providers and tests in YAML or JSON."
         )
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
-    given = given / "promptfooconfig.yaml" if given.is_dir() else given
-    with PromptfooEvaluator(given, provider=provider) as evaluator:
-        n_prompts, n_tests, metrics = (
-            len(evaluator.prompts),
-            len(evaluator.tests),
-            evaluator.metrics,
-        )
+    source = source / "promptfooconfig.yaml" if source.is_dir() else source
+    with PromptfooEvaluator(source, provider=provider) as evaluator:
+        n_prompts = len(evaluator.prompts)
+        n_tests = len(evaluator.tests)
+        metrics = evaluator.metrics
         unbounded = evaluator.unbounded
     text = text.replace(
-        '"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent))
+        '"promptfooconfig.yaml"', quoted(relative(source, path.resolve().parent))
     )
     text = text.replace(
         "budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} "
@@ -768,14 +768,14 @@ def _of_promptfoo(
         'maximize = "score" ',
         f"maximize = {quoted(_maximized(arguments, names, unbounded, ask))} ",
     )
-    said = [
-        f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
+    notes = [
+        f"{source} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
     ]
     if n_prompts == 1:
-        said.append(
+        notes.append(
             "It has only one prompt. Add others to its `prompts` before the run."
         )
-    return text, said
+    return text, notes
 
 
 def _of_command(
@@ -803,7 +803,7 @@ def _of_command(
         ours[home / "SKILL.md"] = "skill.txt"
     else:
         prompts = f"\n[prompts]\nfile = {quoted(relative(arguments.prompts, beside))}\n"
-    made = _write_missing(ours)
+    files = _write_missing(ours)
     of_data = _data_of_command(data, beside, arguments, ask)
     line = f"command = [{', '.join(map(quoted, words))}]"
     why = "started in this folder for every evaluation, without a shell"
@@ -817,7 +817,7 @@ def _of_command(
         text = _with_line(
             text, "maximize", _with(line, "a metric that the program prints")
         )
-    return text, made
+    return text, files
 
 
 def _data_of_command(
@@ -858,18 +858,18 @@ def _maximized(
         return wanted
     if not unbounded:
         return "score"
-    one = len(unbounded) == 1
-    which = (
+    is_one = len(unbounded) == 1
+    checked = (
         f"the assertion {unbounded[0]!r} runs"
-        if one
+        if is_one
         else f"the assertions {', '.join(map(repr, unbounded))} run"
     )
     why = (
-        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {which} code that "
+        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {checked} code that "
         "may return any number, such as the length of the response. So a response with a high score may be bad."
     )
-    others = [name for name in names if name not in ("score", "success", *unbounded)]
-    metrics = [*others, "success", *unbounded, "score"]
+    plain = [name for name in names if name not in ("score", "success", *unbounded)]
+    metrics = [*plain, "success", *unbounded, "score"]
     if not ask.at_terminal:
         raise InvalidArgumentError(
             f"{why} Pass --maximize METRIC, with one of the metrics {some(metrics)}."
