@@ -80,16 +80,18 @@ class Session:
             if not any(map(_of_proc, pids)):
                 return set()
         processes = list(_processes())
-        inside = {each.pid for each in processes if self._has(each.pid)}
+        inside = {process.pid for process in processes if self._has(process.pid)}
         members = inside | {
-            each.pid for each in processes if each.identity in self._outside
+            process.pid for process in processes if process.identity in self._outside
         }
         n_before = -1
         while n_before < len(members):
             n_before = len(members)
-            members |= {each.pid for each in processes if each.parent in members}
+            members |= {
+                process.pid for process in processes if process.parent in members
+            }
         self._outside = {
-            each.identity for each in processes if each.pid in members - inside
+            process.identity for process in processes if process.pid in members - inside
         }
         return members
 
@@ -120,11 +122,11 @@ def _of_proc(pid: int) -> _Process | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
             # The name of the program is in parentheses, and may have any character.
-            state, parent, *others = stat.read().rpartition(")")[2].split()
+            state, parent, *fields = stat.read().rpartition(")")[2].split()
     except (OSError, ValueError):
         return None
     # The start is the 22nd field, and the parent the fourth.
-    return None if state in "ZX" else _Process((pid, others[17]), int(parent))
+    return None if state in "ZX" else _Process((pid, fields[17]), int(parent))
 
 
 def _of_ps() -> Iterator[_Process]:

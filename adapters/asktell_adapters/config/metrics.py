@@ -121,11 +121,13 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
     if table.has("shots"):
         if not table.shots:
             raise table.error("shots", "must have at least one table", table.shots)
-        options["shots"] = [Shot(**dict(each)) for each in table.shots]
+        options["shots"] = [Shot(**dict(shot)) for shot in table.shots]
     # The judge of a preference compares with the column that the preference fills in
     if table.has("against") and not isinstance(table, PreferenceTable):
         options["against"] = table.against
-    criteria = {name: _criterion(each) for name, each in table.criteria.items()}
+    criteria = {
+        name: _criterion(criterion) for name, criterion in table.criteria.items()
+    }
     llm = PlannedLLM(_models(table))
     name = table.title.rpartition(".")[2]
     with table.named():
@@ -133,7 +135,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
         if not isinstance(table, PreferenceTable):
             return judge
         labels: dict[tuple[str | int, str | int], float] = {
-            (each.prompt, each.example): each.label for each in table.labels or ()
+            (label.prompt, label.example): label.label for label in table.labels or ()
         }
         return Preference(judge, table.against or BASELINE, labels=labels, name=name)
 
@@ -166,17 +168,17 @@ def _criterion(table: CriterionTable) -> Criterion:
 
 def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
     """The judge's own models. Without any, the judge has the run's LLM."""
-    given = table.model or []
+    tables = table.model or []
     models = []
-    for each in given if isinstance(given, list) else [given]:
-        for name in filter(each.__contains__, _OF_THE_JUDGE):
+    for model in tables if isinstance(tables, list) else [tables]:
+        for name in filter(model.__contains__, _OF_THE_JUDGE):
             is_known = name in JudgeTable.model_fields
             wanted = name if is_known else "instructions"
             raise table.mistake(
                 f"{name!r} in [{table.title}.model] has no effect on a judge. Set {wanted!r} in [{table.title}] "
                 "instead."
             )
-        models.append(read_model(table.config_file, f"{table.title}.model", each))
+        models.append(read_model(table.config_file, f"{table.title}.model", model))
     return tuple(models)
 
 
@@ -197,10 +199,10 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
             f"[metrics.{metric.name}.model]."
         )
     judge = copy.copy(metric)  # what was configured stays so
-    own = [model.make(concurrency) for model in planned.models]
-    judge.ask(own or llm, cache)
-    for each in own:
-        if callable(load := getattr(each, "load", None)):
+    llms = [model.make(concurrency) for model in planned.models]
+    judge.ask(llms or llm, cache)
+    for own_llm in llms:
+        if callable(load := getattr(own_llm, "load", None)):
             load()
     return judge
 
@@ -325,20 +327,20 @@ def read_metrics(
         raise top.mistake(
             f"the table [metrics] is missing. Add it, with one or more of {listed(METRICS.names())}."
         )
-    found = {
+    metrics = {
         name: _metric(top, name, options, examples, models)
         for name, options in turned_on(given)
     }
-    if not found:
+    if not metrics:
         raise top.mistake(
             f"[metrics] is empty. Add one or more of {listed(METRICS.names())}."
         )
-    return found
+    return metrics
 
 
 def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The entries of `[metrics]` that are not `false`."""
-    return ((name, given) for name, given in table.items() if given is not False)
+    return ((name, entry) for name, entry in table.items() if entry is not False)
 
 
 def _metric(

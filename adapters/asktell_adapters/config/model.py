@@ -135,8 +135,8 @@ class NamedModel(ModelTable):
         if batch is None:
             return 1
         option, default = batch
-        given: int | None = getattr(self, option)
-        return default if given is None else given
+        number: int | None = getattr(self, option)
+        return default if number is None else number
 
     def make(self, concurrency: int) -> Any:
         options = self.given(NamedModel)
@@ -147,8 +147,8 @@ class NamedModel(ModelTable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The tables of kinds are made by `options_table`, so that pickle cannot import them.
-        given = self.model_dump(exclude_unset=True, by_alias=True)
-        return read_model, (self.config_file, self.title, given)
+        options = self.model_dump(exclude_unset=True, by_alias=True)
+        return read_model, (self.config_file, self.title, options)
 
 
 Options: TypeAlias = dict[str, Any]

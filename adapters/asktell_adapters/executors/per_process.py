@@ -66,7 +66,7 @@ class BatchEvaluation:
             for group in groups
         ]
         if self._loop is None:
-            results = [attempt(self._how.call, *each) for each in arguments]
+            results = [attempt(self._how.call, *call) for call in arguments]
         else:
             results = self._loop.run_until_complete(self._attempt_all(arguments))
         outcomes = results[0] if self._how.in_batches else results

@@ -193,9 +193,11 @@ class Rubric:
             "high": str(self.scale[1]),
             "format": self._format(),
         }
-        told = self.instructions or (PAIRWISE if self.pairwise else POINTWISE)
+        instructions = self.instructions or (PAIRWISE if self.pairwise else POINTWISE)
         return re.sub(
-            r"\{(criteria|low|high|format)\}", lambda match: what[match.group(1)], told
+            r"\{(criteria|low|high|format)\}",
+            lambda match: what[match.group(1)],
+            instructions,
         )
 
     def schema(self) -> dict[str, Any]:
@@ -392,7 +394,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: a key occurs twice.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError(f"a key occurs twice in {some([name for name, _ in pairs])}")
-    return found
+    return mapping

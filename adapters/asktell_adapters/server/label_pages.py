@@ -67,14 +67,14 @@ def add_labels(
     limiter = CapacityLimiter(_THREADS)
 
     def of(name: str) -> Labeling:
-        found = labelings.get(name)
-        if found is None:
+        labeling = labelings.get(name)
+        if labeling is None:
             raise ProblemDetails(
                 404,
                 "Nothing is to be labeled in this study. To let people label it, start the service with --label "
                 "CONFIG.toml.",
             )
-        return found
+        return labeling
 
     async def answer(call: Callable[[], dict[str, Any]]) -> Response:
         return json_response(await to_thread.run_sync(call, limiter=limiter))

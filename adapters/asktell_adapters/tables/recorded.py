@@ -77,8 +77,10 @@ class RecordedScores:
                 check_column(values, column, where, _ROLES)
             prompt, example = str(values["prompt"]), str(values["example"])
             numbers = [_number(values.get(name), name, where) for name in names]
-            found = [number for number in numbers if number is not None]
-            cells.append((prompt, example, found if len(found) == len(names) else None))
+            scores = [number for number in numbers if number is not None]
+            cells.append(
+                (prompt, example, scores if len(scores) == len(names) else None)
+            )
             if values.get("segment") not in (None, ""):
                 segments[example] = str(values["segment"])
         return cls._of_cells(str(path), goal, cells, segments)
@@ -120,10 +122,8 @@ class RecordedScores:
             name: i
             for i, name in enumerate(dict.fromkeys(example for _, example, _ in cells))
         }
-        sums, counts = (
-            np.zeros((len(rows), len(columns), len(goal.metrics))),
-            np.zeros((len(rows), len(columns), 1)),
-        )
+        sums = np.zeros((len(rows), len(columns), len(goal.metrics)))
+        counts = np.zeros((len(rows), len(columns), 1))
         # `seen` also marks failed evaluations, which have no scores.
         seen = np.zeros((len(rows), len(columns)), dtype=bool)
         for prompt, example, scores in cells:
@@ -172,10 +172,8 @@ class RecordedScores:
             raise InvalidArgumentError(
                 f"{path} has no array {missing[0]!r}. Add it. The arrays are {some(sorted(arrays))}."
             )
-        scores, metrics = (
-            arrays["scores"],
-            list(map(str, np.atleast_1d(arrays["metrics"]))),
-        )
+        scores = arrays["scores"]
+        metrics = list(map(str, np.atleast_1d(arrays["metrics"])))
         if (
             scores.ndim not in (3, 4)
             or scores.shape[2] != len(metrics)
@@ -210,22 +208,22 @@ def _columns_of_numbers(table: Table) -> list[str]:
             return False
         return any(cell is not None for cell in cells)
 
-    others = ("prompt", "example", "example_id", "segment", "trial")
+    ids = ("prompt", "example", "example_id", "segment", "trial")
     return [
-        name for name in table.rows[0].values if name not in others and is_metric(name)
+        name for name in table.rows[0].values if name not in ids and is_metric(name)
     ]
 
 
 def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
     for name in wanted:
         if name not in known:
-            found = (
+            hint = (
                 f"Its metrics are {some(known)}."
                 if known
                 else "It has no column of numbers."
             )
             raise InvalidArgumentError(
-                f"{where} has no metric {name!r}{nearest(name, known)}. {found}"
+                f"{where} has no metric {name!r}{nearest(name, known)}. {hint}"
             )
 
 

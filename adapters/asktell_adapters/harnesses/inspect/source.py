@@ -372,8 +372,8 @@ def _check_examples(selector: Any, n_samples: int) -> None:
     Raises:
         InvalidArgumentError: the selector has no examples, or more than the task.
     """
-    known = selector if isinstance(selector, Selector) else selector.selector
-    n_examples = known.state.problem.n_examples
+    inner = selector if isinstance(selector, Selector) else selector.selector
+    n_examples = inner.state.problem.n_examples
     if n_examples is None or n_examples > n_samples:
         raise InvalidArgumentError(
             f"The selector was created with examples={n_examples}, but the task has {n_samples} samples. Create it "
