@@ -61,13 +61,13 @@ def pca(embedding: npt.ArrayLike, d: int) -> PCA:
         )
     centred = x - x.mean(axis=0) if len(x) else x
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
-    kept = min(d, len(s))
+    width = min(d, len(s))
     features = np.zeros((len(x), d))
-    features[:, :kept] = fix_signs(u[:, :kept]) * s[:kept]
+    features[:, :width] = fix_signs(u[:, :width]) * s[:width]
     ratio = np.zeros(d)
     total = float((s**2).sum())
     if total > 0:
-        ratio[:kept] = s[:kept] ** 2 / total
+        ratio[:width] = s[:width] ** 2 / total
     return PCA(features, ratio)
 
 
@@ -202,16 +202,16 @@ def _rows(prompts: Sequence[str], seed: int) -> Any:
     """Sparse (K, buckets) rows of unit length: the weighted counts of each text's n-grams."""
     from scipy.sparse import csr_array
 
-    found = [
+    counted = [
         np.unique(_grams(prompt.lower(), seed), return_counts=True)
         for prompt in prompts
     ]
-    n, lengths = len(found), [len(buckets) for buckets, _ in found]
-    column = np.concatenate([buckets for buckets, _ in found])
+    n, lengths = len(counted), [len(buckets) for buckets, _ in counted]
+    column = np.concatenate([buckets for buckets, _ in counted])
     # Inverse document frequency: an n-gram that few texts have weighs more.
     n_texts = np.bincount(column, minlength=_BUCKETS)
     weights = np.log((1.0 + n) / (1.0 + n_texts)) + 1.0
-    times = np.concatenate([counts for _, counts in found])
+    times = np.concatenate([counts for _, counts in counted])
     value = (1.0 + np.log(times)) * weights[column]
     row = np.repeat(np.arange(n), lengths)
     norm = np.sqrt(np.bincount(row, value**2, minlength=n))

@@ -57,9 +57,11 @@ def means_of(
 
 def _mean(cells: Scores) -> Float[Floats, "arms metrics"]:
     """Means over the examples, without NaN. NaN where a prompt has no score."""
-    known = ~np.isnan(cells)
+    is_scored = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(known, cells, 0.0).sum(axis=1) / known.sum(axis=1))
+        return np.asarray(
+            np.where(is_scored, cells, 0.0).sum(axis=1) / is_scored.sum(axis=1)
+        )
 
 
 @final
@@ -160,10 +162,8 @@ class Truth:
 
     def _of_best(self, answer: Sequence[int]) -> dict[str, float]:
         objective, feasible = self.values[:, 0], self.feasible
-        best, median = (
-            float(objective[feasible].max()),
-            float(np.median(objective[feasible])),
-        )
+        best = float(objective[feasible].max())
+        median = float(np.median(objective[feasible]))
         if not len(answer):
             return {
                 "quality": 0.0,
