@@ -234,10 +234,8 @@ class Dealer:
     def _add(self) -> Action:
         """Often of one that is there already, and sometimes the same request once more."""
         rng, bad = self._rng, self._is_bad()
-        there, requests = (
-            rng.sample(sorted(PROMPTS), rng.choice([0, 0, 1])),
-            self._world.requests,
-        )
+        there = rng.sample(sorted(PROMPTS), rng.choice([0, 0, 1]))
+        requests = self._world.requests
         if requests and rng.random() < 0.2:
             key = rng.choice(sorted(requests))
             return Action(self._handle(), "add", requests[key][0], {"key": key})

@@ -51,10 +51,8 @@ def check_said(selector: Selector) -> None:
 
 def _check_answer(selector: Selector, result: Result) -> None:
     """Who is selected, and who is left, by the statuses of the prompts."""
-    selected, status = (
-        [entry.id for entry in result.selected],
-        {entry.id: entry.status for entry in result.prompts},
-    )
+    selected = [entry.id for entry in result.selected]
+    status = {entry.id: entry.status for entry in result.prompts}
     left = [
         id_ for id_, each in status.items() if each == ACTIVE and id_ != result.baseline
     ]

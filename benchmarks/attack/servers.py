@@ -286,10 +286,8 @@ def attack(seed: int, limit: Limit) -> Report:
     """Every case once, or so many of them."""
     report = Report()
     every = len(names())
-    end, deadline = (
-        seed + min(every, limit.cases or every),
-        time.monotonic() + limit.seconds,
-    )
+    end = seed + min(every, limit.cases or every)
+    deadline = time.monotonic() + limit.seconds
     number = seed
     while number < end and time.monotonic() < deadline:
         number = _run_child(report, number, end, deadline)

@@ -96,10 +96,8 @@ class Setup(NamedTuple):
         repeats = 1 if examples is None else rng.choice([1, 1, 2, 3])
         named = examples is not None and rng.random() < 0.5
         baseline = rng.choice([None, *PROMPTS])
-        handles, max_failure_rate = (
-            rng.choice([1, 2, 3]),
-            rng.choice([1e-6, 0.5, 0.5, 1.0]),
-        )
+        handles = rng.choice([1, 2, 3])
+        max_failure_rate = rng.choice([1e-6, 0.5, 0.5, 1.0])
         on_failure = rng.choice(
             ["skip", "skip", "skip", dict.fromkeys(GOALS[kind[1]].metrics, 0.0)]
         )

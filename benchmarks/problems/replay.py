@@ -148,11 +148,9 @@ def _alpaca_eval(path: Path) -> Table:
 
 def _summarization(path: Path) -> Table:
     with np.load(path) as file:
-        values, metrics, arms = (
-            file["values"].astype(float),
-            file["metrics"].tolist(),
-            file["arms"].tolist(),
-        )
+        values = file["values"].astype(float)
+        metrics = file["metrics"].tolist()
+        arms = file["arms"].tolist()
     rouge, words, coherence = (
         values[:, :, metrics.index(name)]
         for name in ("rougeL_f_ours", "summary_words", "coherence")

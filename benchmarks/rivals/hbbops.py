@@ -101,13 +101,11 @@ class _Proposer:
         rng: np.random.Generator,
         share: float,
     ) -> None:
-        self._pool, self._goal, self._fidelities, self._rng, self._share = (
-            pool,
-            goal,
-            fidelities,
-            rng,
-            share,
-        )
+        self._pool = pool
+        self._goal = goal
+        self._fidelities = fidelities
+        self._rng = rng
+        self._share = share
         self._processes: list[GaussianProcess] = []
         if pool.features is not None:
             spread = pool.features.std(axis=0)

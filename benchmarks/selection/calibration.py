@@ -130,10 +130,8 @@ def measure(
         )  # fmt: skip
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {"refused": str(error)}
-    result, truth = (
-        play(selector, cells),
-        table.beyond if is_new else cells.mean(axis=1),
-    )
+    result = play(selector, cells)
+    truth = table.beyond if is_new else cells.mean(axis=1)
     line: Line = {name: [0, 0] for name in SHARES}
     chosen = {entry.id for entry in result.selected}
     for arm, entry in enumerate(result.prompts):

@@ -32,11 +32,9 @@ TABLES = (
 )  # fmt: skip
 SCRIPTED = {"right or wrong": False, "graded": True}
 MOST_EXAMPLES = 400
-FEW, PARENTS, ACCEPTANCE = (
-    "val_evaluation_policy",
-    "candidate_selection_strategy",
-    "acceptance_criterion",
-)
+FEW = "val_evaluation_policy"
+PARENTS = "candidate_selection_strategy"
+ACCEPTANCE = "acceptance_criterion"
 WAYS: dict[str, tuple[str, ...]] = {
     "GEPA": (),
     "GEPA with current_best": (),

@@ -34,10 +34,8 @@ MARGINS = (0.02, 0.05, 0.1)
 
 def signs(n: int, disagree: float, difference: float) -> Floats:
     """Differences of n pairs of 0/1 scores."""
-    more, fewer = (
-        round(n * (disagree + difference) / 2),
-        round(n * (disagree - difference) / 2),
-    )
+    more = round(n * (disagree + difference) / 2)
+    fewer = round(n * (disagree - difference) / 2)
     return np.repeat([1.0, -1.0, 0.0], [more, fewer, n - more - fewer])
 
 

@@ -193,10 +193,8 @@ def pool_sizes(lines: Iterable[Line]) -> str:
     for (goal, problem, b, method, k), found in grouped(
         mine, "goal", "problems", "per_prompt", "method", "k"
     ).items():
-        quality, times = (
-            mean(found),
-            [line["seconds"] for line in found if "seconds" in line],
-        )
+        quality = mean(found)
+        times = [line["seconds"] for line in found if "seconds" in line]
         seconds = f"{np.median(times):.2g}" if times else ""
         rows.append(
             [
@@ -262,10 +260,8 @@ def never_worse(lines: Iterable[Line]) -> str:
             found = [c for c in everything if c.other == other]
             if found:
                 worst = found[0]
-                average, losses = (
-                    np.mean([c.difference for c in found]),
-                    sum(c.adjusted < LEVEL for c in found),
-                )
+                average = np.mean([c.difference for c in found])
+                losses = sum(c.adjusted < LEVEL for c in found)
                 place = f"{worst.problem}, {worst.goal}, b = {worst.per_prompt:g}"
                 numbers = [
                     f"{worst.difference:+.3f}",

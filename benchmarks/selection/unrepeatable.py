@@ -234,10 +234,8 @@ def coverage(n: int, flips: float, runs: int) -> str:
         found = asktell.run(
             selector, Flipping(table, flips, False, seed), progress=False
         ).compare(0, 1)
-        each, truth = (
-            found.differences["right"],
-            (1 - 2 * flips) * float((table[0] - table[1]).mean()),
-        )
+        each = found.differences["right"]
+        truth = (1 - 2 * flips) * float((table[0] - table[1]).mean())
         assert each.low is not None
         assert each.high is not None
         held = each.low - 1e-9 <= truth <= each.high + 1e-9
@@ -294,10 +292,8 @@ def steps(smooth: bool, name: str, budget: int, runs: int) -> str:
     seen = {0.0: 0, 0.5: 0}
     for fall, seed in product(seen, range(runs)):
         rng = np.random.default_rng([seed, smooth])
-        levels, noise = (
-            rng.normal(0, 0.4, (8, 1)) + rng.normal(size=100),
-            rng.normal(size=(8, 100)),
-        )
+        levels = rng.normal(0, 0.4, (8, 1)) + rng.normal(size=100)
+        noise = rng.normal(size=(8, 100))
         selector = asktell.Selector(
             [f"p{i}" for i in range(8)], GOAL_OF_STEPS, budget, name, 100, seed=seed
         )

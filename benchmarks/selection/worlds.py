@@ -482,10 +482,8 @@ def _estimates(
         rows = []
         scale = saved["scales"][j] if j < len(saved["scales"]) else 1.0
         for arm, entry in enumerate(result.prompts):
-            estimate, error = (
-                entry.estimate.get(metric),
-                entry.standard_error.get(metric),
-            )
+            estimate = entry.estimate.get(metric)
+            error = entry.standard_error.get(metric)
             if estimate is None or error is None:
                 unstated += entry.evaluations > 0
                 continue
@@ -552,10 +550,8 @@ def overview(runs: Sequence[Stated]) -> Row:
             min(found["constant"], found["bootstrap"]),
         ]
     loss = losses(runs)
-    row["loss: said / true"], row["loss_95 holds"] = (
-        [loss["said"], loss["true"]],
-        loss["holds"],
-    )
+    row["loss: said / true"] = [loss["said"], loss["true"]]
+    row["loss_95 holds"] = loss["holds"]
     none, gain = nones(runs), outlook(1.0)(runs)
     row['"none" / wrong'] = [none['"none" said'], none["though some keep"]]
     row["gain of +100 %: said / true"] = [gain["gain said"], gain["gain true"]]
@@ -650,11 +646,9 @@ def outlook(part: float) -> Callable[[Sequence[Stated]], Row]:
 def gains(found: Sequence[Later]) -> Row:
     """Mean losses before and after, and the ratio of the gains if the true one is above its standard error."""
     _, said_now, said, now, after = np.array(found, dtype=float).reshape(-1, 5).T
-    predicted, realized, noise = (
-        _mean(said_now - said),
-        _mean(now - after),
-        _noise(now - after),
-    )
+    predicted = _mean(said_now - said)
+    realized = _mean(now - after)
+    noise = _noise(now - after)
     return {
         "runs": len(said),
         "loss said": [_mean(said_now), _mean(said)],
@@ -678,10 +672,8 @@ def actions(runs: Sequence[Stated]) -> Row:
     doubtful = [
         run for run in took if run.p_feasible is not None and run.p_feasible.said < 0.5
     ]
-    row["below 1/2"], row["of them infeasible"] = (
-        len(doubtful),
-        _mean([not run.keeps for run in doubtful]),
-    )
+    row["below 1/2"] = len(doubtful)
+    row["of them infeasible"] = _mean([not run.keeps for run in doubtful])
     going = [
         each
         for run in runs

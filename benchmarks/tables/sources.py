@@ -172,10 +172,8 @@ def _capo(files: Files) -> Tables:
         _, _, dataset, model, *_ = name.split("/")
         stem = f"capo/{dataset}_{model}_seed42"
         task = read_pickle(path).state["task"].state
-        texts, blocks = (
-            inputs.setdefault(stem, list(array_of(task["xs"]))),
-            dict(task["blocks"]),
-        )
+        texts = inputs.setdefault(stem, list(array_of(task["xs"])))
+        blocks = dict(task["blocks"])
         if list(array_of(task["xs"])) != texts:
             raise ValueError(f"{name}: the examples are not those of the runs before")
         for (prompt, block), scores in task["prompt_score_cache"].items():
