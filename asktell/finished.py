@@ -123,11 +123,11 @@ def analyze(
             raise InvalidArgumentError(
                 "A data frame has its own examples. Leave out examples=."
             )
-        table = _of_frame(scores, goal, prompts, segments)
+        table = _table_of_frame(scores, goal, prompts, segments)
         if prompts is None:
             table = table.in_order_of_names()
     else:
-        table = _of_array(scores, goal, prompts, examples, segments)
+        table = _table_of_array(scores, goal, prompts, examples, segments)
     return finished_selector(table, goal, baseline, inputs).result()
 
 
@@ -424,7 +424,7 @@ def _no_rivals(state: State) -> list[Any]:
 # Arrays
 
 
-def _of_array(
+def _table_of_array(
     scores: Any,
     goal: Goal,
     prompts: Names,
@@ -503,7 +503,7 @@ def _named(
 # Data frames
 
 
-def _of_frame(
+def _table_of_frame(
     frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | None
 ) -> FinishedTable:
     columns = [str(name) for name in frame.columns]
@@ -529,11 +529,11 @@ def _of_frame(
         None,
     )
     if PROMPT in columns:
-        return _of_long(column, columns, goal, prompts, segments, example)
-    return _of_wide(frame, column, columns, goal, prompts, segments, example)
+        return _table_of_long(column, columns, goal, prompts, segments, example)
+    return _table_of_wide(frame, column, columns, goal, prompts, segments, example)
 
 
-def _of_long(
+def _table_of_long(
     column: Any,
     columns: Sequence[str],
     goal: Goal,
@@ -598,7 +598,7 @@ def _metric_columns(columns: Sequence[str], goal: Goal) -> list[str]:
     return metric_columns
 
 
-def _of_wide(
+def _table_of_wide(
     frame: Any,
     column: Any,
     columns: Sequence[str],

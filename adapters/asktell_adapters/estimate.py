@@ -466,7 +466,7 @@ class Estimate:
         for judge in self.judges:
             yield (
                 f"judge {judge.name}"[:14],
-                ", ".join(_of_judge(judge, written is not None)),
+                ", ".join(_judge_words(judge, written is not None)),
             )
         yield (
             "money",
@@ -517,7 +517,7 @@ def _based_on(paid_evaluations: int) -> str:
     )
 
 
-def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
+def _judge_words(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
     """The calls and tokens of a judge, in words."""
     yield f"{judge.calls:,} calls"
     yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
@@ -839,7 +839,9 @@ def _money(
     most_cost = total.most_cost
     if most_cost is not None and cost is not None:
         most_cost = max(most_cost, cost)
-    took = took._replace(cost=_at_most(cost, left), most_cost=_at_most(most_cost, left))
+    took = took._replace(
+        cost=_capped_cost(cost, left), most_cost=_capped_cost(most_cost, left)
+    )
     return _Money(evaluations, repeats, took, judged, n_paid)
 
 
@@ -852,7 +854,7 @@ def _money_left(result: Result) -> float | None:
     )
 
 
-def _at_most(cost: float | None, left: float | None) -> float | None:
+def _capped_cost(cost: float | None, left: float | None) -> float | None:
     """The cost, or the rest of the budget if that is less."""
     return cost if cost is None or left is None else min(cost, left)
 
@@ -1049,7 +1051,7 @@ def estimate_harness(
     return HarnessEstimate(
         evaluations,
         repeats,
-        cost=_at_most(None if each_cost is None else n * each_cost, left),
+        cost=_capped_cost(None if each_cost is None else n * each_cost, left),
         most_cost=left,
         seconds=None if tried.seconds is None else n * tried.seconds,
         tried=len(trials),

@@ -82,7 +82,7 @@ def span(features: npt.ArrayLike) -> Float[Floats, "arms rank"]:
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value
     of GEGE's authors.
     """
-    x = _of_unit_length(_matrix(features))
+    x = _unit_columns(_matrix(features))
     u, s, _ = np.linalg.svd(x, full_matrices=False)
     tolerance = max(_rounding_of(s, x), _SMALLEST_DIRECTION)
     return np.asarray(u[:, : int((s > tolerance).sum())])
@@ -100,14 +100,14 @@ def lost_directions(features: Float[Floats, "arms features"], intercept: bool) -
     # The rounding of a column that is far from zero is large, relative to the centred
     # column.
     cancelled = float((size / np.where(spread > 0, spread, np.inf)).max(initial=1.0))
-    x = _of_unit_length(centred)
+    x = _unit_columns(centred)
     s = np.linalg.svd(x, compute_uv=False)
     return int(
         ((s > _rounding_of(s, x) * cancelled) & (s <= _SMALLEST_DIRECTION)).sum()
     )
 
 
-def _of_unit_length(
+def _unit_columns(
     columns: Float[Floats, "arms features"],
 ) -> Float[Floats, "arms features"]:
     """The columns scaled to length 1. Zero columns stay zero."""

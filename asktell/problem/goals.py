@@ -444,7 +444,7 @@ class Constraint:
             raise InvalidArgumentError(
                 f"The bound of {name} on {self.metric!r} must be within the range of the metric, [{exact(span[0])}, "
                 f"{exact(span[1])}], got {exact(self.bound)}. Every prompt or none would satisfy it."
-                f"{_as_share(self.bound, span, '%')}"
+                f"{_percent_hint(self.bound, span, '%')}"
             )
 
     def _check_relative(self) -> None:
@@ -620,7 +620,9 @@ class Goal(ABC):
         judged += [bound.column for bound in bounds]
         by_segment = [
             column
-            for column, is_worst in zip(judged, _by_segment(*parts), strict=True)
+            for column, is_worst in zip(
+                judged, _counts_worst_segment(*parts), strict=True
+            )
             if is_worst
         ]
         # Two constraints on one quantile of a metric share a column.
@@ -698,7 +700,9 @@ class Goal(ABC):
         subsets = tuple(Subset(j, g) for j in self.by_segment for g in range(n))
         parts: list[Objective | Constraint] = [*self.objectives, *self.constraints]
         worst_of = []
-        for j, is_worst in zip(self._overall, _by_segment(*parts), strict=True):
+        for j, is_worst in zip(
+            self._overall, _counts_worst_segment(*parts), strict=True
+        ):
             places = enumerate(subsets, len(self.columns))
             segments = tuple(place for place, subset in places if subset.column == j)
             worst_of.append(segments if is_worst else (j,))
@@ -898,7 +902,7 @@ class Goal(ABC):
                 number or outside the range of its metric, or the number of scores is
                 wrong.
         """
-        items = _in_order(scores, self.metrics)
+        items = _ordered_scores(scores, self.metrics)
         values = tuple(
             [
                 _score(name, item, self.ranges.get(name))
@@ -1312,7 +1316,7 @@ def _checked_tolerance(
     return checked
 
 
-def _by_segment(*parts: Objective | Constraint) -> list[bool]:
+def _counts_worst_segment(*parts: Objective | Constraint) -> list[bool]:
     """For each part of a goal, whether its worst segment counts."""
     return [
         part.worst_segment if isinstance(part, Objective) else part.in_every_segment
@@ -1331,11 +1335,11 @@ def check_less_than_range(name: str, margin: float, span: tuple[float, float]) -
     if margin >= width:
         raise InvalidArgumentError(
             f"{name} must be less than the width of the metric's range, {exact(width)}, got {exact(margin)}. No two "
-            f"scores differ by more.{_as_share(margin, span, ' points')}"
+            f"scores differ by more.{_percent_hint(margin, span, ' points')}"
         )
 
 
-def _as_share(number: float, span: tuple[float, float], unit: str) -> str:
+def _percent_hint(number: float, span: tuple[float, float], unit: str) -> str:
     """The sentence for a number that was probably meant in percent of a range from 0 to 1."""
     if span != (0.0, 1.0) or not 1.0 <= number <= 100.0:
         return ""
@@ -1372,7 +1376,7 @@ def by_name(scores: object) -> object:
     if callable(getattr(scores, "_asdict", None)):
         return dict(scores._asdict())  # type: ignore[attr-defined]
     if hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
-        return _of_keys(scores)
+        return _scores_by_key(scores)
     for attribute in _FIELDS:
         if fields := getattr(kind, attribute, None):
             fields = [getattr(field, "name", field) for field in fields]
@@ -1380,7 +1384,7 @@ def by_name(scores: object) -> object:
     return scores
 
 
-def _of_keys(scores: Any) -> object:
+def _scores_by_key(scores: Any) -> object:
     """The scores of an object with keys, such as a row of a database. A series that is only numbered is a list."""
     keys = list(scores.keys())
     by_key = {key: scores[key] for key in keys}
@@ -1391,7 +1395,7 @@ def _of_keys(scores: Any) -> object:
     return list(by_key.values()) if keys == list(range(len(keys))) else by_key
 
 
-def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
+def _ordered_scores(scores: object, metrics: Sequence[str]) -> list[Any]:
     """The scores in the order of the metrics, not checked one by one yet."""
     if type(scores) is float and len(metrics) == 1:
         return [scores]

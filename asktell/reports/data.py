@@ -297,7 +297,7 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     """The prompts as columns. `texts` are formatted for readers."""
     entries, metrics = result.prompts, result.goal.columns
 
-    def by_metric(field: str) -> list[list[float | None]]:
+    def metric_rows(field: str) -> list[list[float | None]]:
         return [
             [getattr(entry, field).get(metric) for metric in metrics]
             for entry in entries
@@ -332,8 +332,8 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
         "numbered": isinstance(entries[0].id, int),
         "texts": _fitting(texts),
         "lengths": [len(text) for text in texts],
-        "estimates": by_metric("estimate"),
-        "errors": by_metric("standard_error"),
+        "estimates": metric_rows("estimate"),
+        "errors": metric_rows("standard_error"),
     }
 
 

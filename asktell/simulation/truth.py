@@ -155,12 +155,12 @@ class Truth:
             MissingExtraError: pymoo is missing, which a hypervolume needs.
         """
         return (
-            self._of_best(answer)
+            self._measures_of_best(answer)
             if isinstance(self.goal, BestFeasible)
-            else self._of_set(answer)
+            else self._measures_of_set(answer)
         )
 
-    def _of_best(self, answer: Sequence[int]) -> dict[str, float]:
+    def _measures_of_best(self, answer: Sequence[int]) -> dict[str, float]:
         objective, feasible = self.values[:, 0], self.feasible
         best = float(objective[feasible].max())
         median = float(np.median(objective[feasible]))
@@ -186,7 +186,7 @@ class Truth:
             "identified": float(keeps and chosen >= best),
         }
 
-    def _of_set(self, answer: Sequence[int]) -> dict[str, float]:
+    def _measures_of_set(self, answer: Sequence[int]) -> dict[str, float]:
         chosen = np.zeros(len(self.front), dtype=bool)
         chosen[list(answer)] = True
         hits = float((chosen & self.front).sum())

@@ -134,7 +134,7 @@ class Attempt:
         yield "--- scores"
         width = max(map(len, self.scores), default=0)
         for name, score in self.scores.items():
-            yield f"{name:<{width}}  {score:.4g}{_of_judge(self.judged.get(name))}"
+            yield f"{name:<{width}}  {score:.4g}{_judge_words(self.judged.get(name))}"
         yield "---"
         cost = (
             f"{self.paid:.4g}" if self.paid or self.is_priced else "no price is known"
@@ -148,7 +148,7 @@ def check(arguments: argparse.Namespace) -> int:
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
         dataset = config.dataset
-        selector, arm = _with_prompt(config, arguments.prompt)
+        selector, arm = _selector_and_arm(config, arguments.prompt)
         prompts = selector.prompts
         row = _position(
             "example",
@@ -294,7 +294,7 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     return 0
 
 
-def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
+def _selector_and_arm(config: Config, wanted: str | None) -> tuple[Selector, int]:
     """The selector that has the prompt, and the prompt's position.
 
     It is the configuration's selector, or that of its run if the prompt was added by
@@ -334,7 +334,7 @@ def _position(
     )
 
 
-def _of_judge(details: Mapping[str, Any] | None) -> str:
+def _judge_words(details: Mapping[str, Any] | None) -> str:
     """The grades, the spread and a reason of a judge, to stand after its score."""
     if details is None:
         return ""

@@ -92,15 +92,17 @@ class Plan:
     def next_steps(self) -> Iterator[str]:
         """The commands to run next, each with its purpose."""
         if self.key is not None and not os.environ.get(self.key):
-            yield _with(f"export {self.key}=...", "keep the key out of the file")
-        yield _with(
+            yield _commented(f"export {self.key}=...", "keep the key out of the file")
+        yield _commented(
             f"asktell check {self.path}", "try one evaluation: response, scores, cost"
         )
-        yield _with(f"asktell run {self.path} --estimate", "estimate the whole run")
-        yield _with(
+        yield _commented(
+            f"asktell run {self.path} --estimate", "estimate the whole run"
+        )
+        yield _commented(
             f"asktell run {self.path}", "Ctrl-C stops it; the same command resumes it"
         )
-        yield _with(f"asktell report {self.path}", "write the result as a page")
+        yield _commented(f"asktell report {self.path}", "write the result as a page")
 
     def text(self) -> str:
         """The content of the configuration file."""
@@ -118,12 +120,14 @@ class Plan:
             "# Every option: docs/reference/configuration.md",
         ]
         yield [
-            _with(
+            _commented(
                 f"budget = {self.budget}", "evaluations; asktell extend adds more later"
             ),
-            _with("# budget = { cost = 1.0 }", "or money; requires a price in [model]"),
-            _with("# confidence = 0.95", "stop at 95% confidence"),
-            _with(
+            _commented(
+                "# budget = { cost = 1.0 }", "or money; requires a price in [model]"
+            ),
+            _commented("# confidence = 0.95", "stop at 95% confidence"),
+            _commented(
                 "# confirm_above = 5.0",
                 "ask before a run that may cost more; requires a price",
             ),
@@ -131,11 +135,11 @@ class Plan:
         file = f"file = {quoted(relative(self.prompts, home))}"
         yield [
             "[prompts]",
-            _with(file, "one prompt per line or block, or a table"),
+            _commented(file, "one prompt per line or block, or a table"),
             *([f"encoding = {quoted(self.encoding)}"] if self.encoding else []),
             *(
                 [
-                    _with(
+                    _commented(
                         "fields = true",
                         "replace {column} in prompts by the value of the row",
                     )
@@ -147,12 +151,14 @@ class Plan:
         if several:
             yield [
                 "[candidates]",
-                _with(
+                _commented(
                     f"model = [{', '.join(map(quoted, self.models))}]",
                     "each model with every prompt",
                 ),
-                _with("# temperature = [0.0, 0.7]", "settings are combined as well"),
-                _with(
+                _commented(
+                    "# temperature = [0.0, 0.7]", "settings are combined as well"
+                ),
+                _commented(
                     '# exclude = [{ model = "...", prompt = ["..."] }]',
                     "combinations to leave out",
                 ),
@@ -161,21 +167,23 @@ class Plan:
         yield [
             "[data]",
             f"file = {quoted(relative(self.data, home))}",
-            _with(f"input = {quoted(self.input)}", "column of the input"),
-            _with(
+            _commented(f"input = {quoted(self.input)}", "column of the input"),
+            _commented(
                 f"reference = {wanted}",
                 "column of the reference response; false for none",
             ),
             *(f"{name} = {quoted(value)}" for name, value in self.reading.items()),
-            _with("# sample = 200", "use this many rows, drawn at random"),
+            _commented("# sample = 200", "use this many rows, drawn at random"),
         ]
         yield ["[model]", f"type = {quoted(self.kind)}", *self._model()]
         if several:
             price = "price = { input = 0.15, output = 0.6 }"
             different = [f"# {_bare(name)} = {{ {price} }}" for name in self.models]
-            yield [_with("# [models]", "settings of single models"), *different]
-        yield [_with("[cache]", "keep responses on disk, so that none is paid twice")]
-        of_words = _with(
+            yield [_commented("# [models]", "settings of single models"), *different]
+        yield [
+            _commented("[cache]", "keep responses on disk, so that none is paid twice")
+        ]
+        of_words = _commented(
             "token_f1 = true", "words shared with the reference; or exact_match, rouge"
         )
         yield [
@@ -183,7 +191,7 @@ class Plan:
             "output_tokens = true",
             *(
                 [
-                    _with(
+                    _commented(
                         "cost = true",
                         "cost of an evaluation, from the price in [model]",
                     )
@@ -204,14 +212,16 @@ class Plan:
                 f"{name} = {quoted(value)}" for name, value in judge.items() if value
             )
             yield [
-                _with("[metrics.quality]", "an LLM grades every response, from 1 to 5"),
-                _with(
+                _commented(
+                    "[metrics.quality]", "an LLM grades every response, from 1 to 5"
+                ),
+                _commented(
                     'metric = "judge"',
                     "uses the model itself; or set [metrics.quality.model]",
                 ),
                 "max_new_tokens = 512",
                 *(
-                    [_with(f"model = {{ {keys} }}", "judges all models")]
+                    [_commented(f"model = {{ {keys} }}", "judges all models")]
                     if several
                     else []
                 ),
@@ -224,44 +234,48 @@ class Plan:
         yield [
             "[goal]",
             f"maximize = {quoted(metric)}",
-            _with(f"ranges = {{ {metric} = [{ends}] }}", "lowest and highest score"),
+            _commented(
+                f"ranges = {{ {metric} = [{ends}] }}", "lowest and highest score"
+            ),
             self._constraint(),
         ]
 
     def _constraint(self) -> str:
         """The line with the constraint of the goal."""
         if self.most_cost is None:
-            return _with(
+            return _commented(
                 "# at_most = { output_tokens = 100 }", "a constraint on the mean"
             )
         comment = "about the highest cost of an evaluation; lower it to what you would pay on average"
-        return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
+        return _commented(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
         """The lines of the table `[model]` after its type."""
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
-        yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut")
-        yield _with('# system = "You are ..."', "a system message for every call")
+        yield _commented(
+            f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut"
+        )
+        yield _commented('# system = "You are ..."', "a system message for every call")
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
         if self.key is not None:
-            yield _with(
+            yield _commented(
                 f"api_key_env = {quoted(self.key)}",
                 "the variable of the key, never the key itself",
             )
         if self.price:
-            yield _with(
+            yield _commented(
                 f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}",
                 "per million tokens",
             )
         settings = ("base_url", self.base_url), ("price =", self.price)
         for line, comment in MODELS[self.kind].advice:
             if not any(key in line and value is not None for key, value in settings):
-                yield _with(line, comment)
+                yield _commented(line, comment)
 
 
-def _with(line: str, comment: str) -> str:
+def _commented(line: str, comment: str) -> str:
     """A line with its comment. The comments of a file are aligned."""
     return f"{line:<44} # {comment}"
 
@@ -665,11 +679,11 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     files: list[Path] = []
     notes: list[str] = []
     if kind == "promptfoo":
-        text, notes = _of_promptfoo(text, path, arguments, ask)
+        text, notes = _promptfoo_config(text, path, arguments, ask)
     elif kind == "inspect":
-        text, files = _of_inspect(text, path, arguments, ask)
+        text, files = _inspect_config(text, path, arguments, ask)
     else:
-        text, files = _of_command(text, path, arguments, ask)
+        text, files = _command_config(text, path, arguments, ask)
     if arguments.budget is not None:
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     if kind == "command":  # others are read by their harness, which may be missing
@@ -706,7 +720,7 @@ def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
         )
 
 
-def _of_inspect(
+def _inspect_config(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[Path]]:
     """Fill in the configuration of an Inspect task. Return its text and the example files written next to it."""
@@ -730,7 +744,7 @@ def _write_missing(ours: Mapping[Path, str]) -> list[Path]:
     return missing
 
 
-def _of_promptfoo(
+def _promptfoo_config(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[str]]:
     """Fill in the configuration from a promptfoo configuration, if given. Return its text and what to print."""
@@ -778,7 +792,7 @@ def _of_promptfoo(
     return text, notes
 
 
-def _of_command(
+def _command_config(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[Path]]:
     """Fill in the configuration of a program. Return its text and the example files written next to it."""
@@ -807,7 +821,7 @@ def _of_command(
     of_data = _data_of_command(data, beside, arguments, ask)
     line = f"command = [{', '.join(map(quoted, words))}]"
     why = "started in this folder for every evaluation, without a shell"
-    text = _with_line(text, "command", _with(line, why))
+    text = _with_line(text, "command", _commented(line, why))
     text = text.replace("PROMPTS\n", f"{prompts}\n")
     text = text.replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
     if arguments.maximize not in (None, "success"):
@@ -815,7 +829,7 @@ def _of_command(
         text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
         line = f"maximize = {quoted(arguments.maximize)}"
         text = _with_line(
-            text, "maximize", _with(line, "a metric that the program prints")
+            text, "maximize", _commented(line, "a metric that the program prints")
         )
     return text, files
 
@@ -830,8 +844,8 @@ def _data_of_command(
     why = "column that identifies a row; the program gets all"
     return [
         f"file = {quoted(relative(data, beside))}",
-        _with(f"input = {quoted(chosen)}", why),
-        _with(f"reference = {wanted}", "column of the reference; false for none"),
+        _commented(f"input = {quoted(chosen)}", why),
+        _commented(f"reference = {wanted}", "column of the reference; false for none"),
         *(f"{name} = {quoted(value)}" for name, value in reading.items()),
     ]
 

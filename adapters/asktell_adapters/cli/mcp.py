@@ -346,7 +346,7 @@ def ask(
         )
         trials = bound.ask(n)
         return Asked(
-            sentence=f"{_where(opened)} {_what_next(opened, len(trials))}{_to_stop(stop)}",
+            sentence=f"{_where(opened)} {_what_next(opened, len(trials))}{_stop_sentence(stop)}",
             prompts={str(trial.prompt_id): trial.prompt for trial in trials},
             trials=[_pull(trial, opened.example_ids) for trial in trials],
             stop=stop,
@@ -487,11 +487,11 @@ def make_server(url: str) -> MCPServer:
     )
     store = Store(url, uuid.uuid4().hex[:8])
     for function, annotations in _TOOLS.values():
-        server.add_tool(_for_server(function, store), annotations=annotations)
+        server.add_tool(_tool_of_store(function, store), annotations=annotations)
     return server
 
 
-def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answer]:
+def _tool_of_store(tool: Callable[..., Answer], store: Store) -> Callable[..., Answer]:
     """Return the tool for one store. Its errors are written for the agent."""
 
     @functools.wraps(tool)
@@ -505,7 +505,7 @@ def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answ
                 "MCP. Ask a person to add a corrected prompt, and to retire this one."
             ) from error
         except (AsktellError, OSError, ToolError) as error:
-            raise ToolError(_for_agents(str(error))) from error
+            raise ToolError(_agent_message(str(error))) from error
         return answer
 
     signature = inspect.signature(tool)
@@ -538,7 +538,7 @@ def _what_next(study: AnyStudy, n_trials: int) -> str:
     return f"{pending_trials(len(study.pending))} must be recorded first, by the workers that hold them."
 
 
-def _to_stop(trials: Sequence[int]) -> str:
+def _stop_sentence(trials: Sequence[int]) -> str:
     """The trials that the agent should stop because their prompt was eliminated, in words."""
     if not trials:
         return ""
@@ -580,7 +580,7 @@ def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
     return study.worker(worker).release(told.trial)
 
 
-def _for_agents(message: str) -> str:
+def _agent_message(message: str) -> str:
     """A message in the agent's terms: tools for methods of the same name, and no sentence on a method that is no tool.
 
     The first sentence, which describes the mistake, stays.

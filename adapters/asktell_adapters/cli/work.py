@@ -67,7 +67,7 @@ def run_config(
                 "--fresh and --join cannot be combined with --study. To start over, give another --name. To add "
                 "another worker, run the same command in another terminal, without --join."
             )
-        with _at_url(
+        with _study_at_url(
             config, arguments.study, arguments.name or config.path.stem
         ) as study:
             outcome = _work(study, config, arguments)
@@ -114,7 +114,7 @@ def _check_measured(outcome: Ending, again: str) -> None:
         )
 
 
-def _at_url(config: Config, url: str, name: str) -> AnyStudy:
+def _study_at_url(config: Config, url: str, name: str) -> AnyStudy:
     """The study at a URL. It is created if it is missing, or extended by the additions of the configuration."""
     try:
         study = create_study(url, name, config.selector)

@@ -245,7 +245,7 @@ def configured(
         place = parts.models.unpriced()
         if place:
             raise top.error("confirm_above", _needs_price(place))
-    concurrency, batch_size = _at_once(top, parts)
+    concurrency, batch_size = _concurrency_and_batch_size(top, parts)
     return Config(
         top.config_file,
         output_of(top),
@@ -405,7 +405,7 @@ def _selector(
     return selector
 
 
-def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
+def _concurrency_and_batch_size(top: TopTable, parts: _Parts) -> tuple[int, int]:
     """How many evaluations run at once, and how many are passed to the model in one call."""
     tables = [] if parts.models is None else parts.models.tables.values()
     # An LLM made by a function takes one request at a time

@@ -284,7 +284,7 @@ _BUILT_IN: dict[str, MetricType] = {
 # fmt: on
 
 
-def _of_package(name: str, made: Any) -> MetricType:
+def _package_metric(name: str, made: Any) -> MetricType:
     """The metric of another package: a function, or a class whose arguments are the metric's options."""
     if not callable(made):
         raise InvalidArgumentError(f"it must be {_A_METRIC}, got {short(made)}")
@@ -307,7 +307,7 @@ def _of_package(name: str, made: Any) -> MetricType:
 
 
 _A_METRIC = "a metric: a function (completion, example) -> number"
-METRICS: Registry[MetricType] = Registry("asktell.metrics", _BUILT_IN, _of_package)
+METRICS: Registry[MetricType] = Registry("asktell.metrics", _BUILT_IN, _package_metric)
 """The metrics by name: everything about a metric is in its row. Packages add metrics to `asktell.metrics`."""
 
 

@@ -387,7 +387,7 @@ _BUILT_IN: dict[str, ModelType] = {
 }
 
 
-def _of_package(name: str, made: Any) -> ModelType:
+def _package_model(name: str, made: Any) -> ModelType:
     """The kind of LLM of another package: a class, whose first argument is the model's name.
 
     Its other arguments are keys of `[model]`, except `concurrency`, which asktell passes,
@@ -418,7 +418,7 @@ def _of_package(name: str, made: Any) -> ModelType:
     return ModelType(made, table, about, about, name, make=make, concurrency=at_once)
 
 
-MODELS: Registry[ModelType] = Registry("asktell.llms", _BUILT_IN, _of_package)
+MODELS: Registry[ModelType] = Registry("asktell.llms", _BUILT_IN, _package_model)
 """The kinds of LLM by the `type` in `[model]`. For asktell's own, the name is also that of the extra to install."""
 
 

@@ -206,8 +206,8 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
     """
     change = changes(before, after)
     gone, come = (
-        _by_neighbour(before, change.missing),
-        _by_neighbour(after, change.added),
+        _rows_by_neighbour(before, change.missing),
+        _rows_by_neighbour(after, change.added),
     )
     pairs = [
         pair
@@ -228,7 +228,7 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
     )
 
 
-def _by_neighbour(
+def _rows_by_neighbour(
     rows: Sequence[str], some: Iterable[str]
 ) -> dict[str | None, list[str]]:
     """The chosen rows, by the last row before them that is not chosen. None stands for the beginning."""

@@ -147,7 +147,9 @@ def candidates_of(
             "The program has no predictors, so it has no instructions or demos to choose."
         )
     candidates = [_candidate(choice, tuple(original)) for choice in instructions]
-    sets = [_by_predictor("a demo set", choice, tuple(original)) for choice in demos]
+    sets = [
+        _choice_by_predictor("a demo set", choice, tuple(original)) for choice in demos
+    ]
     if keep_original or not candidates:
         candidates.insert(0, Candidate())
     if sets and keep_original:
@@ -332,10 +334,12 @@ def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
     """
     if isinstance(choice, Candidate):
         return Candidate(
-            _by_predictor("a candidate's instructions", choice.instructions, names),
-            _by_predictor("a candidate's demos", choice.demos, names),
+            _choice_by_predictor(
+                "a candidate's instructions", choice.instructions, names
+            ),
+            _choice_by_predictor("a candidate's demos", choice.demos, names),
         )
-    chosen = _by_predictor("an instruction", choice, names)
+    chosen = _choice_by_predictor("an instruction", choice, names)
     for name, text in chosen.items():
         if not isinstance(text, str):
             raise InvalidArgumentError(
@@ -344,7 +348,9 @@ def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
     return Candidate(chosen)
 
 
-def _by_predictor(what: str, choice: object, names: tuple[str, ...]) -> dict[str, Any]:
+def _choice_by_predictor(
+    what: str, choice: object, names: tuple[str, ...]
+) -> dict[str, Any]:
     """Convert a choice to a mapping from predictor names.
 
     Args:

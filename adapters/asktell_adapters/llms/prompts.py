@@ -313,12 +313,12 @@ class Framing:
         """
         chat = chat_of(prompt)
         return (
-            self._of_text(prompt, example)
+            self._chat_of_text(prompt, example)
             if chat is None
-            else self._of_chat(chat, example)
+            else self._filled_chat(chat, example)
         )
 
-    def _of_text(self, prompt: str, example: Example) -> Chat:
+    def _chat_of_text(self, prompt: str, example: Example) -> Chat:
         """Turn a plain prompt into a chat, with or without fields."""
         wanted = fields_of(prompt, self.fields)
         text = filled(prompt, values_of(example)) if self.fields else prompt
@@ -332,7 +332,7 @@ class Framing:
             user = text if wanted else render(self.template, text, example)
         return Chat((*_system(system), {"role": "user", "content": user}))
 
-    def _of_chat(self, made: Chat, example: Example) -> Chat:
+    def _filled_chat(self, made: Chat, example: Example) -> Chat:
         """Fill in the fields of a chat. Without fields, add the input to its last user turn."""
         messages = [dict(message) for message in made.messages]
         values = values_of(example)

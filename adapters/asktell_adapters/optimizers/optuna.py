@@ -675,7 +675,7 @@ class AsktellSampler(BaseSampler):
                 do not match the goal of the selector.
         """
         with self._lock:
-            return at_state(self._selector, self._at(_whole(study)).decided())
+            return at_state(self._selector, self._ledger_of(_whole(study)).decided())
 
     # Optuna's interface
 
@@ -726,7 +726,7 @@ class AsktellSampler(BaseSampler):
             )
         with self._lock:
             study = _whole(study)
-            ledger = self._at(study)
+            ledger = self._ledger_of(study)
             mark = trial.system_attrs.get(MARK)
             if mark is None:
                 choice = ledger.choose(trial, study.get_trials(deepcopy=False))
@@ -772,7 +772,7 @@ class AsktellSampler(BaseSampler):
         self._others.after_trial(study, trial, state, values)
         with self._lock:
             study = _whole(study)
-            ledger = self._at(study)
+            ledger = self._ledger_of(study)
             # Only this copy has its constraints.
             finished = copy.copy(study._storage.get_trial(trial._trial_id))
             finished.state = state
@@ -823,7 +823,7 @@ class AsktellSampler(BaseSampler):
 
     # The state in the storage
 
-    def _at(self, study: Study) -> Ledger:
+    def _ledger_of(self, study: Study) -> Ledger:
         """Return the ledger of a study, after all its trials. It is kept while the study stays the same."""
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:

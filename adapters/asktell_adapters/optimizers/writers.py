@@ -137,9 +137,9 @@ class LLMWriter:
             # each.
             from_parents = bool(brief.parents) and (not solved or attempt % 2 == 0)
             turn = (
-                self._of_parents(brief, draw)
+                self._prompt_of_parents(brief, draw)
                 if from_parents
-                else self._of_examples(solved, failed, draw)
+                else self._prompt_of_examples(solved, failed, draw)
             )
             return Request.chat(
                 turn,
@@ -156,7 +156,7 @@ class LLMWriter:
             raise EvaluatorError(f"the LLM wrote no usable prompt. {refusals}")
         return prompts
 
-    def _of_examples(
+    def _prompt_of_examples(
         self, solved: list[Example], failed: list[Example], draw: random.Random
     ) -> str:
         """Fill in the template of the paper. The first example is one that failed, if there is one."""
@@ -170,7 +170,7 @@ class LLMWriter:
         ]
         return "\n\n".join([*pairs, "Please provide the instruction now."])
 
-    def _of_parents(self, brief: Brief, draw: random.Random) -> str:
+    def _prompt_of_parents(self, brief: Brief, draw: random.Random) -> str:
         """Fill in the template with the best prompts and their failures."""
         parts = [
             "An assistant was given these instructions for one and the same task, each on many inputs."

@@ -104,11 +104,11 @@ def _for_clients(docstring: str) -> str:
         if not part.lstrip().startswith((">>>", "In Python, "))
     ]
 
-    def in_json(found: re.Match[str]) -> str:
+    def json_word(found: re.Match[str]) -> str:
         value = _IN_JSON[found[2]]
         return found[1] + value.capitalize() if found[1] else value
 
-    return re.sub(rf"(\.\s+)?\b({'|'.join(_IN_JSON)})\b", in_json, "\n\n".join(parts))
+    return re.sub(rf"(\.\s+)?\b({'|'.join(_IN_JSON)})\b", json_word, "\n\n".join(parts))
 
 
 def _complete(

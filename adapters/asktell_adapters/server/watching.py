@@ -97,7 +97,7 @@ class Watch:
                 for name in ("spent", "budget", "spent_cost", "max_cost", "pending")
             },
             "now": attendance.now,
-            "workers": self._of_workers(attendance, is_first, seconds),
+            "workers": self._worker_rows(attendance, is_first, seconds),
             "pace": _per_minute(
                 self._moments[-1].spent - self._moments[0].spent, seconds
             ),
@@ -127,7 +127,7 @@ class Watch:
         while len(moments) > 2 and moments[1].time <= attendance.now - _WINDOW:
             moments.popleft()
 
-    def _of_workers(
+    def _worker_rows(
         self, attendance: Attendance, is_first: bool, seconds: float
     ) -> list[dict[str, Any]]:
         """The rows of the workers, with the most trials first.

@@ -63,7 +63,7 @@ class RecordedScores:
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
-            return cls._of_arrays(path, goal)
+            return cls._read_arrays(path, goal)
         table = Table(path, ("prompt", "example", *goal.metrics))
         columns = table.rows[0].values
         # Columns of to_dataframe()
@@ -83,7 +83,7 @@ class RecordedScores:
             )
             if values.get("segment") not in (None, ""):
                 segments[example] = str(values["segment"])
-        return cls._of_cells(str(path), goal, cells, segments)
+        return cls._averaged(str(path), goal, cells, segments)
 
     @classmethod
     def of(cls, study: Study) -> Self:
@@ -107,10 +107,10 @@ class RecordedScores:
         segments = (
             {} if labels is None else {str(i): label for i, label in enumerate(labels)}
         )
-        return cls._of_cells(f"The study {study.name!r}", study.goal, cells, segments)
+        return cls._averaged(f"The study {study.name!r}", study.goal, cells, segments)
 
     @classmethod
-    def _of_cells(
+    def _averaged(
         cls, where: str, goal: Goal, cells: list[_Cell], segments: Mapping[str, str]
     ) -> Self:
         """Average the repeated evaluations of each cell. `segments` maps an example to its label."""
@@ -152,7 +152,7 @@ class RecordedScores:
         )
 
     @classmethod
-    def _of_arrays(cls, path: Path, goal: Goal) -> Self:
+    def _read_arrays(cls, path: Path, goal: Goal) -> Self:
         """Read a `.npz` file. See `read`.
 
         Raises:

@@ -42,7 +42,7 @@ def read_log(path: Path) -> LogFile:
     """
     is_archive = zipfile.is_zipfile(path) or path.suffix.lower() == ".eval"
     try:
-        header, samples = _zipped(path) if is_archive else _in_json(path)
+        header, samples = _read_zip(path) if is_archive else _read_json(path)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
@@ -61,7 +61,7 @@ def read_log(path: Path) -> LogFile:
     return LogFile(about, samples)
 
 
-def _in_json(path: Path) -> tuple[Any, list[Any]]:
+def _read_json(path: Path) -> tuple[Any, list[Any]]:
     """Read the header and the samples of a `.json` file."""
     log = from_json(read_text(path), path, 1)
     is_log = isinstance(log, dict) and isinstance(log.get("eval"), dict)
@@ -70,7 +70,7 @@ def _in_json(path: Path) -> tuple[Any, list[Any]]:
     ] if is_log else []
 
 
-def _zipped(path: Path) -> tuple[Any, list[Any]]:
+def _read_zip(path: Path) -> tuple[Any, list[Any]]:
     """Read the header and the samples of an `.eval` file."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -446,11 +446,11 @@ _TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Append a result to the file, in the JSON Lines format of `promptfoo eval --output results.jsonl`."""
-    with open(path, "a", encoding="utf-8", opener=_for_its_owner) as file:
+    with open(path, "a", encoding="utf-8", opener=_open_privately) as file:
         file.write(json.dumps(row) + "\n")
 
 
-def _for_its_owner(path: str, flags: int) -> int:
+def _open_privately(path: str, flags: int) -> int:
     """Open a file that only its owner can read, because rows contain prompts and outputs."""
     return os.open(path, flags, 0o600)
 
