@@ -281,12 +281,12 @@ class _Rows(NamedTuple):
     has_repeats: bool  # whether some cell was evaluated several times
 
     @classmethod
-    def of(cls, table: FinishedTable, known: npt.NDArray[np.bool_]) -> "_Rows":
+    def of(cls, table: FinishedTable, is_scored: npt.NDArray[np.bool_]) -> "_Rows":
         failed = np.array([cell[:2] for cell in table.failed], dtype=np.int64).reshape(
             -1, 2
         )
-        arms = np.concatenate((table.arms[known], failed[:, 0]))
-        places = np.concatenate((table.places[known], failed[:, 1]))
+        arms = np.concatenate((table.arms[is_scored], failed[:, 0]))
+        places = np.concatenate((table.places[is_scored], failed[:, 1]))
         n_examples = (
             table.examples if isinstance(table.examples, int) else len(table.examples)
         )
@@ -305,7 +305,7 @@ class _Rows(NamedTuple):
             arms,
             places,
             trials,
-            table.scores[known],
+            table.scores[is_scored],
             [cell[2] for cell in table.failed],
             asks,
             has_repeats,

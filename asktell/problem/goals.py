@@ -1291,10 +1291,10 @@ def _tolerances(
     return tolerances
 
 
-def _two_tolerances(name: str, one: float, other: float) -> InvalidArgumentError:
+def _two_tolerances(name: str, first: float, second: float) -> InvalidArgumentError:
     """The error for a metric with two tolerances."""
     return InvalidArgumentError(
-        f"The metric {name!r} has two tolerances, {exact(one)} and {exact(other)}. Give one tolerance."
+        f"The metric {name!r} has two tolerances, {exact(first)} and {exact(second)}. Give one tolerance."
     )
 
 

@@ -219,17 +219,17 @@ def _judges(state: State, result: Result) -> dict[str, Any]:
     return {"judges": judges} if judges else {}
 
 
-def _judge(found: Agreement, state: State, result: Result) -> dict[str, Any]:
+def _judge(agreement: Agreement, state: State, result: Result) -> dict[str, Any]:
     """How far a proxy agrees with the goal, with a sentence about it.
 
     The means of the prompts are the result's estimates, since the posterior includes the
     proxies. So the report has one estimate of each prompt.
     """
-    shown = {**asdict(found), "sentence": in_words(found, state)}
+    shown = {**asdict(agreement), "sentence": in_words(agreement, state)}
     for row in shown["prompts"]:
         entry = result.prompts[row["arm"]]
-        row["mean"] = entry.estimate[found.metric]
-        row["error"] = entry.standard_error[found.metric]
+        row["mean"] = entry.estimate[agreement.metric]
+        row["error"] = entry.standard_error[agreement.metric]
     return shown
 
 

@@ -192,15 +192,15 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     }
 
 
-def _spread(grid: Grid, metric: int, found: Sequence[ExampleResult]) -> Vector:
+def _spread(grid: Grid, metric: int, examples: Sequence[ExampleResult]) -> Vector:
     """(N,) the standard deviation of the prompts' scores on each example. 0 if all scores are equal, or none exists."""
-    values, n_examples = grid.scores[:, metric], len(found)
+    values, n_examples = grid.scores[:, metric], len(examples)
     counts = np.maximum(np.bincount(grid.examples, minlength=n_examples), 1)
     mean = np.bincount(grid.examples, values, n_examples) / counts
     squares = np.bincount(
         grid.examples, (values - mean[grid.examples]) ** 2, n_examples
     )
-    is_same = np.array([example.separates_nobody for example in found])
+    is_same = np.array([example.separates_nobody for example in examples])
     # Equal scores have a spread of exactly 0, whatever the rounding of their mean
     return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))
 

@@ -100,7 +100,7 @@ def encode(document: Mapping[str, Any]) -> str:
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @cache

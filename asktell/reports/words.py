@@ -143,7 +143,7 @@ def _isolated(sentence: str, names: Iterable[str]) -> str:
         (name for name in map(safe, names) if _own(name) != name), key=len, reverse=True
     )
     return (
-        re.sub("|".join(map(re.escape, turned)), lambda found: _own(found[0]), sentence)
+        re.sub("|".join(map(re.escape, turned)), lambda match: _own(match[0]), sentence)
         if turned
         else sentence
     )

@@ -461,10 +461,10 @@ def _checked_proxies(
     return arrays
 
 
-def _repeats(given: int | None, scores: Array) -> int:
+def _repeats(n_repeats: int | None, scores: Array) -> int:
     """Return how often a method may evaluate a prompt on the same example."""
     recorded = 1 if scores.ndim == 3 else scores.shape[3]
-    repeats = recorded if given is None else whole("repeats", given, 1)
+    repeats = recorded if n_repeats is None else whole("repeats", n_repeats, 1)
     if repeats > recorded:
         raise InvalidArgumentError(
             f"repeats={repeats}, but every prompt was evaluated {recorded} time{'s' * (recorded > 1)} on each example. "

@@ -198,16 +198,16 @@ class StorageContract:
         key = storage.create("x", b"")
         errors: list[BaseException] = []
 
-        def count(one: AbstractStorage) -> None:
+        def count(connected: AbstractStorage) -> None:
             try:
                 for _ in range(10):
-                    with one.transaction(key, durable=False) as transaction:
+                    with connected.transaction(key, durable=False) as transaction:
                         n = len(transaction.read(0))
                         transaction.append(Line(n + 1, str(n)))
             except BaseException as error:
                 errors.append(error)
             finally:
-                one.close()
+                connected.close()
 
         # Three connections, one of them used by two threads.
         threads = [

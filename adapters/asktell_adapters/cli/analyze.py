@@ -279,11 +279,11 @@ def _add_relative(
 
 
 def _numbers(
-    given: Sequence[str], flag: str, example: str
+    flag_values: Sequence[str], flag: str, example: str
 ) -> dict[str, tuple[float, ...]]:
     """Numbers given as METRIC=X, or as METRIC=X:Y, by metric. `example`: what the flag needs, and an example of it."""
     by_metric: dict[str, tuple[float, ...]] = {}
-    for flag_value in given:
+    for flag_value in flag_values:
         name, _, text = flag_value.rpartition("=")
         numbers: tuple[float, ...] = ()
         with contextlib.suppress(ValueError):
@@ -298,10 +298,10 @@ def _numbers(
     return by_metric
 
 
-def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
+def _bounds(flag_values: Sequence[str], flag: str) -> dict[str, float | str]:
     """Bounds given as METRIC=X, by metric. X is a number, or a text such as `within 0.02 of best`."""
     bounds: dict[str, float | str] = {}
-    for flag_value in given:
+    for flag_value in flag_values:
         name, equals, text = flag_value.rpartition("=")
         if name and text.strip().startswith("within") and name not in bounds:
             bounds[name] = text  # which the goal reads

@@ -214,19 +214,19 @@ def check(arguments: argparse.Namespace) -> int:
         return 0
 
 
-def _repeated(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def _repeated(repeats: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """The scores of repeated evaluations, as JSON data. Empty if there was only one."""
-    return {"repeats": [dict(scores) for scores in found]} if len(found) > 1 else {}
+    return {"repeats": [dict(scores) for scores in repeats]} if len(repeats) > 1 else {}
 
 
-def _noise(found: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def _noise(repeats: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """Describe how much the scores of several evaluations differ, in one line per metric."""
-    if len(found) < 2:
+    if len(repeats) < 2:
         return
-    yield f"--- noise: {len(found)} evaluations of this prompt and example"
-    width = max(map(len, found[0]))
-    for name in found[0]:
-        values = [scores[name] for scores in found]
+    yield f"--- noise: {len(repeats)} evaluations of this prompt and example"
+    width = max(map(len, repeats[0]))
+    for name in repeats[0]:
+        values = [scores[name] for scores in repeats]
         shown = " ".join(f"{value:.4g}" for value in values)
         differ = (
             f"standard deviation {statistics.stdev(values):.2g}"
@@ -321,12 +321,15 @@ def _wanted(reference: str | Sequence[str] | None) -> Iterator[str]:
 
 
 def _position(
-    what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()
+    what: str,
+    wanted: str | None,
+    ids: Sequence[str],
+    other_names: Sequence[str | None] = (),
 ) -> int:
     """Position of the item with this id or, failing that, with this other name. 0 if none is wanted."""
     if wanted is None:
         return 0
-    for names in (ids, others):
+    for names in (ids, other_names):
         if wanted in names:
             return list(names).index(wanted)
     raise InvalidArgumentError(

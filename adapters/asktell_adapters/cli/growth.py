@@ -226,12 +226,12 @@ def growth_of(state: State) -> str:
 
 
 def _new_examples(
-    there: Sequence[str] | None, given: Sequence[str] | None
+    there: Sequence[str] | None, now: Sequence[str] | None
 ) -> list[str] | None:
     """The ids of the examples that the study lacks. None if the study's own examples are not the first ones given."""
-    if there is None or given is None or list(given[: len(there)]) != list(there):
+    if there is None or now is None or list(now[: len(there)]) != list(there):
         return None
-    return list(given[len(there) :])
+    return list(now[len(there) :])
 
 
 # Profiles

@@ -516,10 +516,10 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     )  # fmt: skip
 
 
-def _texts(given: Path | None, usual: Path) -> tuple[Path, list[str], str | None]:
+def _texts(chosen: Path | None, usual: Path) -> tuple[Path, list[str], str | None]:
     """The file of prompts, its texts and a needed encoding. Without a file, the texts are those of our example."""
-    path = given or usual
-    if given is None and not usual.exists():
+    path = chosen or usual
+    if chosen is None and not usual.exists():
         return path, template("prompts.txt").splitlines(), None
     prompts, encoding = _decoded(lambda name: load_prompts(path, encoding=name), None)
     return (
@@ -660,15 +660,15 @@ def _decoded(
     return read("cp1252"), "cp1252"  # written by Excel on Windows
 
 
-def _rubric(given: Sequence[str]) -> dict[str, str]:
+def _rubric(criteria: Sequence[str]) -> dict[str, str]:
     """The criteria of a judge by their names. A criterion without a name is numbered, or "good" if it is alone."""
     rubric = {}
-    for number, text in enumerate(given, start=1):
+    for number, text in enumerate(criteria, start=1):
         name, equals, rest = text.partition("=")
         if equals and re.fullmatch(r"[\w -]{1,64}", name.strip()):
             rubric[name.strip()] = rest.strip()
         else:
-            rubric["good" if len(given) == 1 else f"criterion {number}"] = text
+            rubric["good" if len(criteria) == 1 else f"criterion {number}"] = text
     return rubric
 
 
@@ -752,7 +752,7 @@ def _promptfoo_config(
     if provider is not None:
         text = re.sub(
             "^# (provider =) .*",
-            lambda found: f"{found[1]} {quoted(provider)}",
+            lambda match: f"{match[1]} {quoted(provider)}",
             text,
             flags=re.MULTILINE,
         )

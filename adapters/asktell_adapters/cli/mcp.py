@@ -552,32 +552,33 @@ def _stop_sentence(trials: Sequence[int]) -> str:
     )
 
 
-def _record(study: AnyStudy, told: Told, worker: str) -> bool:
+def _record(study: AnyStudy, result: Told, worker: str) -> bool:
     """Record the outcome of a trial. False if there was nothing left to record."""
-    if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
+    if (result.scores is not None) + (result.failed is not None) + result.stopped != 1:
         raise ToolError(
             "Give exactly one of `scores`, `failed` (the reason) and `stopped` (only if `ask` requested it)."
         )
-    if told.stopped:
-        return _stopped(study, told, worker)
-    details = None if told.answer is None else {"answer": told.answer}
-    if told.scores is not None:
+    if result.stopped:
+        return _stopped(study, result, worker)
+    details = None if result.answer is None else {"answer": result.answer}
+    if result.scores is not None:
         return study.worker(worker).tell(
-            told.trial, told.scores, told.cost, details=details
+            result.trial, result.scores, result.cost, details=details
         )
     return study.worker(worker).fail(
-        told.trial, told.failed or "", told.cost, details=details
+        result.trial, result.failed or "", result.cost, details=details
     )
 
 
-def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
+def _stopped(study: AnyStudy, result: Told, worker: str) -> bool:
     """Release a trial, and record its cost so far."""
     held = next(
-        (holding for holding in study.workers() if holding.trial.id == told.trial), None
+        (holding for holding in study.workers() if holding.trial.id == result.trial),
+        None,
     )
-    if held is not None and held.worker in (None, worker) and told.cost:
-        study.observe(held.trial, None, held.trial.example, told.cost)
-    return study.worker(worker).release(told.trial)
+    if held is not None and held.worker in (None, worker) and result.cost:
+        study.observe(held.trial, None, held.trial.example, result.cost)
+    return study.worker(worker).release(result.trial)
 
 
 def _agent_message(message: str) -> str:
@@ -598,7 +599,7 @@ def _agent_message(message: str) -> str:
     ]
     text = re.sub(
         r"\b([a-z]+)\(\)",
-        lambda found: f"`{found[1]}`" if found[1] in _TOOLS else found[0],
+        lambda match: f"`{match[1]}`" if match[1] in _TOOLS else match[0],
         " ".join(sentences),
     )
     return re.sub(";$", ".", text)

@@ -193,9 +193,11 @@ def _number(text: str | None) -> float:
         ) from None
 
 
-def _write(found: Simulation, path: Path) -> None:
+def _write(simulation: Simulation, path: Path) -> None:
     """Write a row per run, as in `Simulation.to_dataframe`."""
-    runs: Sequence[dict[str, Any]] = [run for run in found.runs if "refused" not in run]
+    runs: Sequence[dict[str, Any]] = [
+        run for run in simulation.runs if "refused" not in run
+    ]
     columns = [name for name in (runs[0] if runs else {}) if name != "answer"]
     rows = ([run.get(name, "") for name in columns] for run in runs)
     write_atomically(path, csv_text(columns, rows))

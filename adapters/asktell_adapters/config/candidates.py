@@ -167,7 +167,7 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
 
 
 def _rule(
-    table: CandidatesTable, found: Candidates, given: Mapping[str, Any]
+    table: CandidatesTable, candidates: Candidates, exclusion: Mapping[str, Any]
 ) -> dict[int, set[str]]:
     """The levels to leave out, by the position of their factor.
 
@@ -175,15 +175,15 @@ def _rule(
         ConfigError: there is no such factor or level.
     """
     rule = {}
-    for factor, wanted in given.items():
-        if factor not in found.factors:
-            factors = list(found.factors)
+    for factor, wanted in exclusion.items():
+        if factor not in candidates.factors:
+            factors = list(candidates.factors)
             raise table.error(
                 "exclude",
                 f"has {factor!r}, which is not a factor{nearest(factor, factors)}. Use one of the factors "
                 f"{listed(factors)}",
             )
-        levels = found.factors[factor]
+        levels = candidates.factors[factor]
         chosen: set[str] = set()
         for excluded in wanted if isinstance(wanted, list) else [wanted]:
             meant = {
@@ -196,7 +196,7 @@ def _rule(
                     excluded,
                 )
             chosen |= meant
-        rule[list(found.factors).index(factor)] = chosen
+        rule[list(candidates.factors).index(factor)] = chosen
     return rule
 
 
@@ -295,19 +295,19 @@ def read_models(
 
 
 def _check_names(
-    top: Table, given: Mapping[str, Any], own: Mapping[str, Any], names: list[str]
+    top: Table, model: Mapping[str, Any], models: Mapping[str, Any], names: list[str]
 ) -> None:
     """Refuse a `[model]` and `[models]` that do not fit the names of the models in `[candidates]`."""
-    if unused := [name for name in own if name not in names]:
+    if unused := [name for name in models if name not in names]:
         raise top.mistake(
             f"[models] has {unused[0]!r}, which is not a model in [candidates]. The models there are "
             f"{listed(names) or 'missing. Add model = [...]'}."
         )
-    if "model" in given and names:
+    if "model" in model and names:
         raise top.mistake(
             "'model' is in [model] and in [candidates]. Remove it from [model]."
         )
-    for name, table in own.items():
+    for name, table in models.items():
         if not isinstance(table, dict):
             raise top.mistake(
                 f"{name!r} in [models] must be a table of keys of [model]."
@@ -319,16 +319,16 @@ def _check_names(
 
 
 def _with_factors(
-    given: Mapping[str, Any], own: Mapping[str, Any], client: Mapping[str, Any]
+    model: Mapping[str, Any], models: Mapping[str, Any], client: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The table of one LLM: `[model]`, what `[models]` changes in it, and the factors that the LLM is made with."""
-    table = {**given, **own}
+    table = {**model, **models}
     if "loader" in table:
         table.pop("model", None)
         return {**table, "arguments": {**table.get("arguments", {}), **client}}
-    if "model" in own:
+    if "model" in models:
         # The name that the API knows, where the candidates have a shorter one
-        client = {**client, "model": own["model"]}
+        client = {**client, "model": models["model"]}
     return {**table, **client}
 
 

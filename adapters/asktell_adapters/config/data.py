@@ -317,18 +317,21 @@ def _names(
 
 
 def _as_examples(
-    table: Table, loader: str, found: Any, columns: tuple[str, str | None, str | None]
+    table: Table,
+    loader: str,
+    returned: Any,
+    columns: tuple[str, str | None, str | None],
 ) -> tuple[list[Example], bool]:
     """The examples of a loader's rows, and whether their ids are the data's own rather than numbers."""
-    if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
+    if isinstance(returned, str | bytes | Mapping) or not hasattr(returned, "__iter__"):
         raise table.error(
             "loader",
             f"refers to {loader!r}, which must return a list of rows (mappings) or Examples",
-            type(found),
+            type(returned),
         )
     examples = []
     named = True
-    for number, row in enumerate(found):
+    for number, row in enumerate(returned):
         if isinstance(row, Example):
             examples.append(row)
             continue

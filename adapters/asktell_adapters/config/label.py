@@ -318,18 +318,18 @@ def _gold_row(
     rows: Rows,
     row: Row,
     columns: Sequence[str],
-    known: Mapping[str, int],
+    labels: Mapping[str, int],
 ) -> GoldRow:
     where = rows.where(row)
     for name in columns:
         check_column(row.values, name, where)
     label = str(row.values["label"])
-    if label not in known:
+    if label not in labels:
         raise table.mistake(
-            f"{where} has the label {label!r}. It must be one of {some(list(known))}."
+            f"{where} has the label {label!r}. It must be one of {some(list(labels))}."
         )
     texts = tuple(str(row.values[name]) for name in columns[1:-1])
-    return GoldRow(str(row.values["input"]), texts, known[label])
+    return GoldRow(str(row.values["input"]), texts, labels[label])
 
 
 def _asking(

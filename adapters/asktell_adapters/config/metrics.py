@@ -284,25 +284,25 @@ _BUILT_IN: dict[str, MetricType] = {
 # fmt: on
 
 
-def _package_metric(name: str, made: Any) -> MetricType:
+def _package_metric(name: str, loaded: Any) -> MetricType:
     """The metric of another package: a function, or a class whose arguments are the metric's options."""
-    if not callable(made):
-        raise InvalidArgumentError(f"it must be {_A_METRIC}, got {short(made)}")
-    about = (inspect.getdoc(made) or name).partition("\n")[0]
-    needs = bool(getattr(made, "needs_references", False))
-    if not inspect.isclass(made):
-        return MetricType(PlainTable, about, lambda: made, needs)
+    if not callable(loaded):
+        raise InvalidArgumentError(f"it must be {_A_METRIC}, got {short(loaded)}")
+    about = (inspect.getdoc(loaded) or name).partition("\n")[0]
+    needs = bool(getattr(loaded, "needs_references", False))
+    if not inspect.isclass(loaded):
+        return MetricType(PlainTable, about, lambda: loaded, needs)
 
     def make(**options: Any) -> Metric:
         with METRICS.blamed(name):
-            metric = made(**options)
+            metric = loaded(**options)
             if not callable(metric):
                 raise InvalidArgumentError(
                     f"it must make {_A_METRIC}, got {short(metric)}"
                 )
             return cast(Metric, metric)
 
-    table = options_table(made, *arguments_of(made), base=Table)
+    table = options_table(loaded, *arguments_of(loaded), base=Table)
     return MetricType(table, about, make, needs)
 
 
@@ -344,15 +344,19 @@ def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _metric(
-    top: Table, name: str, given: Any, examples: Sequence[Example], models: LLMTables
+    top: Table,
+    name: str,
+    entry_value: Any,
+    examples: Sequence[Example],
+    models: LLMTables,
 ) -> Metric:
     """One entry of `[metrics]`: `true`, options, or a metric of the user's own."""
     title = f"metrics.{name}"
-    if not isinstance(given, dict) and given is not True:
+    if not isinstance(entry_value, dict) and entry_value is not True:
         raise top.mistake(
-            f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}."
+            f"{name!r} in [metrics] must be true, or a table of options, got {short(entry_value)}."
         )
-    entry = {} if given is True else dict(given)
+    entry = {} if entry_value is True else dict(entry_value)
     if "loader" in entry:
         return _loaded_metric(LoaderTable.read(top.config_file, title, entry))
     kind = entry.pop("metric", None) or entry.pop("type", name)

@@ -387,18 +387,18 @@ _BUILT_IN: dict[str, ModelType] = {
 }
 
 
-def _package_model(name: str, made: Any) -> ModelType:
+def _package_model(name: str, loaded: Any) -> ModelType:
     """The kind of LLM of another package: a class, whose first argument is the model's name.
 
     Its other arguments are keys of `[model]`, except `concurrency`, which asktell passes,
     and settings of requests, such as `temperature`.
     """
-    if not callable(made):
-        raise InvalidArgumentError(f"it must be a class of LLMs, got {short(made)}")
-    names = arguments_of(made)[1:]
+    if not callable(loaded):
+        raise InvalidArgumentError(f"it must be a class of LLMs, got {short(loaded)}")
+    names = arguments_of(loaded)[1:]
     further = {*NamedModel.model_fields, "concurrency", "price"}
     table = options_table(
-        made,
+        loaded,
         *(option for option in names if option not in further),
         base=NamedModel,
         **({"price": _PRICE} if "price" in names else {}),
@@ -408,14 +408,14 @@ def _package_model(name: str, made: Any) -> ModelType:
         if "concurrency" in names:
             options["concurrency"] = concurrency
         with MODELS.blamed(name):
-            llm = made(table.model, **options)
+            llm = loaded(table.model, **options)
             if not _is_llm(llm):
                 raise InvalidArgumentError(f"it must make {_AN_LLM}, got {short(llm)}")
             return llm
 
-    about = (inspect.getdoc(made) or name).partition("\n")[0]
-    at_once: int = getattr(made, "concurrency", 1)
-    return ModelType(made, table, about, about, name, make=make, concurrency=at_once)
+    about = (inspect.getdoc(loaded) or name).partition("\n")[0]
+    at_once: int = getattr(loaded, "concurrency", 1)
+    return ModelType(loaded, table, about, about, name, make=make, concurrency=at_once)
 
 
 MODELS: Registry[ModelType] = Registry("asktell.llms", _BUILT_IN, _package_model)

@@ -319,8 +319,8 @@ def _explained(
 
     # A number or a table that is neither has an error for both. The deeper error
     # belongs to the table that the user wrote.
-    def order(each: Any) -> tuple[bool, int]:
-        return each["type"] != "extra_forbidden", -len(each["loc"])
+    def order(mistake: Any) -> tuple[bool, int]:
+        return mistake["type"] != "extra_forbidden", -len(mistake["loc"])
 
     mistake = sorted(error.errors(include_url=False), key=order)[0]
     table, name, at, value = _mistaken(table, name, data, mistake["loc"])
@@ -384,9 +384,9 @@ def _table_in(kind: Any) -> type[Table] | None:
     return next(filter(None, map(_table_in, parts)), None)
 
 
-def _advice(name: str, table: str, known: Sequence[str]) -> str:
+def _advice(name: str, table: str, keys: Sequence[str]) -> str:
     """What to do about an unknown key: a similar key, its table, or the known keys."""
-    if close := difflib.get_close_matches(name, known, 1):
+    if close := difflib.get_close_matches(name, keys, 1):
         return f"Did you mean {close[0]!r}?"
     for home, owner in sorted(
         TABLES.items(), key=lambda item: (item[0].count("."), item[0])
@@ -395,7 +395,7 @@ def _advice(name: str, table: str, known: Sequence[str]) -> str:
             if not home:
                 return f"{name!r} belongs at the top of the file, before the first [table]."
             return f"{name!r} belongs in [{home}]."
-    return f"The keys are {listed(known)}."
+    return f"The keys are {listed(keys)}."
 
 
 _WORDS = {

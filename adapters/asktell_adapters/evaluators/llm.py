@@ -694,9 +694,9 @@ class LLMEvaluator(_Scoring[LLM]):
             return trial, self.request(asked_of(trial), trial.example, repeat)
 
         def answered(
-            each: tuple[tuple[Trial, Request], Completion | Exception],
+            pair: tuple[tuple[Trial, Request], Completion | Exception],
         ) -> Answered:
-            (trial, request), answer = each
+            (trial, request), answer = pair
             return (
                 or_raise(answer),
                 self.example(trial.example),
@@ -704,10 +704,10 @@ class LLMEvaluator(_Scoring[LLM]):
                 _plain(asked_of(trial)),
             )
 
-        def scored(each: list[Answered]) -> list[Any]:
+        def scored(answers: list[Answered]) -> list[Any]:
             return [
                 attempt(self.scores, *answer[:3], judged)
-                for answer, judged in zip(each, self.judged(each), strict=True)
+                for answer, judged in zip(answers, self.judged(answers), strict=True)
             ]
 
         def evaluate(ready: list[tuple[Trial, Request]]) -> list[Any]:

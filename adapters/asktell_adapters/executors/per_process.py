@@ -87,9 +87,9 @@ class BatchEvaluation:
     async def _attempt_all(self, arguments: list[tuple[Any, ...]]) -> list[Any]:
         """Call an async evaluator with each of the arguments, all at once."""
 
-        async def one(each: tuple[Any, ...]) -> Any:
+        async def one(call: tuple[Any, ...]) -> Any:
             try:
-                return await self._how.call(*each)
+                return await self._how.call(*call)
             except SystemExit as error:
                 # An evaluator that exits must not end this process.
                 return error

@@ -166,15 +166,15 @@ def candidates_of(
 
 
 def _combined(
-    given: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     sets: Sequence[Mapping[str, Demos]],
-    own: Mapping[str, str],
+    original: Mapping[str, str],
     own_demos: Mapping[str, Demos] | None,
 ) -> list[Candidate]:
     """Combine every candidate with every demo set, without duplicates. Without `own_demos`, no candidate has demos."""
     combined_by_text: dict[str, Candidate] = {}
-    for candidate in given:
-        texts = {**own, **candidate.instructions}
+    for candidate in candidates:
+        texts = {**original, **candidate.instructions}
         for chosen in sets:
             demos = (
                 {} if own_demos is None else {**own_demos, **candidate.demos, **chosen}

@@ -268,7 +268,7 @@ def _validated(state: Any) -> Iterator[Annotated[Floats, " examples"]]:
 
 def _expected_gains(
     minibatches: Sequence[Annotated[Floats, " examples"]],
-    others: Sequence[Annotated[Floats, " examples"]],
+    further: Sequence[Annotated[Floats, " examples"]],
 ) -> Annotated[Floats, " proposals"]:
     """Estimate E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
 
@@ -277,12 +277,12 @@ def _expected_gains(
 
     Args:
         minibatches: the gains of each proposal on the examples of its minibatch.
-        others: further gains, which help to estimate the variances.
+        further: more gains, which help to estimate the variances.
 
     Returns:
         The expected gain of each proposal of `minibatches`, in score units per example.
     """
-    gains = [minibatches[0], *others]
+    gains = [minibatches[0], *further]
     sizes = np.array([len(proposal_gains) for proposal_gains in gains])
     means = np.array([proposal_gains.mean() for proposal_gains in gains])
     deviations = sum(

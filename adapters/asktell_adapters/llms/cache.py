@@ -196,7 +196,7 @@ class AnswerCache:
         return completions
 
     def _undamaged(
-        self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any
+        self, key: str, now: float, created: Any, used: Any, answer: Any, checksum: Any
     ) -> Completion | None:
         """A stored response, or None if it is damaged, too old, or from an incompatible version.
 
@@ -205,7 +205,7 @@ class AnswerCache:
         """
         if (
             not isinstance(used, float)
-            or checksum != _checksum(key, made, answer).encode()
+            or checksum != _checksum(key, created, answer).encode()
         ):
             if not self._warned:
                 log.warning(
@@ -216,7 +216,7 @@ class AnswerCache:
             return None
         return (
             None
-            if self.max_age is not None and made < now - self.max_age
+            if self.max_age is not None and created < now - self.max_age
             else _completion(answer)
         )
 
@@ -528,9 +528,9 @@ def _check_identity(llm: Any) -> None:
         )
 
 
-def _checksum(key: str, made: object, answer: bytes) -> str:
+def _checksum(key: str, created: object, answer: bytes) -> str:
     """A digest that covers the key, the time and the text of a response."""
-    return hashlib.sha256(f"{key} {made!r} ".encode() + answer).hexdigest()[:32]
+    return hashlib.sha256(f"{key} {created!r} ".encode() + answer).hexdigest()[:32]
 
 
 def _completion(text: bytes) -> Completion | None:

@@ -332,9 +332,9 @@ class Framing:
             user = text if wanted else render(self.template, text, example)
         return Chat((*_system(system), {"role": "user", "content": user}))
 
-    def _filled_chat(self, made: Chat, example: Example) -> Chat:
+    def _filled_chat(self, chat: Chat, example: Example) -> Chat:
         """Fill in the fields of a chat. Without fields, add the input to its last user turn."""
-        messages = [dict(message) for message in made.messages]
+        messages = [dict(message) for message in chat.messages]
         values = values_of(example)
         wanted = self.fields is not False and any(
             _names(said(message)) for message in messages
@@ -348,7 +348,7 @@ class Framing:
             messages.append({"role": "user", "content": example.input})
         has_own = any(message["role"] == "system" for message in messages)
         system = None if has_own or _PROMPT in (self.system or "") else self.system
-        return Chat((*_system(system), *messages), made.tools)
+        return Chat((*_system(system), *messages), chat.tools)
 
 
 def render(template: Template, prompt: str, example: Example) -> str:

@@ -354,9 +354,9 @@ class Preference:
             )
         return " ".join(sentences), bool(self._said_by_labels)
 
-    def _is_own(self, each: Answered) -> bool:
+    def _is_own(self, answered: Answered) -> bool:
         """True if the response is the baseline's own, so that there is nothing to compare."""
-        candidate = each[3]
+        candidate = answered[3]
         if self.against != BASELINE or candidate is None:
             return False
         return bool(candidate == getattr(self._evaluator, "baseline", None))
@@ -403,23 +403,23 @@ class Preference:
         )
 
     def _pair(
-        self, each: Answered, other: Completion | Exception
+        self, answered: Answered, rival: Completion | Exception
     ) -> tuple[Answered | Exception | None, float]:
         """The comparison to judge, and the money that the other response cost now.
 
         The comparison is None for a tie, or an exception if there is no other response.
         """
-        answer, example, repeat, candidate = each
-        if isinstance(other, Exception):
+        answer, example, repeat, candidate = answered
+        if isinstance(rival, Exception):
             name = example.id or example.input[:40]
             failure = EvaluatorError(
-                f"example {name!r} has no response to compare with: {other}"
+                f"example {name!r} has no response to compare with: {rival}"
             )
-            return failure, float(getattr(other, "cost", 0.0))
-        paid = 0.0 if other.from_cache else other.cost
-        if answer.text == other.text:
+            return failure, float(getattr(rival, "cost", 0.0))
+        paid = 0.0 if rival.from_cache else rival.cost
+        if answer.text == rival.text:
             return None, paid
-        return (answer, beside(example, other.text), repeat, candidate), paid
+        return (answer, beside(example, rival.text), repeat, candidate), paid
 
     def _scored(
         self,

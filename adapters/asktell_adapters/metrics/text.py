@@ -255,15 +255,13 @@ def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) 
     return True
 
 
-def _is_same(one: object, other: object) -> bool:
+def _is_same(a: object, b: object) -> bool:
     """Whether two values are the same JSON data. For Python, true would equal 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _is_same(one[key], other[key]) for key in one
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_is_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
 def range_of(metric: object) -> tuple[float, float] | None:

@@ -207,20 +207,20 @@ def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
 
 
 def _prompts(
-    own: Mapping[str, ChatPrompt], candidate: Candidate
+    original: Mapping[str, ChatPrompt], candidate: Candidate
 ) -> tuple[str, dict[str, ChatPrompt]]:
     """Return a candidate's text for the selector, and its prompts by name. A name without a prompt keeps its own."""
     if isinstance(candidate, Mapping):
-        prompts = {**own, **candidate}
+        prompts = {**original, **candidate}
         return json.dumps(
             {name: chat.get_messages() for name, chat in prompts.items()}
         ), prompts
-    if len(own) > 1:
+    if len(original) > 1:
         raise InvalidArgumentError(
-            f"Opik optimizes the prompts {', '.join(own)}, so each candidate must be a mapping from these names to "
-            f"ChatPrompts, got {candidate!r:.100}."
+            f"Opik optimizes the prompts {', '.join(original)}, so each candidate must be a mapping from these names "
+            f"to ChatPrompts, got {candidate!r:.100}."
         )
-    ((name, prompt),) = own.items()
+    ((name, prompt),) = original.items()
     if isinstance(candidate, ChatPrompt):
         return json.dumps({name: candidate.get_messages()}), {name: candidate}
     changed = prompt.copy()

@@ -239,7 +239,7 @@ def _distinct(
     request: Callable[[int], Request],
     n: int,
     max_attempts: int,
-    known: Iterable[str],
+    tried: Iterable[str],
 ) -> tuple[list[str], str]:
     """Ask the LLM until there are enough distinct prompts.
 
@@ -250,13 +250,13 @@ def _distinct(
         request: returns the request of an attempt.
         n: number of prompts wanted.
         max_attempts: upper limit of requests.
-        known: prompts to leave out.
+        tried: prompts to leave out.
 
     Returns:
         At most n prompts, and a note on the responses without a prompt.
     """
     asked, refused, last = 0, 0, "none failed"
-    seen, prompts = {_plain(text) for text in known}, list[str]()
+    seen, prompts = {_plain(text) for text in tried}, list[str]()
     while len(prompts) < n and asked < max_attempts:
         size = min(n - len(prompts), max_attempts - asked)
         requests = [request(attempt) for attempt in range(asked, asked + size)]

@@ -472,7 +472,7 @@ class Labeling:
         worker = f"{_AS_WORKER}{name}"
         return self.study.worker(worker, lease=_LEASE, besides=besides)
 
-    def _screen(self, rater: _Rater, said: str = "") -> dict[str, Any]:
+    def _screen(self, rater: _Rater, message: str = "") -> dict[str, Any]:
         """The data of the page. It has no id of a prompt, an example or a trial."""
         item = rater.shown or self._pick(rater)
         if item is None and not self._stop.is_set():
@@ -490,7 +490,7 @@ class Labeling:
             "left": max(0, self._left - self._n_untold()),
             "skipped": len(rater.skipped),
             "undo": rater.held is not None,
-            "said": said,
+            "said": message,
         }
         if item is not None:
             texts = list(item.responses.texts)
@@ -519,7 +519,9 @@ class Labeling:
         gold = self._due_gold(rater)
         if gold is not None:
             return gold
-        item = min(rater.queue, key=lambda each: self._digest("order", rater, each.id))
+        item = min(
+            rater.queue, key=lambda waiting: self._digest("order", rater, waiting.id)
+        )
         rater.queue.remove(item)
         return item
 
@@ -787,10 +789,10 @@ class Labeling:
         score = self.task.options[label.choice].score
         return {**label.item.responses.scores, self.task.metric: score}
 
-    def _note_told(self, rater: _Rater, label: _Label, taken: bool) -> None:
+    def _note_told(self, rater: _Rater, label: _Label, recorded: bool) -> None:
         """Add to the journal that the study has a label, or another score in its place."""
         entry = {"do": "told", "rater": rater.name, "item": label.item.id}
-        self._journal.append({**entry, "taken": taken}, durable=False)
+        self._journal.append({**entry, "taken": recorded}, durable=False)
 
     def _renew(self) -> None:
         """Extend the leases of all raters before any can expire, so that no item goes to another rater unnoticed.
@@ -1096,7 +1098,7 @@ class Labeling:
                 self.study.observe(cell[0], scores, cell[1], responses.cost)
             elif (evaluation.details or {}).get("rater") != rater.name:
                 _log_taken(rater, label)
-            self._note_told(rater, label, taken=evaluation is None)
+            self._note_told(rater, label, recorded=evaluation is None)
 
 
 @contextmanager

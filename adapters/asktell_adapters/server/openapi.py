@@ -104,9 +104,9 @@ def _for_clients(docstring: str) -> str:
         if not part.lstrip().startswith((">>>", "In Python, "))
     ]
 
-    def json_word(found: re.Match[str]) -> str:
-        value = _IN_JSON[found[2]]
-        return found[1] + value.capitalize() if found[1] else value
+    def json_word(match: re.Match[str]) -> str:
+        value = _IN_JSON[match[2]]
+        return match[1] + value.capitalize() if match[1] else value
 
     return re.sub(rf"(\.\s+)?\b({'|'.join(_IN_JSON)})\b", json_word, "\n\n".join(parts))
 

@@ -214,16 +214,16 @@ def _columns_of_numbers(table: Table) -> list[str]:
     ]
 
 
-def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
+def _check_metrics(wanted: Iterable[str], metrics: list[str], where: str) -> None:
     for name in wanted:
-        if name not in known:
+        if name not in metrics:
             hint = (
-                f"Its metrics are {some(known)}."
-                if known
+                f"Its metrics are {some(metrics)}."
+                if metrics
                 else "It has no column of numbers."
             )
             raise InvalidArgumentError(
-                f"{where} has no metric {name!r}{nearest(name, known)}. {hint}"
+                f"{where} has no metric {name!r}{nearest(name, metrics)}. {hint}"
             )
 
 

@@ -187,9 +187,11 @@ def _check_unpacked(path: Path, n_bytes: int) -> None:
         )
 
 
-def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) -> None:
+def _check_options(
+    path: str | Path, kind: "_Kind", settings: Mapping[str, Any]
+) -> None:
     """Refuse options that do not apply to this kind of table."""
-    for name, value in given.items():
+    for name, value in settings.items():
         if value is None or name in kind.options:
             continue
         endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]

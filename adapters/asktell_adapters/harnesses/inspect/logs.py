@@ -87,16 +87,16 @@ def observe_logs(
     return observed
 
 
-def _prompt_of(ours: Mapping[str, Any], known: Any) -> Any:
+def _prompt_of(ours: Mapping[str, Any], prompts: Any) -> Any:
     """Return the id of the prompt in a sample's metadata, or None if the metadata has none.
 
     Raises:
         InvalidArgumentError: the selection does not have the prompt.
     """
     text = ours.get("prompt")
-    prompt_id = known.texted(text)
+    prompt_id = prompts.texted(text)
     if prompt_id is None and text is not None:
-        raise InvalidArgumentError(known.unknown(text))
+        raise InvalidArgumentError(prompts.unknown(text))
     return prompt_id
 
 

@@ -143,9 +143,9 @@ class InspectTask:
             samples[inspect_sample.id] = inspect_sample
             return inspect_sample
 
-        def evaluate(made: list[Any]) -> list[Mapping[str, float] | Exception]:
-            log = self._eval(made)
-            return [self._outcome(log, inspect_sample.id) for inspect_sample in made]
+        def evaluate(chosen: list[Any]) -> list[Mapping[str, float] | Exception]:
+            log = self._eval(chosen)
+            return [self._outcome(log, inspect_sample.id) for inspect_sample in chosen]
 
         return if_ready(trials, sample, evaluate)
 

@@ -208,8 +208,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     ) -> list[dict[str, float] | Exception]:
         """Evaluate the wanted (prompt, label, test) triples."""
 
-        def pair(each: tuple[str, str, int | None]) -> dict[str, Any]:
-            text, name, example = each
+        def pair(triple: tuple[str, str, int | None]) -> dict[str, Any]:
+            text, name, example = triple
             test = checked_example(example, len(self._suite["tests"]))
             return {
                 "prompt": self._index.get(text, {"raw": text, "label": name}),
