@@ -40,16 +40,16 @@ FEATURES = np.random.default_rng(0).normal(size=(len(PROMPTS), 2))
 
 def _methods(goal: Goal) -> dict[str, AbstractMethod]:
     """Every preset that fits a goal, and some that end early."""
-    found: dict[str, AbstractMethod] = {
+    methods: dict[str, AbstractMethod] = {
         "early": Adaptive(confidence=0.7),
         "short race": Race(confidence=0.6, block=2),
     }
     for name in METHODS:
         try:
-            found[name] = preset(name, goal)
+            methods[name] = preset(name, goal)
         except AsktellError:
             continue
-    return found
+    return methods
 
 
 KINDS = [

@@ -67,10 +67,10 @@ def replay_names(folder: Path | None) -> list[str]:
     """`folder/stem` of every table there, and `recorded/stem` of those of the repository."""
     names = [f"recorded/{path.stem}" for path in EMBEDDED.glob("*.npz")]
     if folder is not None:
-        found = (
+        paths = (
             path for path in folder.glob("*/*.npz") if path.parent.name != REPEATED
         )
-        names += [str(path.relative_to(folder).with_suffix("")) for path in found]
+        names += [str(path.relative_to(folder).with_suffix("")) for path in paths]
     return sorted(names)
 
 

@@ -232,15 +232,15 @@ def margins(runs: int) -> str:
             draws = np.random.default_rng(3).choice(population, x.shape)
             cells = []
             for m in MARGINS:
-                found = (
+                capitals = (
                     betting.log_capital(x, -m),
                     Betting(-1, 1).log_capital(draws, -m),
                 )
-                given, new = (
+                old, new = (
                     until(capital >= math.log(1 / ERROR), range(1, n + 1), n)
-                    for capital in found
+                    for capital in capitals
                 )
-                cells.append(f"{given:.0f}, {new:.0f}")
+                cells.append(f"{old:.0f}, {new:.0f}")
             rows.append(f"| {n} | {name} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
