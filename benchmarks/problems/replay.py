@@ -68,10 +68,10 @@ def replay_names(folder: Path | None) -> list[str]:
     """`folder/stem` of every table there, and `recorded/stem` of those of the repository."""
     names = [f"recorded/{path.stem}" for path in EMBEDDED.glob("*.npz")]
     if folder is not None:
-        found = (
+        paths = (
             path for path in folder.glob("*/*.npz") if path.parent.name != REPEATED
         )
-        names += [str(path.relative_to(folder).with_suffix("")) for path in found]
+        names += [str(path.relative_to(folder).with_suffix("")) for path in paths]
     return sorted(names)
 
 
@@ -149,11 +149,9 @@ def _alpaca_eval(path: Path) -> Table:
 
 def _summarization(path: Path) -> Table:
     with np.load(path) as file:
-        values, metrics, arms = (
-            file["values"].astype(float),
-            file["metrics"].tolist(),
-            file["arms"].tolist(),
-        )
+        values = file["values"].astype(float)
+        metrics = file["metrics"].tolist()
+        arms = file["arms"].tolist()
     rouge, words, coherence = (
         values[:, :, metrics.index(name)]
         for name in ("rougeL_f_ours", "summary_words", "coherence")

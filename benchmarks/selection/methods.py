@@ -217,12 +217,12 @@ def _run_filtered(
             [int(among[i].id) for i in rule_of(goal).answer(values)], result.spent
         )
     violation = np.maximum(0.0, -values[:, len(metrics) :]).max(axis=1)
-    kept = (
+    rows = (
         np.flatnonzero(violation == 0)
         if (violation == 0).any()
         else [int(violation.argmin())]
     )
-    return Played([int(among[i].id) for i in kept], result.spent)
+    return Played([int(among[i].id) for i in rows], result.spent)
 
 
 @lru_cache(maxsize=64)
