@@ -31,9 +31,7 @@ def examples_seen(n_arms: int, n_examples: int, budget: int) -> list[int]:
     low, high = 0.0, float(n_examples)
     for _ in range(60):
         middle = (low + high) / 2.0
-        low, high = (
-            (middle, high) if cost(scaled(middle)) <= budget else (low, middle)
-        )
+        low, high = (middle, high) if cost(scaled(middle)) <= budget else (low, middle)
     return scaled(low).tolist()
 
 
