@@ -406,13 +406,15 @@ def _told(state: State, rows: _Rows) -> State:
 
 def _no_rivals(state: State) -> list[Any]:
     """Return the departures of prompts that failed too often, or have no score at all."""
-    n_told = state.told
+    n_told, failures = state.told, state.failures
     departures = []
     for arm in range(state.problem.n_arms):
-        if (departure := state.given_up(arm)) is not None:
+        if (
+            departure := failures.given_up(arm, state.history, state.problem)
+        ) is not None:
             departures.append(departure)
         elif not n_told[arm]:
-            departures.append(state.failures.unscored(arm))
+            departures.append(failures.unscored(arm))
     return departures
 
 

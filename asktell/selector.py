@@ -73,11 +73,9 @@ from asktell.record.lookup import (
 )
 from asktell.record.saved import (
     DEFAULTS,
-    SAVED_STATE,
+    SavedState,
     dump_problem,
-    dump_state,
     load_problem,
-    load_state,
 )
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
@@ -977,7 +975,9 @@ class Selector(Selection):
             if not state.left:
                 return []
             to_stop = {
-                id_ for id_, p in state.pending.items() if state.is_eliminated(p.arm)
+                id_
+                for id_, p in state.pending.items()
+                if state.left.has_eliminated(p.arm)
             }
             return [trial for trial in self.pending if trial.id in to_stop]
 
@@ -1163,7 +1163,7 @@ def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, A
         "prompts": saved,
         "method": dump_part(method),
         **dump_problem(state.growth.origin),
-        "state": dump_state(state),
+        "state": SavedState.dump(state),
     }
 
 
@@ -1194,7 +1194,7 @@ def _load(
     problem = load_problem(data, prompts)
     method = load_method(data.get("method"), method)
     method.check(problem)
-    state = load_state(SAVED_STATE.convert(data.get("state")), problem)
+    state = SavedState.convert(data.get("state")).load(problem)
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None
     if (
         rounds is not None

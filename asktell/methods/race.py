@@ -173,7 +173,7 @@ class Race(AbstractMethod):
             return scores, limits_if_binary(problem.goal, history.scores())
 
         key = "ordered scores", problem, missing.key, reach
-        bounds = Bounds(*history.memo.get(key, recorded), tuple(state.no_rivals()))
+        bounds = Bounds(*history.memo.get(key, recorded), tuple(state.left.no_rivals()))
         error, goal, n_arms = 1 - self.confidence, problem.goal, problem.n_arms
         if isinstance(goal, BestFeasible):
             return bounds, claims.errors_of_best(bounds, error)
@@ -184,7 +184,7 @@ class Race(AbstractMethod):
         self, state: State, bounds: Bounds, error: float, stays: Int[Ints, " stays"]
     ) -> list[int] | None:
         """The selected arms if they are certain up to the goal's tolerances, else None."""
-        if state.doubts:
+        if state.remarks.doubts:
             return None
         if not len(stays):
             return self._best(state, stays)
@@ -202,7 +202,9 @@ class Race(AbstractMethod):
         problem, tally = state.problem, state.current_tally()
         arms = stays[tally.counts[stays] > 0]
         if not len(arms):
-            arms = np.setdiff1d(np.flatnonzero(tally.counts > 0), state.no_rivals())
+            arms = np.setdiff1d(
+                np.flatnonzero(tally.counts > 0), state.left.no_rivals()
+            )
         if not len(arms):
             return []
         arms = arms[counters.chance_order(problem.seed, arms)]
@@ -254,7 +256,7 @@ class Race(AbstractMethod):
         problem, room, arms = (
             state.problem,
             state.room,
-            np.setdiff1d(arms, state.exhausted()),
+            np.setdiff1d(arms, state.missing.exhausted(state.history)),
         )
         if not len(arms) or not room:
             return ()

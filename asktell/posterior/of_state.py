@@ -34,7 +34,7 @@ def stated(state: State) -> Statement | None:
     counted, problem, excluded = (
         counted_failures(state),
         state.problem,
-        tuple(state.no_rivals()),
+        tuple(state.left.no_rivals()),
     )
     key = "stated", problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(

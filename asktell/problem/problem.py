@@ -80,15 +80,18 @@ class Problem:
         most = self.examples.most_evaluations(self.n_arms)
         return self.max_cost is not None and self.budget == most
 
-    @cached_property
-    def with_noise(self) -> "Problem":
-        """The same problem with noisy scores."""
-        return replace(self, examples=self.examples.with_noise(True))
+    def with_noise(self, is_noisy: bool) -> "Problem":
+        """The same problem, after repeated evaluations have shown whether its scores are noisy."""
+        # Not in the memo, which forgets: each problem has a memo of its own.
+        if is_noisy not in self._by_noise:
+            examples = self.examples.with_noise(is_noisy)
+            self._by_noise[is_noisy] = replace(self, examples=examples)
+        return self._by_noise[is_noisy]
 
     @cached_property
-    def without_noise(self) -> "Problem":
-        """The same problem with scores that agree when evaluations are repeated."""
-        return replace(self, examples=self.examples.with_noise(False))
+    def _by_noise(self) -> dict[bool, "Problem"]:
+        """The problems that `with_noise` has returned."""
+        return {}
 
 
 def checked_problem(

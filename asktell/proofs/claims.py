@@ -277,7 +277,7 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
     `asktell.proofs.intervals.racing`.
     """
     scores, first = bounds.scores, bounds.scores.first
-    arms = np.setdiff1d(np.arange(bounds.problem.n_arms), state.no_rivals())
+    arms = np.setdiff1d(np.arange(bounds.problem.n_arms), state.left.no_rivals())
     known = scores.known[arms]
     # Scores by place, NaN for failures and for places that an arm has not reached.
     by_place = np.full((len(arms), known.max(initial=0)), np.nan)
@@ -287,7 +287,9 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
         row[first.places[part][:n_scores]] = first.values[part][:n_scores, 0]
     low, high = bounds.limits[0] or (0.0, 1.0)
     betting = Betting(low - high, high - low, bounds.problem.examples.target)
-    stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
+    stays = np.isin(
+        arms, np.setdiff1d(state.active, state.missing.exhausted(state.history))
+    )
     joined = joined_at(state)[arms]
     found = certainly_worse(betting, by_place, known, joined, stays, error)
     return np.asarray(arms[found <= by_place.shape[1]])
@@ -406,7 +408,7 @@ def excluded(
     probability that `errors_of_best` or `error_of_front` divides at most: it would take
     a false claim that it violates a constraint, or that another arm is ahead.
     """
-    if state.doubts:
+    if state.remarks.doubts:
         return {}
     goal, active = state.problem.goal, state.active
     if race:
@@ -515,7 +517,7 @@ def _cautious_bounds(state: State) -> Bounds:
         reach, out = None, state.plan.in_progress
     scores = OrderedScores.of(problem, state.history, state.missing, reach, out)
     limits = limits_if_few(problem.goal, scores.first.values)
-    return Bounds(scores, limits, tuple(state.no_rivals()), is_cautious=True)
+    return Bounds(scores, limits, tuple(state.left.no_rivals()), is_cautious=True)
 
 
 def _unproven_best(

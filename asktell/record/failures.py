@@ -8,6 +8,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
+from asktell.problem.problem import Problem
 from asktell.record.events import FAILED, Departure, Pull
 from asktell.record.history import History
 
@@ -91,14 +92,19 @@ class Failures:
         """The reason of the last failure of an arm, which must have a failure."""
         return self._reasons[int(np.flatnonzero(self.pulls.arms() == arm)[-1])]
 
-    def given_up(self, arm: int, n_scored: int, rate: float) -> Departure | None:
-        """The departure of an arm whose failure rate is above `rate` with a probability of 99%. None if it is not.
+    def given_up(
+        self, arm: int, history: History, problem: Problem
+    ) -> Departure | None:
+        """The departure of an arm that fails too often, with the reason. None if it does not.
 
-        `n_scored` is the number of the arm's trials that have scores.
+        Its failure rate is above `max_failure_rate` with a probability of 99%. The
+        baseline never departs, and no arm does if failures count as scores.
         """
+        if problem.failure_scores is not None or arm == problem.baseline:
+            return None
         n_failed = self.count(arm)
-        n = n_failed + n_scored
-        if not is_above(rate, n_failed, n):
+        n = n_failed + history.n_asked(arm)
+        if not is_above(problem.max_failure_rate, n_failed, n):
             return None
         reason = f"{n_failed} of {n} evaluations failed, last: {self.last(arm)}"
         return Departure(arm, FAILED, reason)

@@ -19,7 +19,7 @@ from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.events import Pull
 from asktell.record.growth import check_growth, departed, grown, reopens
-from asktell.record.state import Grown, State, examples_left, observed_examples
+from asktell.record.state import Grown, Remarks, State, examples_left, observed_examples
 
 
 class Decider(Protocol):
@@ -265,7 +265,7 @@ def _failed(state: State, event: events.Failed) -> State:
     if arm in state.left:
         return state
     # Missing scores: the failure rate decides whether the arm stays.
-    departure = state.given_up(arm)
+    departure = state.failures.given_up(arm, state.history, state.problem)
     if departure is not None:
         return _leave(state, (departure,), len(state.decisions))
     replacement = _next_example(state, arm)
@@ -360,10 +360,12 @@ def _grown(state: State, event: events.Growth) -> State:
     if isinstance(event, events.Retired):
         return state._replace(plan=state.plan.without({event.arm}))
     # An arm that is back may have failed too often meanwhile.
+    failures = state.failures
     failed = [
         departure
-        for arm in state.failures.arms()
-        if arm not in state.left and (departure := state.given_up(arm))
+        for arm in failures.arms()
+        if arm not in state.left
+        and (departure := failures.given_up(arm, state.history, state.problem))
     ]
     return _leave(state, tuple(failed), len(state.decisions))
 
@@ -376,7 +378,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
     events.Observed: _observed,
     events.Decided: _decided,
     events.Remarked: lambda state, event: state._replace(
-        remarks={**state.remarks, event.topic: event}
+        remarks=Remarks({**state.remarks, event.topic: event})
     ),
     events.Added: _grown,
     events.Retired: _grown,
@@ -435,7 +437,7 @@ def _next_example(state: State, arm: int) -> Pull | None:
     is_explicit = state.growth.reopened or (
         bool(state.decisions) and state.decisions[-1][1].plan is not None
     )
-    if is_explicit or arm in state.exhausted():
+    if is_explicit or arm in state.missing.exhausted(state.history):
         return None
     observed = observed_examples(state, arm).get(arm)
     # With observed examples, the number of draws is no place in the order any more. So

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.candidates import Prompts
 from asktell.problem.checks import whole
@@ -23,7 +22,7 @@ from asktell.record.events import (
     Growth,
     Retired,
 )
-from asktell.record.state import Grown, State
+from asktell.record.state import Departures, Grown, State
 
 
 def reopens(event: Growth, last: Decided | None) -> bool:
@@ -38,11 +37,11 @@ def reopens(event: Growth, last: Decided | None) -> bool:
 
 
 def departed(
-    left: IntMap[tuple[int, Departure]],
+    left: Departures,
     event: Growth,
     decisions: Sequence[tuple[int, Decided]],
     reopening: bool,
-) -> IntMap[tuple[int, Departure]]:
+) -> Departures:
     """The departed arms after growth. Reopening brings back the arms that the last decision accepted or rejected."""
     if reopening:
         last = decisions[-1][1]
@@ -62,12 +61,12 @@ def departed(
 
 def told_departures(
     decisions: Sequence[tuple[int, Decided]], growth: Sequence[Grown]
-) -> tuple[IntMap[tuple[int, Departure]], bool]:
+) -> tuple[Departures, bool]:
     """The arms that departed because of decisions and growth, and whether the last decision was reopened.
 
     Arms that departed because of failures are not included.
     """
-    left: IntMap[tuple[int, Departure]] = IntMap()
+    left = Departures()
     waiting, reopened = list(reversed(growth)), False
     for number in range(len(decisions) + 1):
         last = decisions[number - 1][1] if number else None

@@ -44,9 +44,6 @@ class Queue:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return f"Queue({list(self)!r})"
-
     @property
     def front(self) -> Pull:
         """The first evaluation. The queue must not be empty."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ from asktell.record.growth import check_growth, grown, told_departures
 from asktell.record.history import History
 from asktell.record.plan import Plan, Queue
 from asktell.record.proxies import ProxyScores
-from asktell.record.state import Grown, Growths, State, initial
+from asktell.record.state import Grown, Growths, Remarks, State, initial
 
 DEFAULTS: dict[str, Any] = {
     "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
@@ -155,6 +155,41 @@ class SavedRows(Saved, frozen=True, kw_only=True):
     failures: SavedFailures = SavedFailures()
     proxies: SavedProxies = SavedProxies()
 
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        rows: int = 0,
+        decisions: int = 0,
+        failures: int = 0,
+        proxies: int = 0,
+        pack: Pack = np.ndarray.tolist,
+    ) -> Self:
+        """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
+        history, failed = state.history, state.failures
+        saved = SavedProxies()
+        if len(state.proxies) > proxies:
+            saved = SavedProxies(
+                arms=pack(state.proxies.arms(proxies)),
+                examples=pack(state.proxies.examples(proxies)),
+                proxies=pack(state.proxies.proxies(proxies)),
+                scores=pack(state.proxies.scores(proxies)),
+            )
+        return cls(
+            trials=pack(history.trials(rows)),
+            arms=pack(history.arms(rows)),
+            examples=pack(history.examples(rows)),
+            scores=pack(history.scores(rows)),
+            decisions=state.decisions[decisions:],
+            failures=SavedFailures(
+                trials=pack(failed.pulls.trials(failures)),
+                arms=pack(failed.pulls.arms(failures)),
+                examples=pack(failed.pulls.examples(failures)),
+                reasons=tuple(failed.reasons(failures)),
+            ),
+            proxies=saved,
+        )
+
 
 class SavedState(SavedRows, frozen=True, kw_only=True):
     """A complete state, or a state without rows in the head of a snapshot. See the fields of `State`."""
@@ -173,174 +208,151 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     growth: tuple[Grown, ...] = ()
     remarks: tuple[events.Remarked, ...] = ()
 
+    @classmethod
+    def of_rest(cls, state: State, pack: Pack = np.ndarray.tolist) -> Self:
+        """The saved state without rows, decisions and failures."""
+        told, _ = told_departures(state.decisions, state.growth.events)
+        plan = state.plan
+        arms, examples = plan.rest
+        return cls(
+            plan=(
+                pack(np.array(arms, dtype=np.int64)),
+                pack(np.array(examples, dtype=np.int64)),
+            ),
+            draws=pack(plan.draws),
+            asked=plan.asked,
+            spent=state.spent,
+            cost=state.costs.total,
+            costs=SavedCosts(
+                all=state.costs.pool,
+                arms=tuple(
+                    (arm, *spent) for arm, spent in sorted(state.costs.by_arm.items())
+                ),
+            ),
+            pending=tuple(pull for _, pull in sorted(plan.pending.items())),
+            returned=tuple(plan.returned),
+            redraws=tuple(sorted(plan.redraws.items())),
+            failed_out=tuple(
+                (arm, round_, departure.reason)
+                for arm, (round_, departure) in sorted(state.left.items())
+                if departure.status == events.FAILED
+                and (round_, departure) != told.get(arm)
+            ),
+            growth=state.growth.events,
+            remarks=tuple(state.remarks.in_order()),
+        )
 
-SAVED_STATE = Decoder[SavedState](SavedState)
+    def with_rows(self, rows: SavedRows) -> Self:
+        """This state with these rows, decisions, failures and scores of proxies."""
+        return structs.replace(self, **structs.asdict(rows))
+
+    @classmethod
+    def dump(cls, state: State) -> dict[str, Any]:
+        """The data of a state."""
+        data: dict[str, Any] = builtins(
+            cls.of_rest(state).with_rows(SavedRows.of(state))
+        )
+        return data
+
+    @classmethod
+    def convert(cls, data: object) -> "SavedState":
+        """The saved state in the data that `dump` returned.
+
+        Raises:
+            InvalidStateError: the data are malformed.
+        """
+        return _STATE.convert(data)
+
+    def load(self, origin: Problem) -> State:
+        """The state, equal to the original state in every bit.
+
+        `origin` is the problem before the first evaluation.
+
+        Raises:
+            InvalidStateError: the saved state is malformed, or contradicts itself.
+            InvalidArgumentError: a number is out of range.
+        """
+        problem = _grown(self.growth, origin, len(self.decisions))
+        _check_asked(self, problem)
+        n_arms, last_example = problem.n_arms, (problem.examples.n or 0) - 1
+        trials = column("trials", self.trials, -1, self.asked - 1)
+        arms = column("arms", self.arms, 0, n_arms - 1, len(trials))
+        examples = column("examples", self.examples, -1, last_example, len(trials))
+        scores = matrix("scores", self.scores, len(trials), len(problem.goal.columns))
+        failures = _load_failures(self, n_arms, last_example)
+        plan_arms = column("plan", self.plan[0], 0, n_arms - 1)
+        plan_examples = column("plan", self.plan[1], -1, last_example, len(plan_arms))
+        _check_trials(self, trials[trials >= 0], failures, len(plan_arms), problem)
+        for pull in (*self.pending, *self.returned):
+            whole("arm", pull.arm, 0, n_arms - 1)
+            if pull.example is not None:
+                whole("example", pull.example, 0, last_example)
+        for arm, *_ in (*self.redraws, *self.failed_out, *self.costs.arms):
+            whole("arm", arm, 0, n_arms - 1)
+        for n, total, _ in (self.costs.all, *(each[1:] for each in self.costs.arms)):
+            if not n and total:
+                raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
+        if self.cost not in (0.0, self.costs.all[1]):
+            raise MalformedError(
+                f"cost is {self.cost:g}, but the recorded costs sum to {self.costs.all[1]:g}."
+            )
+        state = _with_decisions(
+            self.decisions,
+            Growths(origin, self.growth),
+            initial(problem),
+            trials,
+            arms,
+            scores,
+        )
+        left = state.left
+        for arm, round_, reason in self.failed_out:
+            left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
+        return state._replace(
+            left=left,
+            history=History.from_columns(trials, arms, examples, scores),
+            failures=failures,
+            proxies=_load_proxies(self.proxies, problem),
+            spent=self.spent,
+            costs=Costs(
+                IntMap(
+                    {
+                        arm: Spent(n, total, highest)
+                        for arm, n, total, highest in self.costs.arms
+                    }
+                ),
+                Spent(*self.costs.all),
+            ),
+            remarks=Remarks({remark.topic: remark for remark in self.remarks}),
+            plan=Plan(
+                draws=column(
+                    "draws",
+                    self.draws,
+                    0,
+                    _most_asked(problem, len(failures)) + len(trials),
+                    n_arms,
+                ),
+                redraws=dict(self.redraws),
+                arms=tuple(plan_arms.tolist()),
+                examples=tuple(plan_examples.tolist()),
+                returned=Queue(self.returned),
+                pending=IntMap(
+                    {
+                        pull.trial: pull
+                        for pull in self.pending
+                        if pull.trial is not None
+                    }
+                ),
+                asked=self.asked,
+            ),
+        )
+
+
 # Most trial ids without a trial. A trial that is returned after its arm has departed is
 # forgotten, and its id is never used again.
 _MOST_FORGOTTEN = 10**7
 
 
-def dump_state(state: State) -> dict[str, Any]:
-    """The data of a state."""
-    found: dict[str, Any] = builtins(with_rows(dump_rest(state), dump_rows(state)))
-    return found
-
-
-def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
-    """A saved state with these rows, decisions, failures and scores of proxies."""
-    return structs.replace(rest, **structs.asdict(rows))
-
-
-def dump_rows(
-    state: State,
-    rows: int = 0,
-    decisions: int = 0,
-    failures: int = 0,
-    proxies: int = 0,
-    pack: Pack = np.ndarray.tolist,
-) -> SavedRows:
-    """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
-    history, failed = state.history, state.failures
-    saved = SavedProxies()
-    if len(state.proxies) > proxies:
-        saved = SavedProxies(
-            arms=pack(state.proxies.arms(proxies)),
-            examples=pack(state.proxies.examples(proxies)),
-            proxies=pack(state.proxies.proxies(proxies)),
-            scores=pack(state.proxies.scores(proxies)),
-        )
-    return SavedRows(
-        trials=pack(history.trials(rows)),
-        arms=pack(history.arms(rows)),
-        examples=pack(history.examples(rows)),
-        scores=pack(history.scores(rows)),
-        decisions=state.decisions[decisions:],
-        failures=SavedFailures(
-            trials=pack(failed.pulls.trials(failures)),
-            arms=pack(failed.pulls.arms(failures)),
-            examples=pack(failed.pulls.examples(failures)),
-            reasons=tuple(failed.reasons(failures)),
-        ),
-        proxies=saved,
-    )
-
-
-def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
-    """The saved state without rows, decisions and failures."""
-    told, _ = told_departures(state.decisions, state.growth.events)
-    plan = state.plan
-    arms, examples = plan.rest
-    return SavedState(
-        plan=(
-            pack(np.array(arms, dtype=np.int64)),
-            pack(np.array(examples, dtype=np.int64)),
-        ),
-        draws=pack(plan.draws),
-        asked=plan.asked,
-        spent=state.spent,
-        cost=state.costs.total,
-        costs=SavedCosts(
-            all=_spent(state.costs.pool),
-            arms=tuple(
-                (arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())
-            ),
-        ),
-        pending=tuple(pull for _, pull in sorted(plan.pending.items())),
-        returned=tuple(plan.returned),
-        redraws=tuple(sorted(plan.redraws.items())),
-        failed_out=tuple(
-            (arm, round_, departure.reason)
-            for arm, (round_, departure) in sorted(state.left.items())
-            if departure.status == events.FAILED
-            and (round_, departure) != told.get(arm)
-        ),
-        growth=state.growth.events,
-        remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
-    )
-
-
-def _spent(costs: Spent) -> tuple[int, float, float]:
-    return costs.n, costs.total, costs.highest
-
-
-def load_state(saved: SavedState, origin: Problem) -> State:
-    """Load a saved state, equal to the original state in every bit.
-
-    `origin` is the problem before the first evaluation.
-
-    Raises:
-        InvalidStateError: the saved state is malformed, or contradicts itself.
-        InvalidArgumentError: a number is out of range.
-    """
-    problem = _grown(saved.growth, origin, len(saved.decisions))
-    _check_asked(saved, problem)
-    n_arms, last_example = problem.n_arms, (problem.examples.n or 0) - 1
-    trials = column("trials", saved.trials, -1, saved.asked - 1)
-    arms = column("arms", saved.arms, 0, n_arms - 1, len(trials))
-    examples = column("examples", saved.examples, -1, last_example, len(trials))
-    scores = matrix("scores", saved.scores, len(trials), len(problem.goal.columns))
-    failures = _load_failures(saved, n_arms, last_example)
-    plan_arms = column("plan", saved.plan[0], 0, n_arms - 1)
-    plan_examples = column("plan", saved.plan[1], -1, last_example, len(plan_arms))
-    _check_trials(saved, trials[trials >= 0], failures, len(plan_arms), problem)
-    for pull in (*saved.pending, *saved.returned):
-        whole("arm", pull.arm, 0, n_arms - 1)
-        if pull.example is not None:
-            whole("example", pull.example, 0, last_example)
-    for arm, *_ in (*saved.redraws, *saved.failed_out, *saved.costs.arms):
-        whole("arm", arm, 0, n_arms - 1)
-    for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
-        if not n and total:
-            raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
-    if saved.cost not in (0.0, saved.costs.all[1]):
-        raise MalformedError(
-            f"cost is {saved.cost:g}, but the recorded costs sum to {saved.costs.all[1]:g}."
-        )
-    state = _with_decisions(
-        saved.decisions,
-        Growths(origin, saved.growth),
-        initial(problem),
-        trials,
-        arms,
-        scores,
-    )
-    left = state.left
-    for arm, round_, reason in saved.failed_out:
-        left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
-    return state._replace(
-        left=left,
-        history=History.from_columns(trials, arms, examples, scores),
-        failures=failures,
-        proxies=_load_proxies(saved.proxies, problem),
-        spent=saved.spent,
-        costs=Costs(
-            IntMap(
-                {
-                    arm: Spent(n, total, highest)
-                    for arm, n, total, highest in saved.costs.arms
-                }
-            ),
-            Spent(*saved.costs.all),
-        ),
-        remarks={each.topic: each for each in saved.remarks},
-        plan=Plan(
-            draws=column(
-                "draws",
-                saved.draws,
-                0,
-                _most_asked(problem, len(failures)) + len(trials),
-                n_arms,
-            ),
-            redraws=dict(saved.redraws),
-            arms=tuple(plan_arms.tolist()),
-            examples=tuple(plan_examples.tolist()),
-            returned=Queue(saved.returned),
-            pending=IntMap(
-                {pull.trial: pull for pull in saved.pending if pull.trial is not None}
-            ),
-            asked=saved.asked,
-        ),
-    )
+_STATE = Decoder[SavedState](SavedState)
 
 
 def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:

@@ -1,7 +1,7 @@
 """The state of a selection: an immutable value with everything that follows from the events so far."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -76,6 +76,40 @@ class Growths:
         )
 
 
+class Departures(IntMap[tuple[int, Departure]]):
+    """Arm -> the number of the round in which it was accepted, eliminated or retired, and its `Departure`."""
+
+    __slots__ = ()
+
+    def has_eliminated(self, arm: int) -> bool:
+        """True if an arm was eliminated: its status is "rejected", "failed" or "retired"."""
+        return arm in self and self[arm][1].status != ACCEPTED
+
+    def no_rivals(self) -> list[int]:
+        """The arms that no longer compete, because they failed too often or were retired, ascending."""
+        return [
+            arm
+            for arm, (_, departure) in self.items()
+            if departure.status in (FAILED, RETIRED)
+        ]
+
+
+class Remarks(dict[str, Remarked]):
+    """Topic -> the latest remark about the scores. It must not be changed."""
+
+    def in_order(self) -> list[Remarked]:
+        """The remarks, sorted by their topics."""
+        return [self[topic] for topic in sorted(self)]
+
+    @property
+    def doubts(self) -> list[str]:
+        """The texts of the remarks that call the scores doubtful.
+
+        If there are any, results have no probabilities, and nothing can be established.
+        """
+        return [remark.text for remark in self.values() if remark.doubtful]
+
+
 class State(NamedTuple):
     """Everything that follows from the events of a selection so far.
 
@@ -104,8 +138,7 @@ class State(NamedTuple):
         growth: what was added after the start, and the problem before it.
         spent: the number of recorded evaluations, without observed scores.
         costs: the recorded costs, by arm and in total.
-        left: arm -> the number of the round in which it was accepted, eliminated or
-            retired, and its `Departure`. Active arms are missing.
+        left: the departures of the arms. Active arms are missing.
         remarks: topic -> the latest remark about the scores.
     """
 
@@ -119,8 +152,8 @@ class State(NamedTuple):
     decisions: tuple[tuple[int, Decided], ...] = ()
     spent: int = 0
     costs: Costs = Costs()
-    left: IntMap[tuple[int, Departure]] = IntMap()
-    remarks: Mapping[str, Remarked] = {}
+    left: Departures = Departures()
+    remarks: Remarks = Remarks()
 
     @property
     def pending(self) -> IntMap[Pull]:
@@ -142,14 +175,6 @@ class State(NamedTuple):
             and self.decisions[-1][1].finished
             and not self.growth.reopened
         )
-
-    @property
-    def doubts(self) -> list[str]:
-        """The texts of the remarks that call the scores doubtful.
-
-        If there are any, results have no probabilities, and nothing can be established.
-        """
-        return [remark.text for remark in self.remarks.values() if remark.doubtful]
 
     @property
     def seen(self) -> Problem:
@@ -175,8 +200,8 @@ class State(NamedTuple):
             return problem
         again = repeated(problem, self.history)
         if again.changed:
-            return problem.with_noise
-        return problem.without_noise if again.times >= _ENOUGH_AGREE else problem
+            return problem.with_noise(True)
+        return problem.with_noise(False) if again.times >= _ENOUGH_AGREE else problem
 
     @property
     def plan_is_empty(self) -> bool:
@@ -197,10 +222,6 @@ class State(NamedTuple):
         return (
             self.plan.is_empty or (has_limit and not self.plan.pending)
         ) and not self.finished
-
-    def is_eliminated(self, arm: int) -> bool:
-        """True if an arm was eliminated: its status is "rejected", "failed" or "retired"."""
-        return arm in self.left and self.left[arm][1].status != ACCEPTED
 
     def fits(self, arm: int) -> bool:
         """True if the budget of cost allows one more evaluation of an arm, besides the pending trials.
@@ -236,29 +257,6 @@ class State(NamedTuple):
         """The number of rows of each arm, including observed scores."""
         return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
 
-    def no_rivals(self) -> list[int]:
-        """The arms that no longer compete, because they failed too often or were retired, ascending."""
-        return sorted(
-            arm
-            for arm, (_, departure) in self.left.items()
-            if departure.status in (FAILED, RETIRED)
-        )
-
-    def given_up(self, arm: int) -> Departure | None:
-        """The departure of an arm that fails too often, with the reason. None if it does not.
-
-        Never for the baseline, or if failures count as scores.
-        """
-        problem = self.problem
-        if problem.failure_scores is not None or arm == problem.baseline:
-            return None
-        n_scored = self.history.n_asked(arm)
-        return self.failures.given_up(arm, n_scored, problem.max_failure_rate)
-
-    def exhausted(self) -> Int[Ints, " exhausted"]:
-        """The arms, ascending, that have too many failures to be evaluated again. See `Failures.exhausted`."""
-        return self.missing.exhausted(self.history)
-
     @property
     def missing(self) -> Failures:
         """The failures that leave a score missing. These are all failures, unless failures count as scores.
@@ -279,7 +277,7 @@ class State(NamedTuple):
             if most is None
             else self.used_pulls() < most
         )
-        mask[self.exhausted()] = False
+        mask[self.missing.exhausted(self.history)] = False
         return mask
 
     def used_pulls(self) -> Int[Ints, " arms"]:
@@ -334,13 +332,12 @@ class State(NamedTuple):
         """
         if not of_round:
             return self._with_failures(self.next_tally())
-        n_before, problem = self._n_before, self.problem
-        empty = Tally.empty(problem.n_arms, len(problem.goal.columns))
-        return self._with_failures(self._tally(empty, n_before, n_before))
+        empty = Tally.empty(self.problem.n_arms, len(self.problem.goal.columns))
+        return self._with_failures(self._tally(empty, self._n_before))
 
     def next_tally(self) -> Tally:
         """The tally of all rows so far, but without failure rates. It becomes `tally` at the next decision."""
-        return self._tally(self.tally, self._n_before, 0)
+        return self._tally(self.tally, 0)
 
     @property
     def _n_before(self) -> int:
@@ -354,13 +351,13 @@ class State(NamedTuple):
         scored, failed = self.told, self.missing.per_arm(self.problem.n_arms)
         return tally.with_rate(failed / np.maximum(scored + failed, 1))
 
-    def _tally(self, before: Tally, n_before: int, start: int) -> Tally:
-        """The tally of the rows from `start` on. `before` is the tally of the rows before `n_before`."""
+    def _tally(self, before: Tally, start: int) -> Tally:
+        """The tally of the rows from `start` on. `before` is the tally of those before the last decision."""
         n_arms = self.problem.n_arms
         if (cells := self._cells(start)) is not None:
             tally = Tally.of(cells, n_arms, self.problem.examples.is_noisy)
         else:
-            tally = before.plus(*self.history.in_asked_order(n_before))
+            tally = before.plus(*self.history.in_asked_order(self._n_before))
         if self.problem.examples.population is None or len(self.history) == self.spent:
             return tally
         # Counted apart, since they are no part of a mean over the given examples
@@ -369,22 +366,13 @@ class State(NamedTuple):
 
     def _cells(self, start: int) -> Scored | None:
         """The cells in the rows from `start` on. None if scores are not noisy and no cell was scored twice."""
-        problem = self.problem
-        if problem.examples.population is None or (
-            not problem.examples.is_noisy and len(self.history) == self.spent
-        ):
+        examples, history = self.problem.examples, self.history
+        n, is_noisy = examples.population, examples.is_noisy
+        if n is None or (not is_noisy and len(history) == self.spent):
             return None
-        rows = (
-            self.history.arms(start),
-            self.history.examples(start),
-            self.history.scores(start),
-        )
-        cells = Scored.of(*rows, problem.examples.population)
-        return (
-            cells
-            if problem.examples.is_noisy or len(cells.arms) < len(rows[0])
-            else None
-        )
+        rows = history.arms(start), history.examples(start), history.scores(start)
+        cells = Scored.of(*rows, n)
+        return cells if is_noisy or len(cells.arms) < len(rows[0]) else None
 
     def capacity(self) -> Int[Ints, " arms"]:
         """For each arm the number of further evaluations that a plan can ask for.
@@ -400,7 +388,7 @@ class State(NamedTuple):
             free = most - self.plan.drawn()
             if observed := list(observed_examples(self)):
                 free[observed] = most - self.used_pulls()[observed]
-        free[self.exhausted()] = 0
+        free[self.missing.exhausted(self.history)] = 0
         return np.maximum(free, 0)
 
 

@@ -256,7 +256,7 @@ def version_of(state: State, paused: bool = False) -> str:
     counts += [len(state.proxies)] if len(state.proxies) else []
     if not state.remarks:
         return ".".join(map(str, counts))
-    remarks = [remark for _, remark in sorted(state.remarks.items())]
+    remarks = state.remarks.in_order()
     return ".".join(map(str, counts)) + f"-{zlib.crc32(repr(remarks).encode()):x}"
 
 

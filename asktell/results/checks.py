@@ -271,8 +271,8 @@ def _drift_of_residuals(state: State) -> Check:
 
 def _labels(state: State) -> Check:
     """Whether the scores agree with human judgments, by cells that have both, or by a remark of the user."""
-    if state.doubts:
-        return Check("labels", False, " ".join(state.doubts))
+    if state.remarks.doubts:
+        return Check("labels", False, " ".join(state.remarks.doubts))
     found = [each for each in agreements(state) if each.cells]
     if found:
         goal = state.problem.goal

@@ -107,7 +107,7 @@ def not_worse(
     margins = [margin / o.scale if is_scaled else margin for o in goal.objectives]
     names = [*(o.metric for o in goal.objectives), *map(str, goal.constraints)]
     unknown: dict[str, bool | None] = dict.fromkeys((*names, FAILURE_RATE))
-    if state.doubts:
+    if state.remarks.doubts:
         return unknown
     recorded, against, in_favor = _bounds_with_failures(state, candidate, baseline)
     error_of_no = error / (len(names) + 1)

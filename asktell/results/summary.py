@@ -70,7 +70,9 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
 
     # Estimates and probabilities. Doubtful scores support no probability.
     statement = stated(state)
-    of_arms = None if statement is None or state.doubts else chances(state, statement)
+    of_arms = (
+        None if statement is None or state.remarks.doubts else chances(state, statement)
+    )
     prompts = _prompt_results(state, named, statement, of_arms)
 
     # The selection, the best prompt first
@@ -109,7 +111,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         n_examples=problem.examples.population,
         repeats=problem.examples.repeats,
         inputs=problem.examples.inputs,
-        stopped_early=last is not None and last.settled and not state.doubts,
+        stopped_early=last is not None and last.settled and not state.remarks.doubts,
         finished_early=_finished_early(state),
         baseline=None if problem.baseline is None else named.ids[problem.baseline],
         example_ids=problem.examples.ids,
@@ -193,8 +195,8 @@ def _pairs(
         else np.flatnonzero(joined_at(state)).tolist()
     )
     return Pairs(
-        state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
-        partial(has_drifted, state), _looks_once(state, method), selected,
+        state.problem, state.seen, state.history, state.missing, in_progress, statement,
+        bool(state.remarks.doubts), late, partial(has_drifted, state), _looks_once(state, method), selected,
     )  # fmt: skip
 
 
@@ -228,16 +230,16 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = [
         *_of_method(state, method),
-        *(remark.text for _, remark in sorted(state.remarks.items())),
+        *(remark.text for remark in state.remarks.in_order()),
     ]
     if (
         state.finished
-        and not state.doubts
+        and not state.remarks.doubts
         and (isinstance(method, Race) or state.decisions[-1][1].settled)
     ):
         notes.append(_certainty(state, method, found_checks))
     # The verdict already has the doubts, and the failures come last
-    said = {*state.doubts, " ".join(state.doubts), failures}
+    said = {*state.remarks.doubts, " ".join(state.remarks.doubts), failures}
     notes += (warning for warning in warnings(found_checks) if warning not in said)
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():

@@ -340,7 +340,7 @@ def _undecided(
     ids: Sequence[str | int],
 ) -> Verdict:
     """The verdict without probabilities. Every prompt that can still be selected is equally likely the best."""
-    out = {*answer, *state.no_rivals()}
+    out = {*answer, *state.left.no_rivals()}
     others = [arm for arm in range(state.problem.n_arms) if arm not in out]
     arms = [*answer, *others]
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
@@ -350,7 +350,7 @@ def _undecided(
         n = len(state.missing)
         which = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
         headline = f"Nothing was measured, because {which} failed."
-    elif len(state.no_rivals()) == state.problem.n_arms:
+    elif len(state.left.no_rivals()) == state.problem.n_arms:
         headline, reasons = _nobody_left(state)
     elif len(state.history) > 0:
         headline = (
@@ -362,8 +362,11 @@ def _undecided(
             best = ids[answer[0]]
         few = "evaluation" if statement.is_guess else "example"
         headline = f"Not decided: one {few} is not enough to estimate a probability."
-    if state.doubts and answer:
-        headline, reasons = "Do not rely on these scores.", " ".join(state.doubts)
+    if state.remarks.doubts and answer:
+        headline, reasons = (
+            "Do not rely on these scores.",
+            " ".join(state.remarks.doubts),
+        )
     sentence = f"{headline} {reasons}".strip()
     return Verdict(best, action, headline, sentence, contenders=contenders)
 
@@ -1341,7 +1344,7 @@ class _OfSet(_Judge):
 def _alive(state: State) -> Mask:
     """(K,) prompts that neither failed nor were retired. If every prompt did, all of them."""
     found = np.ones(state.problem.n_arms, dtype=bool)
-    found[state.no_rivals()] = False
+    found[state.left.no_rivals()] = False
     return found if found.any() else ~found
 
 

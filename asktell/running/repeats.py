@@ -70,7 +70,7 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     told = cells[(trials >= 0) & ~np.isin(trials, state.failures.pulls.trials())]
     few = max(_FIRST, len(told) // _PART)
     once = np.intersect1d(told[:few] if late else told[-few:], _alone(cells))
-    once = once[~np.isin(once // n_examples, state.no_rivals())]
+    once = once[~np.isin(once // n_examples, state.left.no_rivals())]
     chosen = once[
         np.argsort(counters.bits(problem.seed, "again", once), kind="stable")
     ][:n]

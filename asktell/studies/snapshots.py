@@ -14,9 +14,9 @@ it is ignored and the log is applied from its beginning.
 """
 
 import base64
-import operator
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,17 +29,7 @@ from asktell.problem.checks import MalformedError
 from asktell.problem.problem import Problem
 from asktell.record import State
 from asktell.record.events import Index
-from asktell.record.saved import (
-    Saved,
-    SavedFailures,
-    SavedProxies,
-    SavedRows,
-    SavedState,
-    dump_rest,
-    dump_rows,
-    load_state,
-    with_rows,
-)
+from asktell.record.saved import Saved, SavedRows, SavedState
 from asktell.studies.leases import Lease, Leases, Reissue, Time
 
 VERSION = 1
@@ -118,12 +108,12 @@ def dump(
                 len(state.proxies),
             ),
             line=_checksum(line),
-            state=dump_rest(state, pack),
+            state=SavedState.of_rest(state, pack),
             leases=_dump_leases(leases),
         )
 
     def part(pack: Pack) -> SavedRows:
-        return dump_rows(state, *covered[:3], covered.proxies, pack=pack)
+        return SavedRows.of(state, *covered[:3], covered.proxies, pack=pack)
 
     return _compress(head, _FREE_COLUMNS), _compress(part)
 
@@ -161,11 +151,10 @@ def load(
     """
     found = _read(head, line)
     unpack = _Columns(head, *parts).unpack
-    rows = _joined(
-        [_PART.decode(formats.decompress(part, _WHAT)) for part in parts],
-        problem,
-        unpack,
-    )
+    decoded = [_PART.decode(formats.decompress(part, _WHAT)) for part in parts]
+    rows = _joined(decoded, unpack)
+    shape = len(rows.trials), len(problem.goal.columns)
+    rows = structs.replace(rows, scores=np.reshape(rows.scores, shape))
     covered = Covered(
         len(rows.trials),
         len(rows.decisions),
@@ -183,44 +172,22 @@ def load(
         plan=(unpack(plan_arms), unpack(plan_examples)),
         draws=unpack(found.state.draws),
     )
-    state = load_state(with_rows(rest, rows), problem)
+    state = rest.with_rows(rows).load(problem)
     return state, _load_leases(found.leases, state)
 
 
-def _joined(
-    parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any], Any]
-) -> SavedRows:
-    """Return the rows of all parts, with unpacked columns."""
-
-    def joined(name: str) -> Any:
-        """Join the column of this name, such as "failures.arms", of all parts."""
-        columns = map(operator.attrgetter(name), parts)
-        # A part without scores of proxies has an empty tuple for each of their columns
-        return np.concatenate(
-            [unpack(column) if column else np.zeros(0, np.int64) for column in columns]
-        )
-
-    trials = joined("trials")
-    shape = len(trials), len(problem.goal.columns)
-    return SavedRows(
-        trials=trials,
-        arms=joined("arms"),
-        examples=joined("examples"),
-        scores=joined("scores").reshape(shape).astype(float, copy=False),
-        decisions=tuple(item for part in parts for item in part.decisions),
-        failures=SavedFailures(
-            trials=joined("failures.trials"),
-            arms=joined("failures.arms"),
-            examples=joined("failures.examples"),
-            reasons=tuple(reason for part in parts for reason in part.failures.reasons),
-        ),
-        proxies=SavedProxies(
-            arms=joined("proxies.arms"),
-            examples=joined("proxies.examples"),
-            proxies=joined("proxies.proxies"),
-            scores=joined("proxies.scores").astype(float),
-        ),
-    )
+def _joined(parts: Sequence[Any], unpack: Callable[[Any], Any]) -> Any:
+    """Return what the parts have together, oldest first: a record with unpacked columns, a column, or a tuple."""
+    first = parts[0]
+    if isinstance(first, Saved):
+        fields = {
+            name: _joined([getattr(part, name) for part in parts], unpack)
+            for name in first.__struct_fields__
+        }
+        return structs.replace(first, **fields)
+    # A part without scores of proxies has an empty tuple for each of their columns
+    columns = [unpack(part) for part in parts if isinstance(part, list)]
+    return np.concatenate(columns) if columns else tuple(chain(*parts))
 
 
 def _read(head: bytes, line: str) -> _Head:

@@ -605,7 +605,7 @@ class Study(AbstractStudy):
                 prompts.trial(id_, *cell),
                 lease and lease.deadline - now,
                 attempt,
-                not state.is_eliminated(cell[0]),
+                not state.left.has_eliminated(cell[0]),
                 lease and now - lease.since,
             )
             for id_, cell, lease, attempt in out

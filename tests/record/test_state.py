@@ -30,7 +30,7 @@ from asktell.record import (
     decide,
     initial,
 )
-from asktell.record.saved import dump_state
+from asktell.record.saved import SavedState
 
 GOAL = ParetoSet("a", "b")
 METHOD = preset("ege-sr", GOAL)
@@ -42,7 +42,9 @@ def problem(n: int = 6, sampling: str = "shared") -> Problem:
 
 def fingerprint(state: State) -> str:
     told = [state.history.scores_of(trial) for trial in range(40)]
-    return json.dumps([dump_state(state), told, state.active.tolist(), state.finished])
+    return json.dumps(
+        [SavedState.dump(state), told, state.active.tolist(), state.finished]
+    )
 
 
 def folded(state: State, *events: Event) -> State:

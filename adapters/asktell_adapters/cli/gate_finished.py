@@ -138,7 +138,7 @@ def _ruling(
     examples = [Example(name) for name in selector.example_ids or ()]
     ruling = Ruling(
         verdict, rule.verdicts, rule.goal, rule.margin, comparison, result, remarks,
-        list(selector.evaluations()), examples, doubts=selector.state.doubts,
+        list(selector.evaluations()), examples, doubts=selector.state.remarks.doubts,
     )  # fmt: skip
     ruling = replace(
         ruling, needed=rule.pairs_for_equal(selector, ruling.squared_difference)

@@ -321,7 +321,7 @@ class Adaptive(AbstractMethod):
         None as long as the posterior is not sure enough, or the scores are too few or
         doubtful.
         """
-        if self.confidence is None or belief is None or state.doubts:
+        if self.confidence is None or belief is None or state.remarks.doubts:
             return None
         active = state.active
         if not state.told[active].all():

@@ -69,7 +69,7 @@ def believe(
         return None
     counted, problem = counted_failures(state), state.problem
     others = () if among is None else without(state.active, among).tolist()
-    excluded = (*state.no_rivals(), *others)
+    excluded = (*state.left.no_rivals(), *others)
     # All that `_belief` reads besides the history, which owns the cache
     key = most_draws, problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(

@@ -248,11 +248,7 @@ class Elimination(AbstractMethod):
                 already.
         """
         of_round = self.data == "round"
-        tally = (
-            state.current_tally(of_round)
-            if of_round
-            else pooled or state.current_tally()
-        )
+        tally = (not of_round and pooled) or state.current_tally(of_round)
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
             return Estimates(np.zeros(shape), np.full(shape, np.nan))
@@ -590,7 +586,7 @@ def bounds_of(
         if departure.status in (ACCEPTED, REJECTED) and departure.means is not None:
             known[arm] = departure.means
     known[arms] = means[:, :n_columns]
-    among = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
+    among = np.setdiff1d(np.arange(state.problem.n_arms), state.left.no_rivals())
     bounds = goal.resolved(known, among)
     violated_by_none = np.where(
         [bound.at_most for bound in goal.bounds], np.inf, -np.inf

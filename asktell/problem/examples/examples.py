@@ -269,20 +269,23 @@ class Examples:
         self, subset: Subset, examples: Int[Ints, " cells"]
     ) -> Bool[Bools, " cells"]:
         """Whether each example belongs to the subset. -1, an example that is none of the N, belongs to none."""
-        assert self.segments is not None, "a goal with segments requires them"
-        of_examples = self.segments.of_examples[examples]
-        return np.asarray((examples >= 0) & (of_examples == subset.kind))
+        kinds = self._segments.of_examples[examples]
+        return np.asarray((examples >= 0) & (kinds == subset.kind))
 
     def size_of(self, subset: Subset) -> int:
         """The number of examples in the subset."""
-        assert self.segments is not None, "a goal with segments requires them"
-        return int(self.segments.sizes[subset.kind])
+        return int(self._segments.sizes[subset.kind])
 
     @property
     def kinds_in_order(self) -> Int[Ints, " examples"]:
         """The kind, that is the segment, of the example at each place of the order of informativeness."""
-        assert self.segments is not None, "a goal with segments requires them"
-        return self.segments.of_examples[self.telling_order]
+        return self._segments.of_examples[self.telling_order]
+
+    @property
+    def _segments(self) -> Segments:
+        """The segments, which a goal with segments requires."""
+        assert self.segments is not None, "checked with the goal"
+        return self.segments
 
 
 def _places(order: Int[Ints, " examples"]) -> Int[Ints, " examples"]:
