@@ -1,17 +1,26 @@
 """The recorded costs of evaluations, and what the next ones are expected to cost."""
 
+import sys
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec import Meta
 
 from asktell.numerics.arrays import Floats
 from asktell.numerics.intmap import IntMap
 from asktell.numerics.shapes import Float
-from asktell.problem.checks import SMALLEST_COST
+from asktell.problem.checks import SMALLEST_COST, MalformedError, whole
+from asktell.problem.problem import Problem
+from asktell.record.events import Index
+from asktell.record.facet import Saved
 
 # Weight of the mean cost of all prompts, in evaluations of the prompt. A judgement.
 _PRIOR_PULLS = 1.0
+
+
+Total: TypeAlias = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+"""A sum of costs."""
 
 
 class Spent(NamedTuple):
@@ -74,3 +83,36 @@ class Costs(NamedTuple):
             if spent is None
             else max(spent.highest, self.expected(arm))
         )
+
+    @staticmethod
+    def check(cost: float | None) -> None:
+        """Check that a cost is not among the costs that count as free, for which tell() records 0."""
+        if cost is not None and 0.0 < cost < SMALLEST_COST:
+            raise MalformedError(
+                f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}."
+            )
+
+    def dump(self) -> "SavedCosts":
+        """The costs as JSON."""
+        arms = tuple((arm, *spent) for arm, spent in sorted(self.by_arm.items()))
+        return SavedCosts(all=self.pool, arms=arms)
+
+
+class SavedCosts(Saved, frozen=True, kw_only=True):
+    """The number of costs, their sum and the highest cost: of all arms, and of each arm with costs."""
+
+    all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
+    arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
+
+    def load(self, problem: Problem) -> Costs:
+        """The costs, checked."""
+        by_arm = {arm: Spent(n, total, highest) for arm, n, total, highest in self.arms}
+        for arm in by_arm:
+            whole("arm", arm, 0, problem.n_arms - 1)
+        pool = Spent(*self.all)
+        for spent in (pool, *by_arm.values()):
+            if not spent.n and spent.total:
+                raise MalformedError(
+                    f"The sum of no costs must be 0, got {spent.total:g}."
+                )
+        return Costs(IntMap(by_arm), pool)

@@ -3,13 +3,16 @@
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
+from asktell.problem.formats import column
 from asktell.problem.problem import Problem
 from asktell.record.events import FAILED, Departure, Pull
+from asktell.record.facet import Pack, Saved
 from asktell.record.history import History
 
 SURE = 0.99
@@ -131,6 +134,33 @@ class Failures:
             if self.count(arm) >= _FAILURES_PER_SCORE * (1 + history.n_asked(arm))
         ]
         return np.array(arms, dtype=np.int64)
+
+    def dump(self, start: int, pack: Pack) -> "SavedFailures":
+        """The failures from the `start`-th on, as JSON."""
+        return SavedFailures(
+            trials=pack(self.pulls.trials(start)),
+            arms=pack(self.pulls.arms(start)),
+            examples=pack(self.pulls.examples(start)),
+            reasons=tuple(self.reasons(start)),
+        )
+
+
+class SavedFailures(Saved, frozen=True, kw_only=True):
+    """The failed evaluations, oldest first."""
+
+    trials: Any = ()
+    arms: Any = ()
+    examples: Any = ()
+    reasons: tuple[str, ...] = ()
+
+    def load(self, problem: Problem, n_asked: int) -> Failures:
+        """The failures, checked. `n_asked` is the number of trials that were assigned."""
+        n, last_example = len(self.reasons), (problem.examples.n or 0) - 1
+        trials = column("failures", self.trials, 0, n_asked - 1, n)
+        arms = column("failures", self.arms, 0, problem.n_arms - 1, n)
+        examples = column("failures", self.examples, -1, last_example, n)
+        rows = History.from_columns(trials, arms, examples, np.empty((n, 0)))
+        return Failures(rows, list(self.reasons))
 
 
 def is_above(rate: float, failures: int, n: int) -> bool:

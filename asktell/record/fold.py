@@ -13,12 +13,14 @@ import numpy as np
 
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.problem.checks import SMALLEST_COST, MalformedError, whole
+from asktell.problem.checks import MalformedError, whole
 from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import events
+from asktell.record.costs import Costs
 from asktell.record.events import Pull
 from asktell.record.growth import check_growth, departed, grown, reopens
+from asktell.record.proxies import ProxyScores
 from asktell.record.state import Grown, Remarks, State, examples_left, observed_examples
 
 
@@ -76,15 +78,15 @@ def _check_told(state: State, event: events.Told) -> None:
     """Check that the trial waits for scores, and that these have the right form."""
     _check_out(state, event)
     _check_scores(state.problem, event.scores)
-    _check_cost(event.cost)
+    Costs.check(event.cost)
     pull = state.plan.open(event.trial)
-    _check_proxies(state.problem, pull and pull.example, event.proxies)
+    ProxyScores.check(state.problem, pull and pull.example, event.proxies)
 
 
 def _check_failed(state: State, event: events.Failed) -> None:
     """Check that the trial waits for scores, and that its cost has the right form."""
     _check_out(state, event)
-    _check_cost(event.cost)
+    Costs.check(event.cost)
 
 
 def _check_released(state: State, event: events.Released) -> None:
@@ -105,8 +107,8 @@ def _check_observed(state: State, event: events.Observed) -> None:
         raise MalformedError("An observation has neither scores nor a cost.")
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
-    _check_cost(event.cost)
-    _check_proxies(state.problem, event.example, event.proxies)
+    Costs.check(event.cost)
+    ProxyScores.check(state.problem, event.example, event.proxies)
 
 
 def not_pending(event: Any) -> MalformedError:
@@ -128,28 +130,6 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     if len(scores) != n_metrics:
         raise MalformedError(
             f"An evaluation has {len(scores)} scores, but the goal needs {n_metrics}."
-        )
-
-
-def _check_proxies(
-    problem: Problem, example: int | None, scores: tuple[float | None, ...]
-) -> None:
-    """Check that there is a score or None for each proxy, and that scores belong to an example."""
-    if not scores:
-        return
-    if len(scores) != len(problem.proxies):
-        raise MalformedError(
-            f"An evaluation has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
-        )
-    if example is None:
-        raise MalformedError("An evaluation has scores of proxies, but no example.")
-
-
-def _check_cost(cost: float | None) -> None:
-    """Check that a cost is not among the costs that count as free, for which tell() records 0."""
-    if cost is not None and 0.0 < cost < SMALLEST_COST:
-        raise MalformedError(
-            f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}."
         )
 
 

@@ -66,19 +66,12 @@ def asked_before(state: State, trial: int, arm: int, example: int) -> int:
     trials = [
         pull.trial
         for pull in state.plan.in_progress
-        if (pull.arm, pull.example) == (arm, example)
+        if pull.trial is not None and (pull.arm, pull.example) == (arm, example)
     ]
-    before = len([id_ for id_ in trials if id_ is not None and id_ < trial])
     for rows in (state.history, state.missing.pulls):
-        ids = rows.trials()
-        asked = (
-            (ids >= 0)
-            & (ids < trial)
-            & (rows.arms() == arm)
-            & (rows.examples() == example)
-        )
-        before += int(asked.sum())
-    return before
+        of_cell = (rows.arms() == arm) & (rows.examples() == example)
+        trials += rows.trials()[of_cell].tolist()
+    return sum(0 <= number < trial for number in trials)
 
 
 def not_out(state: State, trial: int) -> UnknownTrialError:

@@ -24,14 +24,24 @@ class Queue:
 
     __slots__ = ("_end", "_first", "_places", "_pulls", "is_empty")
 
-    def __init__(self, pulls: Iterable[Pull] = ()) -> None:
+    def __init__(
+        self,
+        pulls: IntMap[Pull] = IntMap(),  # noqa: B008
+        places: IntMap[int] = IntMap(),  # noqa: B008
+        first: int = 0,
+        end: int = 0,
+    ) -> None:
+        # By place, and the place of each trial. Places in the middle may be empty.
+        self._pulls, self._places = pulls, places
+        self._first, self._end = first, end
+        self.is_empty = not pulls
+
+    @classmethod
+    def of(cls, pulls: Iterable[Pull]) -> "Queue":
+        """The queue of these evaluations."""
         numbered = dict(enumerate(pulls))
-        self._pulls: IntMap[Pull] = IntMap(numbered)
-        self._places: IntMap[int] = IntMap(
-            {p.trial: i for i, p in numbered.items() if p.trial is not None}
-        )
-        self._first, self._end = 0, len(numbered)
-        self.is_empty = not numbered
+        places = {p.trial: i for i, p in numbered.items() if p.trial is not None}
+        return cls(IntMap(numbered), IntMap(places), end=len(numbered))
 
     def __len__(self) -> int:
         return len(self._pulls)
@@ -61,7 +71,7 @@ class Queue:
             if pull.trial is None
             else self._places.set(pull.trial, self._end)
         )
-        return self._with(
+        return Queue(
             self._pulls.set(self._end, pull), places, self._first, self._end + 1
         )
 
@@ -76,7 +86,7 @@ class Queue:
     def where(self, keep: Callable[[Pull], bool]) -> "Queue":
         """The queue of only the evaluations for which `keep` returns True."""
         kept = [pull for pull in self if keep(pull)]
-        return self if len(kept) == len(self) else Queue(kept)
+        return self if len(kept) == len(self) else Queue.of(kept)
 
     def _without(self, place: int) -> "Queue":
         """The queue without the evaluation at a place."""
@@ -86,22 +96,7 @@ class Queue:
         while first < self._end and first not in pulls:
             first += 1
         places = self._places if trial is None else self._places.delete(trial)
-        return self._with(pulls, places, first, self._end)
-
-    @staticmethod
-    def _with(
-        pulls: IntMap[Pull], places: IntMap[int], first: int, end: int
-    ) -> "Queue":
-        """A queue of these parts, which are not checked."""
-        queue = Queue.__new__(Queue)
-        queue._pulls, queue._places, queue._first, queue._end = (
-            pulls,
-            places,
-            first,
-            end,
-        )
-        queue.is_empty = not pulls
-        return queue
+        return Queue(pulls, places, first, self._end)
 
 
 class Plan(NamedTuple):
@@ -248,7 +243,7 @@ class Plan(NamedTuple):
             returned = list(self.returned)
             i = returned.index(cell)
             returned[i : i + 1] = [] if replacement is None else [replacement]
-            return self._replace(returned=Queue(returned))
+            return self._replace(returned=Queue.of(returned))
         arms, examples = list(self.arms), list(self.examples)
         if replacement is None or replacement.example is None:
             del arms[i], examples[i]

@@ -1,13 +1,11 @@
 """Problems and states as JSON-ready data, which is checked when it is read."""
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Any, Self
 
-import msgspec
 import numpy as np
-from msgspec import Meta, structs
+from msgspec import structs
 
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
@@ -26,14 +24,15 @@ from asktell.problem.formats import (
 from asktell.problem.problem import Problem, checked_problem
 from asktell.problem.words import short
 from asktell.record import events
-from asktell.record.costs import Costs, Spent
+from asktell.record.costs import SavedCosts, Total
 from asktell.record.events import Index
-from asktell.record.failures import Failures
+from asktell.record.facet import Pack, Saved
+from asktell.record.failures import Failures, SavedFailures
 from asktell.record.fold import check_decision
 from asktell.record.growth import check_growth, grown, told_departures
 from asktell.record.history import History
 from asktell.record.plan import Plan, Queue
-from asktell.record.proxies import ProxyScores
+from asktell.record.proxies import SavedProxies
 from asktell.record.state import Grown, Growths, Remarks, State, initial
 
 DEFAULTS: dict[str, Any] = {
@@ -107,42 +106,6 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
 
 # The state, as columns and decisions. Values that follow from these are not saved.
 
-Total: TypeAlias = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
-"""A sum of costs."""
-Pack: TypeAlias = Callable[[Any], Any]
-"""A function that turns a column (numbers of one type, one item per row) into a list or into packed bytes."""
-
-
-class Saved(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """The base of saved data. Columns are `Any` (lists, arrays, or packed bytes), and `column` checks them."""
-
-
-class SavedFailures(Saved, frozen=True, kw_only=True):
-    """The failed evaluations, oldest first."""
-
-    trials: Any = ()
-    arms: Any = ()
-    examples: Any = ()
-    reasons: tuple[str, ...] = ()
-
-
-class SavedProxies(Saved, frozen=True, kw_only=True):
-    """The scores of proxies, oldest first. See `ProxyScores`."""
-
-    arms: Any = ()
-    examples: Any = ()
-    proxies: Any = ()
-    scores: Any = ()
-
-
-class SavedCosts(Saved, frozen=True, kw_only=True):
-    """The number of costs, their sum and the highest cost: of all arms, and of each arm with costs."""
-
-    all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
-    arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
-
 
 class SavedRows(Saved, frozen=True, kw_only=True):
     """The part of a state that only grows. Each decision has the number of rows before it."""
@@ -166,28 +129,15 @@ class SavedRows(Saved, frozen=True, kw_only=True):
         pack: Pack = np.ndarray.tolist,
     ) -> Self:
         """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
-        history, failed = state.history, state.failures
-        saved = SavedProxies()
-        if len(state.proxies) > proxies:
-            saved = SavedProxies(
-                arms=pack(state.proxies.arms(proxies)),
-                examples=pack(state.proxies.examples(proxies)),
-                proxies=pack(state.proxies.proxies(proxies)),
-                scores=pack(state.proxies.scores(proxies)),
-            )
+        history = state.history
         return cls(
             trials=pack(history.trials(rows)),
             arms=pack(history.arms(rows)),
             examples=pack(history.examples(rows)),
             scores=pack(history.scores(rows)),
             decisions=state.decisions[decisions:],
-            failures=SavedFailures(
-                trials=pack(failed.pulls.trials(failures)),
-                arms=pack(failed.pulls.arms(failures)),
-                examples=pack(failed.pulls.examples(failures)),
-                reasons=tuple(failed.reasons(failures)),
-            ),
-            proxies=saved,
+            failures=state.failures.dump(failures, pack),
+            proxies=state.proxies.dump(proxies, pack),
         )
 
 
@@ -223,12 +173,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
             asked=plan.asked,
             spent=state.spent,
             cost=state.costs.total,
-            costs=SavedCosts(
-                all=state.costs.pool,
-                arms=tuple(
-                    (arm, *spent) for arm, spent in sorted(state.costs.by_arm.items())
-                ),
-            ),
+            costs=state.costs.dump(),
             pending=tuple(pull for _, pull in sorted(plan.pending.items())),
             returned=tuple(plan.returned),
             redraws=tuple(sorted(plan.redraws.items())),
@@ -279,7 +224,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
         arms = column("arms", self.arms, 0, n_arms - 1, len(trials))
         examples = column("examples", self.examples, -1, last_example, len(trials))
         scores = matrix("scores", self.scores, len(trials), len(problem.goal.columns))
-        failures = _load_failures(self, n_arms, last_example)
+        failures = self.failures.load(problem, self.asked)
         plan_arms = column("plan", self.plan[0], 0, n_arms - 1)
         plan_examples = column("plan", self.plan[1], -1, last_example, len(plan_arms))
         _check_trials(self, trials[trials >= 0], failures, len(plan_arms), problem)
@@ -287,14 +232,12 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
             whole("arm", pull.arm, 0, n_arms - 1)
             if pull.example is not None:
                 whole("example", pull.example, 0, last_example)
-        for arm, *_ in (*self.redraws, *self.failed_out, *self.costs.arms):
+        for arm, *_ in (*self.redraws, *self.failed_out):
             whole("arm", arm, 0, n_arms - 1)
-        for n, total, _ in (self.costs.all, *(each[1:] for each in self.costs.arms)):
-            if not n and total:
-                raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
-        if self.cost not in (0.0, self.costs.all[1]):
+        costs = self.costs.load(problem)
+        if self.cost not in (0.0, costs.total):
             raise MalformedError(
-                f"cost is {self.cost:g}, but the recorded costs sum to {self.costs.all[1]:g}."
+                f"cost is {self.cost:g}, but the recorded costs sum to {costs.total:g}."
             )
         state = _with_decisions(
             self.decisions,
@@ -311,17 +254,9 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
             left=left,
             history=History.from_columns(trials, arms, examples, scores),
             failures=failures,
-            proxies=_load_proxies(self.proxies, problem),
+            proxies=self.proxies.load(problem),
             spent=self.spent,
-            costs=Costs(
-                IntMap(
-                    {
-                        arm: Spent(n, total, highest)
-                        for arm, n, total, highest in self.costs.arms
-                    }
-                ),
-                Spent(*self.costs.all),
-            ),
+            costs=costs,
             remarks=Remarks({remark.topic: remark for remark in self.remarks}),
             plan=Plan(
                 draws=column(
@@ -334,7 +269,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
                 redraws=dict(self.redraws),
                 arms=tuple(plan_arms.tolist()),
                 examples=tuple(plan_examples.tolist()),
-                returned=Queue(self.returned),
+                returned=Queue.of(self.returned),
                 pending=IntMap(
                     {
                         pull.trial: pull
@@ -467,24 +402,3 @@ def _with_decisions(
     left, reopened = told_departures(decisions, growth.events)
     growth = replace(growth, reopened=reopened)
     return state._replace(tally=tally, left=left, growth=growth, decisions=decisions)
-
-
-def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failures:
-    failed, reasons = saved.failures, list(saved.failures.reasons)
-    trials = column("failures", failed.trials, 0, saved.asked - 1, len(reasons))
-    arms = column("failures", failed.arms, 0, n_arms - 1, len(reasons))
-    examples = column("failures", failed.examples, -1, last_example, len(reasons))
-    return Failures(
-        History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))),
-        reasons,
-    )
-
-
-def _load_proxies(saved: SavedProxies, problem: Problem) -> ProxyScores:
-    n, last_example = len(saved.arms), (problem.examples.n or 0) - 1
-    return ProxyScores.from_columns(
-        column("proxies", saved.arms, 0, problem.n_arms - 1, n),
-        column("proxies", saved.examples, 0, last_example, n),
-        column("proxies", saved.proxies, 0, len(problem.proxies) - 1, n),
-        matrix("proxies", np.reshape(saved.scores, (-1, 1)), n, 1)[:, 0],
-    )

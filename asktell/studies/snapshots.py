@@ -29,7 +29,8 @@ from asktell.problem.checks import MalformedError
 from asktell.problem.problem import Problem
 from asktell.record import State
 from asktell.record.events import Index
-from asktell.record.saved import Saved, SavedRows, SavedState
+from asktell.record.facet import Saved
+from asktell.record.saved import SavedRows, SavedState
 from asktell.studies.leases import Lease, Leases, Reissue, Time
 
 VERSION = 1
