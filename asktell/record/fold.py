@@ -162,7 +162,7 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
     n_metrics, last_example = len(problem.goal.columns), (problem.examples.n or 0) - 1
     plan = () if decided.plan is None else decided.plan
     for arm in (
-        *(each.arm for each in decided.departures),
+        *(departure.arm for departure in decided.departures),
         *decided.answer,
         *(arm for arm, _ in plan),
     ):
@@ -171,10 +171,13 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
         whole("example", example, -1, last_example)
     for pulls in (decided.pulls,) if isinstance(decided.pulls, int) else decided.pulls:
         whole("pulls", pulls, 0, problem.budget)
-    for each in decided.departures:
-        if {len(each.means), len(each.standard_errors)} not in ({0}, {n_metrics}):
+    for departure in decided.departures:
+        if {len(departure.means), len(departure.standard_errors)} not in (
+            {0},
+            {n_metrics},
+        ):
             raise MalformedError(
-                f"The estimate of a departure needs {n_metrics} means and standard errors, got {short(each)}."
+                f"The estimate of a departure needs {n_metrics} means and standard errors, got {short(departure)}."
             )
 
 

@@ -162,10 +162,10 @@ def _check_retired(state: State, event: Retired) -> None:
 
 def _check_names(problem: Problem, event: Added) -> None:
     """Check that the ids and texts are the ids and texts of the new candidates, if there are candidates."""
-    known, came = problem.candidates, event.candidates
-    if known is None or came is None:
+    candidates, came = problem.candidates, event.candidates
+    if candidates is None or came is None:
         return
-    joined, n = Prompts.of(known.joined(came)), len(known)
+    joined, n = Prompts.of(candidates.joined(came)), len(candidates)
     ids = None if isinstance(joined.ids, range) else tuple(map(str, joined.ids[n:]))
     if (event.ids, event.texts) != (ids, tuple(joined.texts[n:])):
         raise InvalidArgumentError(
@@ -288,14 +288,16 @@ def extension(
 
 def is_new(state: State, event: Retired | Extended) -> bool:
     """True if the request is new. It must then be able to come next. False if it repeats an earlier request."""
-    known = request(state, event.key, type(event))
-    if known is None:
+    earlier = request(state, event.key, type(event))
+    if earlier is None:
         check_growth(state, event)
         return True
     # Retiring the same prompt for another reason is the same request.
     check_again(
         event.key,
-        known[1].arm == event.arm if isinstance(event, Retired) else known[1] == event,
+        earlier[1].arm == event.arm
+        if isinstance(event, Retired)
+        else earlier[1] == event,
     )
     return False
 
@@ -352,7 +354,7 @@ def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
     # Positions identify no prompt, so texts without ids are always new.
     if arm is None or prompts.texts[arm] != came.texts[number]:
         return False
-    known, new = prompts.candidates, came.candidates
-    return (known is None) == (new is None) and (
-        known is None or new is None or known[arm] == new[number]
+    existing, new = prompts.candidates, came.candidates
+    return (existing is None) == (new is None) and (
+        existing is None or new is None or existing[arm] == new[number]
     )

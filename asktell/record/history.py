@@ -43,9 +43,9 @@ class _Columns:
         rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
         m = self.n_metrics
         of_arms = {
-            arm: own[: bisect_left(own, n)]
-            for arm, own in self.rows_of.items()
-            if own[0] < n
+            arm: rows_of_arm[: bisect_left(rows_of_arm, n)]
+            for arm, rows_of_arm in self.rows_of.items()
+            if rows_of_arm[0] < n
         }
         return _Columns(
             m,
@@ -180,13 +180,13 @@ class History:
         columns.examples = _array("q", examples)
         columns.scores = _array("d", scores)
         row_of = np.full(int(trials.max(initial=-1)) + 1, _NOT_TOLD, dtype=np.int64)
-        told = np.flatnonzero(trials >= 0)
-        row_of[trials[told]] = told
+        of_trials = np.flatnonzero(trials >= 0)
+        row_of[trials[of_trials]] = of_trials
         columns.row_of = _array("q", row_of)
         history._length = len(trials)
-        by_arm = told[np.argsort(arms[told], kind="stable")]
+        by_arm = of_trials[np.argsort(arms[of_trials], kind="stable")]
         ends = np.flatnonzero(np.diff(arms[by_arm])) + 1
-        for rows in np.split(by_arm, ends) if len(told) else []:
+        for rows in np.split(by_arm, ends) if len(of_trials) else []:
             columns.rows_of[int(arms[rows[0]])] = _array("q", rows)
         return history
 

@@ -33,17 +33,17 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
             has no pending trial.
     """
     # The usual case, a trial from `ask`, needs no parsing.
-    found = (
+    named = (
         trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
     )
-    if isinstance(found, Trial):
-        _check_match(state, prompts, found)
-        return found.id
-    if isinstance(found, int):
-        return found
-    arm = prompts.find(found)
+    if isinstance(named, Trial):
+        _check_match(state, prompts, named)
+        return named.id
+    if isinstance(named, int):
+        return named
+    arm = prompts.find(named)
     if arm is None:
-        raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
+        raise UnknownTrialError(f"{prompts.unknown(named)} {_pending(state)}")
     # A released trial may still be told: its worker was only late.
     out = list(islice(state.plan.pending_of(arm), 1))
     out += [
@@ -53,7 +53,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     ]
     if not out:
         raise UnknownTrialError(
-            f"The prompt {short(found)} has no pending trial. {_pending(state)}"
+            f"The prompt {short(named)} has no pending trial. {_pending(state)}"
         )
     return min(out)
 
@@ -93,13 +93,13 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
         ConflictingTellError: other scores were recorded.
     """
     # With `on_failure` as scores, a failed trial has scores that were never told.
-    told = state.history.scores_of(trial)
-    if told is None or trial in state.failures:
+    recorded = state.history.scores_of(trial)
+    if recorded is None or trial in state.failures:
         raise not_out(state, trial)
-    if told != scores:
+    if recorded != scores:
         before, now = (
             dict(zip(state.problem.goal.columns, vector, strict=True))
-            for vector in (told, scores)
+            for vector in (recorded, scores)
         )
         raise ConflictingTellError(
             f"Trial {trial} has the recorded scores {before}. Got the different scores {now}. "

@@ -85,8 +85,8 @@ class Queue:
 
     def where(self, keep: Callable[[Pull], bool]) -> "Queue":
         """The queue of only the evaluations for which `keep` returns True."""
-        kept = [pull for pull in self if keep(pull)]
-        return self if len(kept) == len(self) else Queue.of(kept)
+        pulls = [pull for pull in self if keep(pull)]
+        return self if len(pulls) == len(self) else Queue.of(pulls)
 
     def _without(self, place: int) -> "Queue":
         """The queue without the evaluation at a place."""

@@ -96,14 +96,14 @@ class ProxyScores:
 
     def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
         """For each arm, proxy -> the mean of its scores over the cells, without proxies that have none."""
-        found: list[dict[str, float]] = [{} for _ in range(n_arms)]
+        by_arm: list[dict[str, float]] = [{} for _ in range(n_arms)]
         for proxy, name in enumerate(names):
             arms, _, scores = self.of_cells(proxy)
             counts = np.bincount(arms, minlength=n_arms)
             sums = np.bincount(arms, scores, n_arms)
             for arm in np.flatnonzero(counts).tolist():
-                found[arm][name] = float(sums[arm] / counts[arm])
-        return found
+                by_arm[arm][name] = float(sums[arm] / counts[arm])
+        return by_arm
 
     @staticmethod
     def check(

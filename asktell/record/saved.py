@@ -161,7 +161,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     @classmethod
     def of_rest(cls, state: State, pack: Pack = np.ndarray.tolist) -> Self:
         """The saved state without rows, decisions and failures."""
-        told, _ = told_departures(state.decisions, state.growth.events)
+        departures, _ = told_departures(state.decisions, state.growth.events)
         plan = state.plan
         arms, examples = plan.rest
         return cls(
@@ -181,7 +181,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
                 (arm, round_, departure.reason)
                 for arm, (round_, departure) in sorted(state.left.items())
                 if departure.status == events.FAILED
-                and (round_, departure) != told.get(arm)
+                and (round_, departure) != departures.get(arm)
             ),
             growth=state.growth.events,
             remarks=tuple(state.remarks.in_order()),
@@ -293,10 +293,10 @@ _STATE = Decoder[SavedState](SavedState)
 def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:
     """The problem after growth. Each event must be valid at its position."""
     before = 0
-    for each in growth:
-        before = whole("decisions", each.decisions, before, n_decisions)
-        check_growth(initial(problem), each.event)
-        problem = grown(problem, each.event)
+    for addition in growth:
+        before = whole("decisions", addition.decisions, before, n_decisions)
+        check_growth(initial(problem), addition.event)
+        problem = grown(problem, addition.event)
     return problem
 
 
@@ -386,7 +386,7 @@ def _with_decisions(
 ) -> State:
     """The state with its decisions, and with the tally of the rows before the last decision."""
     tally, tallied = state.tally, 0
-    reopening = {each.decisions for each in growth.events}
+    reopening = {addition.decisions for addition in growth.events}
     was_finished = False
     for number, (rows, decided) in enumerate(decisions):
         whole("rows", rows, tallied, len(trials))

@@ -236,16 +236,16 @@ class State(NamedTuple):
             return most <= problem.max_cost
         if not costs.pool.n:
             return not out
-        own, reserved = costs.reserve(arm), self.plan.reserve
+        reserve, reserved = costs.reserve(arm), self.plan.reserve
         if reserved is None:
             reserved = costs.reserved(out.values())
-        left = problem.max_cost - (self.costs.total + own + reserved)
+        left = problem.max_cost - (self.costs.total + reserve + reserved)
         # Rounding depends on the order of summation. Where rounding may decide, the sum
         # is taken in one fixed order.
         if abs(left) > 1e-15 * (2 + len(out)) * problem.max_cost:
             return left > 0
         of_pending = (costs.reserve(pull.arm) for pull in out.values())
-        return self.costs.total + sum([own, *of_pending]) <= problem.max_cost
+        return self.costs.total + sum([reserve, *of_pending]) <= problem.max_cost
 
     @property
     def room(self) -> int:

@@ -177,11 +177,11 @@ class Examples:
         """These examples, followed by `n` more, which have ids if these have ids."""
         if self.n is None or not n:
             return self
-        known = self.ids
+        earlier = self.ids
         return replace(
             self,
             n=self.n + n,
-            ids=known if known is None or ids is None else known.with_more(ids),
+            ids=earlier if earlier is None or ids is None else earlier.with_more(ids),
             joined=(*self.joined, n),
         )
 
@@ -397,13 +397,13 @@ def _profile(
         raise InvalidArgumentError(
             f"A profile matches examples by their ids. Pass ids, such as examples=[{some(profile.ids[:2])}, ...]."
         )
-    for what, known, given in (
+    for what, of_profile, of_selection in (
         ("metrics", profile.metrics, goal.metrics),
         ("examples", profile.ids, ids),
     ):
-        if set(known).isdisjoint(given):
+        if set(of_profile).isdisjoint(of_selection):
             raise InvalidArgumentError(
-                f"The profile has none of the {what} {some(given[:3])}. Its {what} are {some(known[:3])}. Use a "
-                f"profile of a study with the same {what}."
+                f"The profile has none of the {what} {some(of_selection[:3])}. Its {what} are "
+                f"{some(of_profile[:3])}. Use a profile of a study with the same {what}."
             )
     return profile

@@ -151,9 +151,9 @@ def _longest_rising(numbers: Sequence[int]) -> set[int]:
         tops[pile : pile + 1] = [number]
         places[pile : pile + 1] = [place]
         previous.append(places[pile - 1] if pile else -1)
-    found = set[int]()
+    stays = set[int]()
     place = places[-1] if places else -1
     while place >= 0:
-        found.add(place)
+        stays.add(place)
         place = previous[place]
-    return found
+    return stays

@@ -218,25 +218,27 @@ class ExampleProfile:
             raise InvalidArgumentError(
                 f"The profile has no metric {short(metric)}. Its metrics are {some(self.metrics)}."
             )
-        known = self._metrics[metric]
-        found = _learned(known)
-        if found is None:
+        of_metric = self._metrics[metric]
+        learned_values = _learned(of_metric)
+        if learned_values is None:
             # All scores are equal.
-            level = float(known.sums.y.sum() / known.sums.n.sum())
-            each = zip(self.ids, known.sums.n.tolist(), strict=True)
-            return [KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in each]
-        mean = _mean_loading(found)
-        levels = found.level, np.sqrt(found.level_variance)
+            level = float(of_metric.sums.y.sum() / of_metric.sums.n.sum())
+            counts = zip(self.ids, of_metric.sums.n.tolist(), strict=True)
+            return [
+                KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in counts
+            ]
+        mean = _mean_loading(learned_values)
+        levels = learned_values.level, np.sqrt(learned_values.level_variance)
         columns = (
             *levels,
-            found.loading / mean,
-            np.sqrt(found.loading_variance) / mean,
-            _tells(known, found),
+            learned_values.loading / mean,
+            np.sqrt(learned_values.loading_variance) / mean,
+            _tells(of_metric, learned_values),
         )
         rows = zip(
             self.ids,
             *(column[:-1].tolist() for column in columns),
-            known.sums.n.tolist(),
+            of_metric.sums.n.tolist(),
             strict=True,
         )
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
@@ -251,22 +253,22 @@ class ExampleProfile:
         A `Shape` has an array for each parameter of the examples, such as `loading` and
         `tells`, in the order of `ids`.
         """
-        known = self._metrics.get(metric)
-        found = None if known is None else _learned(known)
-        if known is None or found is None:
+        of_metric = self._metrics.get(metric)
+        learned_values = None if of_metric is None else _learned(of_metric)
+        if of_metric is None or learned_values is None:
             return None
         there = {id_: i for i, id_ in enumerate(self.ids)}
         at = np.array([there.get(id_, len(there)) for id_ in ids], dtype=np.int64)
-        if (at == len(there)).all() or _mean_loading(found, at) <= 0:
+        if (at == len(there)).all() or _mean_loading(learned_values, at) <= 0:
             return None
-        drift = _DRIFT * float(found.level_variance[-1])
+        drift = _DRIFT * float(learned_values.level_variance[-1])
         return Shape.of(
-            level=found.level[at],
-            loading=found.loading[at],
-            example=found.level_variance[at] + drift,
-            residual=_unexplained(known, found)[at],
-            tells=_tells(known, found)[at],
-            ability=known.variance,
+            level=learned_values.level[at],
+            loading=learned_values.loading[at],
+            example=learned_values.level_variance[at] + drift,
+            residual=_unexplained(of_metric, learned_values)[at],
+            tells=_tells(of_metric, learned_values)[at],
+            ability=of_metric.variance,
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -278,15 +280,15 @@ class ExampleProfile:
             "examples": list(self.ids),
             "metrics": {
                 name: {
-                    "binary": one.binary,
-                    "prompts": one.prompts,
-                    "ability": one.ability,
+                    "binary": of_metric.binary,
+                    "prompts": of_metric.prompts,
+                    "ability": of_metric.ability,
                     "sums": {
                         field: column.tolist()
-                        for field, column in one.sums._asdict().items()
+                        for field, column in of_metric.sums._asdict().items()
                     },
                 }
-                for name, one in self._metrics.items()
+                for name, of_metric in self._metrics.items()
             },
         }
 
@@ -327,7 +329,10 @@ class ExampleProfile:
             raise MalformedError(
                 f"studies must be a whole number above 0, got {short(studies)}, and examples a list, got {short(ids)}."
             )
-        loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
+        loaded = {
+            str(name): _load(data_of_metric, len(ids))
+            for name, data_of_metric in metrics.items()
+        }
         return cls(ids, loaded, studies)
 
     def __eq__(self, other: object) -> bool:
@@ -338,7 +343,8 @@ class ExampleProfile:
 
     def __repr__(self) -> str:
         cells = max(
-            (float(one.sums.n.sum()) for one in self._metrics.values()), default=0.0
+            (float(of_metric.sums.n.sum()) for of_metric in self._metrics.values()),
+            default=0.0,
         )
         rests_on = f"{self.studies} studies, {cells:.0f} evaluations"
         return f"<ExampleProfile: {len(self.ids)} examples, {', '.join(self.metrics)}; of {rests_on}>"
@@ -390,8 +396,8 @@ def _unexplained(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
 
 def _tells(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
     """The part of the variance of scores that comes from the prompts, relative to an unseen example."""
-    own = found.loading**2 * known.variance
-    share = own / (own + _unexplained(known, found))
+    explained = found.loading**2 * known.variance
+    share = explained / (explained + _unexplained(known, found))
     return np.asarray(share / share[-1]) if share[-1] > 0 else np.ones(len(share))
 
 
