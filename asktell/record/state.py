@@ -127,19 +127,26 @@ class State(NamedTuple):
 
     Attributes:
         problem: the problem now, with all prompts, examples and budget that were added.
+        growth: what was added after the start, and the problem before it
+            (`growth.origin`).
         history: the rows so far, in the order of recording: trial, arm, example and
             scores. Observed scores have the trial -1.
         failures: the failed evaluations so far, with their reasons.
+            `failures.unscored(arm)` is the departure of an arm without any score.
         proxies: the recorded scores of proxies.
         plan: the evaluations that are assigned next, and those in progress.
+            `plan.next()` is the next one. `plan.draws` has the number of examples that
+            each arm has drawn.
         tally: the tally of the rows before the last decision.
         decisions: the decisions so far, as pairs: the number of rows before the
             decision, and the decision.
-        growth: what was added after the start, and the problem before it.
         spent: the number of recorded evaluations, without observed scores.
-        costs: the recorded costs, by arm and in total.
-        left: the departures of the arms. Active arms are missing.
-        remarks: topic -> the latest remark about the scores.
+        costs: the recorded costs, by arm and in total (`costs.total`).
+        left: arm -> the number of the round in which it was accepted, eliminated or
+            retired, and its `Departure`. Active arms are missing. `left.no_rivals()`
+            are the arms that failed too often or were retired.
+        remarks: topic -> the latest remark about the scores. `remarks.doubts` has the
+            texts of those that call the scores doubtful.
     """
 
     problem: Problem
