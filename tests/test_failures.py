@@ -24,7 +24,7 @@ from asktell import (
     maximize,
 )
 from asktell.errors import UnknownTrialError
-from asktell.proofs.turns import in_turns, turns
+from asktell.proofs.ordered import in_turns, turns
 from asktell.record.failures import SURE, is_above
 from asktell.selector import at_state
 from asktell.studies import replica

@@ -1,6 +1,6 @@
 """The plan: which evaluations are assigned next, and which are in progress. An immutable value."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ class Queue:
         return len(self._pulls)
 
     def __iter__(self) -> Iterator[Pull]:
-        return iter(list(self._pulls.values()))
+        return iter(self._pulls.values())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Queue) and list(self) == list(other)
@@ -253,24 +253,21 @@ class Plan(NamedTuple):
 
     def without(self, gone: Collection[int]) -> "Plan":
         """The plan without the evaluations of some arms that were not assigned yet."""
-        keep = [
-            i for i in range(self.position, len(self.arms)) if self.arms[i] not in gone
-        ]
+        cells = [cell for cell in zip(*self.rest, strict=True) if cell[0] not in gone]
         return self._replace(
             returned=self.returned.where(lambda pull: pull.arm not in gone),
-            arms=tuple(self.arms[i] for i in keep),
-            examples=tuple(self.examples[i] for i in keep),
+            arms=tuple(arm for arm, _ in cells),
+            examples=tuple(example for _, example in cells),
             position=0,
         )
 
     def of_cells(
-        self, cells: Iterable[tuple[int, int]], fits: Callable[[int], bool]
+        self, cells: Sequence[tuple[int, int]], fits: Callable[[int], bool]
     ) -> "Plan":
         """The plan of a decision that lists its cells: pairs of arm and example.
 
         Returned evaluations of arms that no longer fit the budget of cost are dropped.
         """
-        cells = list(cells)
         arms = np.array([arm for arm, _ in cells], dtype=np.int64)
         return self._replace(
             arms=tuple(arms.tolist()),

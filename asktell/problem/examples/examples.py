@@ -187,10 +187,7 @@ class Examples:
 
     def with_noise(self, is_noisy: bool) -> "Examples":
         """The same examples, of which repeats have shown whether their scores are noisy."""
-        seen = replace(self, differs=True) if is_noisy else replace(self, exact=True)
-        # The order is unchanged, so it need not be drawn again.
-        vars(seen).update(order=self.order, place=self.place)
-        return seen
+        return replace(self, differs=True) if is_noisy else replace(self, exact=True)
 
     # Their order
 
