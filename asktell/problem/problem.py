@@ -80,18 +80,13 @@ class Problem:
         most = self.examples.most_evaluations(self.n_arms)
         return self.max_cost is not None and self.budget == most
 
-    def with_noise(self, is_noisy: bool) -> "Problem":
-        """The same problem, after repeated evaluations have shown whether its scores are noisy."""
-        # Not in the memo, which forgets: each problem has a memo of its own.
-        if is_noisy not in self._by_noise:
-            examples = self.examples.with_noise(is_noisy)
-            self._by_noise[is_noisy] = replace(self, examples=examples)
-        return self._by_noise[is_noisy]
-
     @cached_property
-    def _by_noise(self) -> dict[bool, "Problem"]:
-        """The problems that `with_noise` has returned."""
-        return {}
+    def by_noise(self) -> dict[bool, "Problem"]:
+        """The same problem, after repeats have shown that its scores are noisy (True), or that they are not."""
+        return {
+            is_noisy: replace(self, examples=self.examples.with_noise(is_noisy))
+            for is_noisy in (False, True)
+        }
 
 
 def checked_problem(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -231,35 +231,23 @@ class Plan(NamedTuple):
             another: returns what is evaluated instead, or None if nothing is left. It
                 is called only if the cell waits.
         """
-        planned = zip(*self.rest, strict=True)
-        # The index of the cell in the plan, and later in the queue.
-        i = next(
-            (i for i, at in enumerate(planned, self.position) if at == cell[1:]), None
-        )
-        if i is None and cell not in self.returned:
-            return self
-        replacement = another()
-        if i is None:
-            returned = list(self.returned)
-            i = returned.index(cell)
-            returned[i : i + 1] = [] if replacement is None else [replacement]
+        cells: list[Any] = list(zip(*self.rest, strict=True))
+        returned = list(self.returned)
+        if cell[1:] in cells:
+            i, pull = cells.index(cell[1:]), another()
+            cells[i : i + 1] = [] if pull is None else [(pull.arm, pull.example)]
+            return self._of(cells)
+        if cell in returned:
+            i, pull = returned.index(cell), another()
+            returned[i : i + 1] = [] if pull is None else [pull]
             return self._replace(returned=Queue.of(returned))
-        arms, examples = list(self.arms), list(self.examples)
-        if replacement is None or replacement.example is None:
-            del arms[i], examples[i]
-        else:
-            examples[i] = replacement.example
-        return self._replace(arms=tuple(arms), examples=tuple(examples))
+        return self
 
     def without(self, gone: Collection[int]) -> "Plan":
         """The plan without the evaluations of some arms that were not assigned yet."""
         cells = [cell for cell in zip(*self.rest, strict=True) if cell[0] not in gone]
-        return self._replace(
-            returned=self.returned.where(lambda pull: pull.arm not in gone),
-            arms=tuple(arm for arm, _ in cells),
-            examples=tuple(example for _, example in cells),
-            position=0,
-        )
+        returned = self.returned.where(lambda pull: pull.arm not in gone)
+        return self._of(cells)._replace(returned=returned)
 
     def of_cells(
         self, cells: Sequence[tuple[int, int]], fits: Callable[[int], bool]
@@ -268,13 +256,10 @@ class Plan(NamedTuple):
 
         Returned evaluations of arms that no longer fit the budget of cost are dropped.
         """
-        arms = np.array([arm for arm, _ in cells], dtype=np.int64)
-        return self._replace(
-            arms=tuple(arms.tolist()),
-            examples=tuple(example for _, example in cells),
-            position=0,
+        plan = self._of(cells)
+        return plan._replace(
             returned=self.returned.where(lambda pull: fits(pull.arm)),
-            draws=self.draws + np.bincount(arms, minlength=len(self.draws)),
+            draws=self.draws + np.bincount(plan.arms, minlength=len(self.draws)),
         )
 
     def of_round(
@@ -300,3 +285,9 @@ class Plan(NamedTuple):
         return self._replace(
             draws=np.concatenate((self.draws, np.zeros(n_more, dtype=np.int64)))
         )
+
+    def _of(self, cells: Sequence[tuple[int, Any]]) -> "Plan":
+        """The plan with these cells instead of those that were not assigned yet, besides the returned ones."""
+        arms = tuple(int(arm) for arm, _ in cells)
+        examples = tuple(example for _, example in cells)
+        return self._replace(arms=arms, examples=examples, position=0)

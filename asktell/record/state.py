@@ -206,9 +206,9 @@ class State(NamedTuple):
         ):
             return problem
         again = repeated(problem, self.history)
-        if again.changed:
-            return problem.with_noise(True)
-        return problem.with_noise(False) if again.times >= _ENOUGH_AGREE else problem
+        if not again.changed and again.times < _ENOUGH_AGREE:
+            return problem
+        return problem.by_noise[again.changed > 0]
 
     @property
     def plan_is_empty(self) -> bool:
@@ -239,20 +239,20 @@ class State(NamedTuple):
         if problem.max_cost is None:
             return True
         if problem.max_cost_per_evaluation is not None:
-            most = self.costs.total + problem.max_cost_per_evaluation * (1 + len(out))
+            most = costs.total + problem.max_cost_per_evaluation * (1 + len(out))
             return most <= problem.max_cost
         if not costs.pool.n:
             return not out
         reserve, reserved = costs.reserve(arm), self.plan.reserve
         if reserved is None:
             reserved = costs.reserved(out.values())
-        left = problem.max_cost - (self.costs.total + reserve + reserved)
+        left = problem.max_cost - (costs.total + reserve + reserved)
         # Rounding depends on the order of summation. Where rounding may decide, the sum
         # is taken in one fixed order.
         if abs(left) > 1e-15 * (2 + len(out)) * problem.max_cost:
             return left > 0
         of_pending = (costs.reserve(pull.arm) for pull in out.values())
-        return self.costs.total + sum([reserve, *of_pending]) <= problem.max_cost
+        return costs.total + sum([reserve, *of_pending]) <= problem.max_cost
 
     @property
     def room(self) -> int:

@@ -477,7 +477,7 @@ def noisy(selector: Selector) -> Selector:
     """The selector with scores that may differ when an evaluation is repeated."""
     if selector.state.problem.examples.is_noisy:
         return selector
-    state, differs = selector.state, selector.state.problem.with_noise(True)
+    state, differs = selector.state, selector.state.problem.by_noise[True]
     return at_state(
         selector,
         state._replace(problem=differs, growth=replace(state.growth, origin=differs)),
