@@ -1,6 +1,6 @@
 """Facets: parts of the state for abilities that only some selections use, such as costs, failures and proxies.
 
-A facet is an immutable value in its own file, with all that the record says about it:
+A facet is an immutable value in its own file, with everything about it:
 
 - the next value after an event, such as `Costs.plus`,
 - `check`, which refuses what a log must not contain,

@@ -1,4 +1,4 @@
-"""Find trials and examples by the names that users give, with errors for unknown and closed trials."""
+"""Find trials by the names that users give, with errors for unknown and closed trials."""
 
 from itertools import islice
 

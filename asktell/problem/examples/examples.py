@@ -140,11 +140,11 @@ class Examples:
         """Check that these are the examples of something that is opened again. None fits any.
 
         Args:
-            what: what has these examples, as the error says it.
-            examples: their number or their ids, as the caller knows them.
+            what: the name of that thing in the error.
+            examples: the number of examples, or their ids.
 
         Raises:
-            InvalidArgumentError: the caller knows others. The message lists the
+            InvalidArgumentError: the examples are others. The message lists the
                 differences.
         """
         if examples is None:
