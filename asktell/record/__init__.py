@@ -1,4 +1,4 @@
-"""The problem, the events of a selection, and the state that follows from both.
+"""The events of a selection, and the state that follows from its problem and them.
 
 Everything in this package is an immutable value, and every function is pure: no clock,
 no I/O, no random state.

@@ -1,4 +1,4 @@
-"""Problems and states as JSON-ready data, which is checked when it is read."""
+"""States as JSON-ready data, and problems, which are checked when they are read."""
 
 from collections.abc import Mapping
 from dataclasses import replace
