@@ -262,6 +262,7 @@ def interval_of_mean(
     limits: Limits,
     error: float,
     rounds: int | None,
+    looks_once: bool = False,
 ) -> tuple[float, float]:
     """Bounds of the mean of differences over the population. Infinite if nothing bounds the mean.
 
@@ -272,7 +273,16 @@ def interval_of_mean(
         limits: the limits of the scores.
         error: the probability that the mean is ever outside the bounds.
         rounds: how often all examples may be evaluated, if scores are noisy.
+        looks_once: True for the bounds of a finished table, which are for one look.
     """
+    if looks_once:
+        # Without a range, the scores show how large a difference can be.
+        lowest, highest = limits or (float(scores.min()), float(scores.max()))
+        width = highest - lowest
+        # Single evaluations of given examples do not show how noisy they are.
+        n_given = population if rounds is None else None
+        one_look = OneLook((-width, width) if width else None, n_given)
+        return one_look.interval(differences, error)
     if limits is not None:
         width = limits[1] - limits[0]
         bounds = bounded(-width, width, population, rounds)

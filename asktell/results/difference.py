@@ -9,7 +9,6 @@ import numpy.typing as npt
 from asktell.numerics.arrays import Floats, decimal
 from asktell.numerics.shapes import Float
 from asktell.proofs.bounds import ROUNDING, Limits, interval_of_mean
-from asktell.proofs.intervals.one_look import OneLook
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
@@ -143,9 +142,8 @@ def compare(
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
         differences = decimal(a - b, largest)
-        interval = _of_one_look if looks_once else interval_of_mean
-        low, high = interval(
-            differences, scores, population, limits, 1 - confidence, rounds
+        low, high = interval_of_mean(
+            differences, scores, population, limits, 1 - confidence, rounds, looks_once
         )
         if estimate is not None:
             low, high = min(low, estimate), max(high, estimate)
@@ -157,25 +155,6 @@ def compare(
         _verdict(low, high, tolerance, minimize),
         guaranteed and (is_exact or is_known_range),
     )
-
-
-def _of_one_look(
-    differences: Float[Floats, " n"],
-    scores: Float[Floats, " scores"],
-    population: int | None,
-    limits: Limits,
-    error: float,
-    rounds: int | None,
-) -> tuple[float, float]:
-    """The interval of a finished table. Arguments as for `interval_of_mean`."""
-    # Without a range, the scores show how large a difference can be.
-    low, high = limits or (float(scores.min()), float(scores.max()))
-    width = high - low
-    # Single evaluations of given examples do not show how noisy they are.
-    bounds = OneLook(
-        (-width, width) if width else None, population if rounds is None else None
-    )
-    return bounds.interval(differences, error)
 
 
 def _n_pairs(n: int, population: int | None, rounds: int | None) -> int:

@@ -66,7 +66,7 @@ from asktell.problem.goals import (
     check_over_all_examples,
 )
 from asktell.problem.words import short
-from asktell.proofs.claims import unproven
+from asktell.proofs.standing import standing
 from asktell.record import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
@@ -342,7 +342,7 @@ class Adaptive(AbstractMethod):
         # No claim to prove: the posterior is sure enough already.
         if self.confidence_kind == "posterior":
             return active[:0]
-        return unproven(state, chosen, statement.means, 1.0 - self.confidence)
+        return standing(state, self.confidence, chosen, statement.means).open
 
     # Step 6: the selection
 
