@@ -6,12 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from asktell import InvalidArgumentError
-from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, some
+from asktell import InvalidArgumentError, Selector
+from asktell.extend import (
+    FinishedTable,
+    Goal,
+    less_may_be_better,
+    nearest,
+    reports,
+    some,
+)
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
@@ -238,6 +246,28 @@ class Scores:
             )
             for example in examples
         ]
+
+    def document(
+        self,
+        selector: Selector,
+        files: Sequence[Any] = (),
+        ruling: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The data of an HTML page on these evaluations, for `asktell.extend.reports.write`.
+
+        Args:
+            selector: the selector that was made of the evaluations.
+            files: the paths of the files. The page is named after the first.
+            ruling: what heads the page of a gate. None: the result of the selection.
+        """
+        document: dict[str, Any] = reports.document(
+            selector.state, selector.method, selector.prompts,
+            name=Path(files[0]).stem if files else "results",
+            about={"files": ", ".join(map(str, files))}, ruling=ruling,
+            inputs=self.inputs(selector.example_ids or ()),
+        )  # fmt: skip
+        document["notes"] += self.offers()
+        return document
 
     def offers(self) -> list[str]:
         """How to see the candidates by a column that was not used, such as the topic of an example, as sentences."""

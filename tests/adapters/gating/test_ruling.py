@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, maximize, minimize
-from asktell_adapters.cli.gate import settle
-from asktell_adapters.cli.gate_rule import GateRule
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, ExampleChange, Ruling
+from asktell_adapters.gating.rule import GateRule
+from asktell_adapters.gating.ruling import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    ExampleChange,
+    Ruling,
+)
+from asktell_adapters.gating.settle import settle
 from asktell_adapters.llms.base import Example
 
 A, B = maximize("a", range=(0, 1)), minimize("b", range=(0, 2))

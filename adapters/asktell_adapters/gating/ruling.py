@@ -1,7 +1,7 @@
-"""The verdict of `asktell gate` in words: for a terminal, for a pull request, and as a JUnit test report."""
+"""The verdict of a gate in words: for a terminal, for a pull request, as a JUnit test report, and as a page."""
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from asktell import BestFeasible, ChangedExample, Comparison, PromptResult, Result
+from asktell import (
+    BestFeasible,
+    ChangedExample,
+    Comparison,
+    InvalidArgumentError,
+    PromptResult,
+    Result,
+)
 from asktell.extend import (
     UNSEEN_FAILURES,
     Evaluation,
@@ -22,6 +29,7 @@ from asktell.extend import (
     in_percent,
     is_expense,
     one_line,
+    reports,
     safe,
     wins_and_losses,
     with_error,
@@ -31,6 +39,7 @@ from asktell_adapters.llms.base import Example
 
 FAILURE_RATE = "failure_rate"
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+_CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
 _OF_INTERVALS = (
@@ -88,6 +97,7 @@ class Ruling:
         rechecks: number of evaluations in the rechecks.
         recheck_cost: their cost.
         reading: what was read from files of results, as a sentence. Empty without files.
+        document: the data of the HTML page, from what heads it. None without a page.
     """
 
     verdict: str
@@ -108,6 +118,31 @@ class Ruling:
     rechecks: int = 0
     recheck_cost: float = 0.0
     reading: str = ""
+    document: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    @property
+    def passed(self) -> bool:
+        """True if the candidate is established to satisfy every requirement."""
+        return self.verdict == PASSED
+
+    @property
+    def failed(self) -> bool:
+        """True if the candidate is established to violate a requirement."""
+        return self.verdict == FAILED
+
+    @property
+    def undecided(self) -> bool:
+        """True if the evaluations establish neither a pass nor a failure."""
+        return self.verdict == UNDECIDED
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `asktell gate`: 0 if passed, 1 if failed, 3 if undecided."""
+        return _CODES[self.verdict]
+
+    def __str__(self) -> str:
+        """The ruling as `asktell gate` prints it, with the verdict in the last line."""
+        return "\n".join(map(safe, self.lines()))
 
     @cached_property
     def candidate(self) -> PromptResult:
@@ -171,7 +206,7 @@ class Ruling:
             said.append(f"fails more often than {b}")
         return f"Failed: {a} " + " and ".join(said)
 
-    def to_dict(self) -> dict[str, Any]:
+    def heading(self) -> dict[str, Any]:
         """The ruling as `reports.document` takes it, to head the page of the gate."""
         differences = [
             f"{name}: {self.difference(name)}." for name in self.comparison.differences
@@ -187,6 +222,47 @@ class Ruling:
             "baseline": self.baseline.id,
             "confidence": self.comparison.confidence,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ruling as a mapping that JSON can represent.
+
+        Its keys are those of `heading`, the `exit_code`, the `margin`, the sentences of
+        the evaluations (`remarks`), the `comparison` as in `Comparison.to_dict`, and
+        by metric the examples that scored `worse` and `better`, as ids or positions.
+        """
+        ids = self.result.example_ids
+        changed = {
+            name: [
+                [
+                    change.example if ids is None else ids[change.example]
+                    for change in side
+                ]
+                for side in self.changes(name)
+            ]
+            for name in self._objectives
+        }
+        return {
+            **self.heading(),
+            "exit_code": self.exit_code,
+            "margin": self.margin,
+            "remarks": list(self.remarks),
+            "comparison": self.comparison.to_dict(),
+            "worse": {name: worse for name, (worse, _) in changed.items()},
+            "better": {name: better for name, (_, better) in changed.items()},
+        }
+
+    def write_page(self, path: str | Path) -> None:
+        """Write an HTML page that is headed by the verdict, with the responses of both prompts.
+
+        Raises:
+            InvalidArgumentError: the ruling was made without a page.
+            OSError: the file cannot be written.
+        """
+        if self.document is None:
+            raise InvalidArgumentError(
+                "This ruling was made without a page. A ruling of asktell_adapters.gating.gate has one."
+            )
+        reports.write(Path(path), self.document(self.heading()))
 
     @cached_property
     def _failed(self) -> dict[str | int, tuple[int, int]]:
@@ -316,7 +392,12 @@ class Ruling:
     def likely_best(self) -> str:
         """The probability that the candidate is the better one, as a sentence. Empty if the result has none."""
         p_best = self.candidate.p_best
-        if p_best is None or not isinstance(self.goal, BestFeasible):
+        is_one_of_two = len(self.result.prompts) == 2
+        if (
+            p_best is None
+            or not isinstance(self.goal, BestFeasible)
+            or not is_one_of_two
+        ):
             return ""
         where = (
             "on the given examples"

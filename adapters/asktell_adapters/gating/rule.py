@@ -1,12 +1,12 @@
-"""The rule of `asktell gate`: when a candidate is established to be worse than the baseline, or not worse."""
+"""The rule of a gate: when a candidate is established to be worse than the baseline, or not worse."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from asktell import BestFeasible, ParetoSet, Selector
-from asktell.extend import Goal, State, check_margin, not_worse
-from asktell_adapters.cli.ruling import (
+from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector
+from asktell.extend import Goal, State, check_margin, not_worse, short
+from asktell_adapters.gating.ruling import (
     FAILED,
     PASSED,
     UNDECIDED,
@@ -82,7 +82,17 @@ class GateRule:
     verdicts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Check the margin and the confidence.
+
+        Raises:
+            InvalidArgumentError: the margin is as wide as the range of an objective, or
+                the confidence is not above 0 and below 1.
+        """
         # Before anything is paid
+        if not 0 < self.confidence < 1:
+            raise InvalidArgumentError(
+                f"The confidence of a gate must be above 0 and below 1, got {short(self.confidence)}."
+            )
         check_margin(self.goal, self.margin)
 
     def look(
@@ -97,16 +107,12 @@ class GateRule:
         `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift of
         the scores until there is a verdict (see `not_worse`).
         """
-        found = not_worse(state, *pair, self.margin, self.confidence, is_last)
+        claims = not_worse(state, *pair, self.margin, self.confidence, is_last)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
-        self.verdicts = {name: words[certain] for name, certain in found.items()}
-        return (
-            FAILED
-            if False in found.values()
-            else UNDECIDED
-            if None in found.values()
-            else PASSED
-        )
+        self.verdicts = {name: words[claim] for name, claim in claims.items()}
+        if FAILED in self.verdicts.values():
+            return FAILED
+        return UNDECIDED if UNDECIDED in self.verdicts.values() else PASSED
 
     def pairs_for_equal(
         self, selector: Selector, squared_difference: float | None
