@@ -38,7 +38,12 @@ from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
 
 FAILURE_RATE = "failure_rate"
-PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+PASSED = "passed"
+"""The candidate is established to satisfy every requirement."""
+FAILED = "failed"
+"""The candidate is established to violate a requirement."""
+UNDECIDED = "undecided"
+"""The evaluations establish neither."""
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
@@ -74,7 +79,7 @@ class Ruling:
 
     Attributes:
         verdict: `PASSED`, `FAILED` or `UNDECIDED`.
-        found: the verdict on each requirement, by the objective's metric, by the
+        requirements: the verdict on each requirement, by the objective's metric, by the
             constraint, and for the rate of failures by "failure_rate".
         goal: the goal, with all ranges that are known.
         margin: the accepted loss, in units of the metric.
@@ -101,7 +106,7 @@ class Ruling:
     """
 
     verdict: str
-    found: Mapping[str, str]
+    requirements: Mapping[str, str]
     goal: Goal
     margin: float
     comparison: Comparison
@@ -190,7 +195,7 @@ class Ruling:
                 ", and satisfies every constraint" if self.goal.is_constrained else ""
             )
             return f"Passed: {a} is not worse than {b}{self._by_more(objectives)} in {' or '.join(objectives)}{kept}"
-        failing = [name for name, each in self.found.items() if each == FAILED]
+        failing = [name for name, each in self.requirements.items() if each == FAILED]
         worse = [name for name in failing if name in objectives]
         said = (
             [f"is worse in {' and '.join(worse)} than {b}{self._by_more(worse)}"]
@@ -215,7 +220,7 @@ class Ruling:
             "headline": f"{self.headline}.",
             "verdict": self.verdict,
             "requirements": [
-                [self.required(name), v] for name, v in self.found.items()
+                [self.required(name), v] for name, v in self.requirements.items()
             ],
             "reasons": [*self.reasons, *differences, f"{self.failure_rates}."],
             "candidate": self.candidate.id,
@@ -410,7 +415,7 @@ class Ruling:
         """The ruling as printed lines, what was read first and the verdict last."""
         if self.reading:
             yield self.reading
-        for name, each in self.found.items():
+        for name, each in self.requirements.items():
             yield f"{each:<9} {self.required(name)}"
         for entry in self.result.prompts:
             if entry.status == "failed":
@@ -532,7 +537,7 @@ class Ruling:
         head = [f"## {_SIGN[self.verdict]} {_plain(self.headline)}", ""]
         head += [
             f"- {_SIGN[each]} {_plain(self.required(name))}: {each}"
-            for name, each in self.found.items()
+            for name, each in self.requirements.items()
         ]
         head += self._score_table()
         if self.verdict != UNDECIDED:
@@ -600,11 +605,11 @@ class Ruling:
     def junit(self) -> str:
         """A JUnit test report, with a test case for each requirement."""
         counted = {
-            which: str(sum(each == which for each in self.found.values()))
+            which: str(sum(each == which for each in self.requirements.values()))
             for which in _SIGN
         }
         counts = {
-            "tests": str(len(self.found)),
+            "tests": str(len(self.requirements)),
             "failures": counted[FAILED],
             "skipped": counted[UNDECIDED],
         }
@@ -616,7 +621,7 @@ class Ruling:
         )
         texts = [*differences, self.failure_rates, *self.reasons]
         said = safe(" ".join(f"{text.removesuffix('.')}." for text in texts))
-        for name, each in self.found.items():
+        for name, each in self.requirements.items():
             about = {
                 "classname": safe(str(self.candidate.id)),
                 "name": safe(self.required(name)),
@@ -667,14 +672,14 @@ class Ruling:
         objective = self._objectives.get(name)
         return (
             objective is not None
-            and self.found[name] == PASSED
+            and self.requirements[name] == PASSED
             and -self.margin <= objective.sign * estimate < 0
         )
 
     def _tables(self, room: int) -> Iterator[str]:
         """Tables of the examples that changed, as HTML, in at most `room` bytes."""
         failed = {
-            c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED
+            c.metric for c in self.goal.constraints if self.requirements.get(str(c)) == FAILED
         }
         changed = {
             name: self.changes(name)
