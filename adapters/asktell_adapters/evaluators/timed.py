@@ -41,15 +41,15 @@ class TimedBatches(_Clocked):
     ) -> Any:
         """Scores or an exception for each trial, with the seconds that the batch took."""
         start = time.perf_counter()
-        found = self._evaluator.evaluate_batch(trials, repeats)
+        returned = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)
-        if not isinstance(found, Sequence):
-            return found  # `run` refuses it
+        if not isinstance(returned, Sequence):
+            return returned  # `run` refuses it
         outcomes = [
             outcome
             if isinstance(outcome, BaseException)
             else _with_time(outcome, seconds)
-            for outcome in found
+            for outcome in returned
         ]
         # `run` refuses another number
         for trial, outcome in zip(trials, outcomes, strict=False):
@@ -63,8 +63,8 @@ class TimedCalls(_Clocked):
     async def __call__(self, trial: asktell.Trial, repeat: int = 0) -> Any:
         how = Calling.of(self._evaluator)
         start = time.perf_counter()
-        found = await how.call(*how.arguments([trial], lambda _: repeat))
-        outcome = _with_time(found, time.perf_counter() - start)
+        returned = await how.call(*how.arguments([trial], lambda _: repeat))
+        outcome = _with_time(returned, time.perf_counter() - start)
         self._keep(asked_of(trial), trial.example, outcome)
         return outcome
 

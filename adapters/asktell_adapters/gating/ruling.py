@@ -679,7 +679,9 @@ class Ruling:
     def _tables(self, room: int) -> Iterator[str]:
         """Tables of the examples that changed, as HTML, in at most `room` bytes."""
         failed = {
-            c.metric for c in self.goal.constraints if self.requirements.get(str(c)) == FAILED
+            c.metric
+            for c in self.goal.constraints
+            if self.requirements.get(str(c)) == FAILED
         }
         changed = {
             name: self.changes(name)
