@@ -1,6 +1,6 @@
-"""A candidate against a baseline: the claims of a gate, and of anything that takes or leaves candidates one by one.
+"""A candidate against a baseline, for a gate and for loops that accept or reject candidates one by one.
 
-Failed evaluations have no scores, so a claim must hold in the worst case for it
+Failed evaluations have no scores, so each statement must hold in the worst case for it
 (`_bounds_with_failures`).
 """
 

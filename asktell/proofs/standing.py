@@ -1,8 +1,7 @@
 """The standing of the prompts: which are out, which are open, and whether the selection is established.
 
-`standing` is the one question that early stops ask of the claims (`asktell.proofs.claims`):
-`Race`, `Adaptive(confidence=...)`, and harnesses that choose the evaluations themselves.
-For two given prompts, `asktell.proofs.against` has the claims of a candidate.
+All early stops look here: those of `Race`, of `Adaptive(confidence=...)`, and of harnesses
+that choose the evaluations themselves. `asktell.proofs.against` compares two given prompts.
 """
 
 from collections.abc import Sequence
@@ -103,7 +102,7 @@ class PromptStanding:
 
     @cached_property
     def _errors(self) -> claims.ErrorsOfBest:
-        """The errors of the claims that the confidence leaves."""
+        """The part of the permitted error for a single claim, and for the race."""
         problem, error = self._state.seen, 1 - self._confidence
         if isinstance(problem.goal, BestFeasible):
             return claims.errors_of_best(self._bounds, error)
@@ -130,10 +129,10 @@ def standing(
         state: the state of the selection. All active prompts are evaluated on the
             examples in the order of the selection.
         confidence: the probability in the guarantee, above 0 and below 1.
-        answer: the positions of prompts that a model selects. Then only the claims that
-            make this selection right are tested, and no prompt is ever out. None: the
-            selection follows from the claims themselves.
-        means: with `answer`, means of all prompts that decide which claims are tried
+        answer: the positions of the prompts that a model selects. Then only this
+            selection is tested, and no prompt is ever out. None: the selection follows
+            from the bounds themselves.
+        means: with `answer`, means of all prompts that decide which comparisons come
             first. None: the means of the scores.
     """
     given = None if answer is None else tuple(answer)

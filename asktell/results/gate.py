@@ -1,4 +1,4 @@
-"""The gate: is a candidate established to be not worse than a baseline? The claims of `asktell.proofs.against`."""
+"""The gate: is a candidate established to be not worse than a baseline, and did no score drift?"""
 
 from asktell.posterior.of_state import has_drifted
 from asktell.problem.checks import LARGEST, check_number
