@@ -201,11 +201,8 @@ class Race(AbstractMethod):
         self, state: State, arms: Int[Ints, " arms"]
     ) -> tuple[tuple[int, int], ...]:
         """The next block of evaluations, example by example, as far as the budget goes. Scored cells are left out."""
-        problem, room, arms = (
-            state.problem,
-            state.room,
-            np.setdiff1d(arms, state.exhausted()),
-        )
+        problem, room = state.problem, state.room
+        arms = np.setdiff1d(arms, state.exhausted())
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
@@ -215,9 +212,9 @@ class Race(AbstractMethod):
         if problem.most_pulls is None:
             drawn = state.plan_draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
-            nth, which = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
-            examples = problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
-            return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
+            nth, row = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
+            examples = problem.draw(arms[row], state.plan_draws[arms[row]] + nth)
+            return tuple(zip(arms[row].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)
         # Arms that have missed examples take these first.
@@ -263,8 +260,8 @@ def _unused(
     here = (rows >= 0) & (had < reach)
     free = np.ones((reach, len(arms)), dtype=bool)
     free[had[here], rows[here]] = False
-    found = np.nonzero(free)
-    return found[0], found[1]
+    turns, rows_left = np.nonzero(free)
+    return turns, rows_left
 
 
 def _without(arms: Int[Ints, " arms"], some: Container[int]) -> Int[Ints, " left"]:

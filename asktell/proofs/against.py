@@ -151,7 +151,7 @@ def _bounds_with_failures(
         return recorded, recorded, recorded
     filled = OrderedScores.of(problem, without_scores, Failures(), reach)
     seen = problem.goal.values(history.scores(), problem.goal.offsets).T
-    ends = [known or (x.min(), x.max()) for known, x in zip(limits, seen, strict=True)]
+    ends = [limit or (x.min(), x.max()) for limit, x in zip(limits, seen, strict=True)]
     worst, best = np.array(ends, dtype=np.float64).T
     against = _with_values(filled, {candidate: worst, baseline: best})
     in_favor = _with_values(filled, {candidate: best, baseline: worst})
@@ -208,8 +208,8 @@ def _with_values(
     first, *more = scores.rounds
     values = first.values.copy()
     for arm, assumed in of_failed.items():
-        own = values[first.part(arm)]
-        own[:] = np.where(np.isnan(own), assumed, own)
+        of_arm = values[first.part(arm)]
+        of_arm[:] = np.where(np.isnan(of_arm), assumed, of_arm)
     return replace(scores, rounds=(Rows(first.starts, first.places, values), *more))
 
 
@@ -277,12 +277,16 @@ def _first_failed(
     failures = state.failures.pulls
     # Scores without a trial were observed elsewhere, or repeat an evaluation.
     scored = (history.arms() == arm) & (history.trials() >= 0)
-    own = failures.arms() == arm
+    has_failed = failures.arms() == arm
     # Failures come first, since failures that count as scores have the same trials
     # among the scores.
-    trials = np.concatenate((failures.trials()[own], history.trials()[scored]))
-    examples = np.concatenate((failures.examples()[own], history.examples()[scored]))
-    failed = np.concatenate((np.ones(int(own.sum())), np.zeros(int(scored.sum()))))
+    trials = np.concatenate((failures.trials()[has_failed], history.trials()[scored]))
+    examples = np.concatenate(
+        (failures.examples()[has_failed], history.examples()[scored])
+    )
+    failed = np.concatenate(
+        (np.ones(int(has_failed.sum())), np.zeros(int(scored.sum())))
+    )
     trials, first = np.unique(trials, return_index=True)
     if problem.population is None:
         n = len(trials) if reach is None else int(np.searchsorted(trials, reach))

@@ -135,5 +135,5 @@ def standing(
         means: with `answer`, means of all prompts that decide which comparisons come
             first. None: the means of the scores.
     """
-    given = None if answer is None else tuple(answer)
-    return PromptStanding(state, confidence, given, means)
+    selected = None if answer is None else tuple(answer)
+    return PromptStanding(state, confidence, selected, means)

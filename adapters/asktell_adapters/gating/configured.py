@@ -243,11 +243,11 @@ def _pair(
     joined = {id_: entry for id_, entry in added.items() if id_ not in written}
     prompts = {**written, **joined}
     in_use = baseline or result.baseline
-    others = [id_ for id_ in written if id_ != str(in_use)] or [
+    rivals = [id_ for id_ in written if id_ != str(in_use)] or [
         id_ for id_ in joined if id_ != str(in_use)
     ]
-    if candidate is None and len(others) == 1:
-        candidate = others[0]
+    if candidate is None and len(rivals) == 1:
+        candidate = rivals[0]
     for role, id_ in (("baseline", in_use), ("candidate", candidate)):
         if str(id_) not in prompts:
             came = (

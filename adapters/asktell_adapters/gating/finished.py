@@ -121,12 +121,12 @@ def gate_selection(
         if baseline is None
         else prompts.arm(baseline, "baseline: ")
     )
-    others = [arm for arm in range(len(prompts.ids)) if arm != arm_of_baseline]
-    if candidate is None and len(others) != 1:
+    rivals = [arm for arm in range(len(prompts.ids)) if arm != arm_of_baseline]
+    if candidate is None and len(rivals) != 1:
         raise InvalidArgumentError(
             f"No candidate is given. Pass candidate=ID. The ids are {some(list(prompts.ids))}."
         )
-    arm = others[0] if candidate is None else prompts.arm(candidate, "candidate: ")
+    arm = rivals[0] if candidate is None else prompts.arm(candidate, "candidate: ")
     if arm == arm_of_baseline:
         raise InvalidArgumentError(
             f"The candidate and the baseline are the same prompt, {prompts.ids[arm]!r}. Give two different prompts."

@@ -72,30 +72,27 @@ class Rechecks:
         The prompt with fewer evaluations of an example is next. A difference by noise
         then often takes one evaluation.
         """
-        found: list[tuple[float, int, int, int]] = []
-        lists = (
-            (self.comparison.regressions(1.0, self._metric), 0.0),
-            (
-                self.comparison.improvements(1.0, self._metric),
-                _REGRESSIONS_FIRST,
-            ),
-        )
-        for changed, handicap in lists:
-            for each in changed:
+        in_doubt: list[tuple[float, int, int, int]] = []
+        worse = self.comparison.regressions(1.0, self._metric)
+        better = self.comparison.improvements(1.0, self._metric)
+        for changed, handicap in ((worse, 0.0), (better, _REGRESSIONS_FIRST)):
+            for change in changed:
                 example = (
-                    each.example
-                    if isinstance(each.example, int)
-                    else self._example_of[each.example]
+                    change.example
+                    if isinstance(change.example, int)
+                    else self._example_of[change.example]
                 )
-                of_candidate = each.evaluations_a <= each.evaluations_b
+                of_candidate = change.evaluations_a <= change.evaluations_b
                 arm, times = (
-                    (CANDIDATE, each.evaluations_a)
+                    (CANDIDATE, change.evaluations_a)
                     if of_candidate
-                    else (BASELINE, each.evaluations_b)
+                    else (BASELINE, change.evaluations_b)
                 )
-                if _is_in_doubt(each) and (arm, example) not in self._failed:
-                    found.append((each.false_rate + handicap, example, arm, times))
-        return [(arm, example, times) for _, example, arm, times in sorted(found)[:n]]
+                if _is_in_doubt(change) and (arm, example) not in self._failed:
+                    in_doubt.append((change.false_rate + handicap, example, arm, times))
+        return [
+            (arm, example, times) for _, example, arm, times in sorted(in_doubt)[:n]
+        ]
 
     def _evaluate(self, evaluator: Any, cells: Sequence[tuple[int, int, int]]) -> None:
         """Evaluate the cells, and record their scores beyond the budget."""
@@ -136,13 +133,15 @@ def _outcomes(
         return repeats[trial.id]
 
     if how.in_batches:
-        found = attempt(how.call, *how.arguments(trials, repeat_of))
-        if isinstance(found, Sequence) and len(found) == len(trials):
-            return found
+        outcomes = attempt(how.call, *how.arguments(trials, repeat_of))
+        if isinstance(outcomes, Sequence) and len(outcomes) == len(trials):
+            return outcomes
         wrong = EvaluatorError(
             "evaluate_batch() did not return an outcome for each trial."
         )
-        return [found if isinstance(found, BaseException) else wrong] * len(trials)
+        return [outcomes if isinstance(outcomes, BaseException) else wrong] * len(
+            trials
+        )
     if not how.is_async:
         return [
             attempt(how.call, *how.arguments([trial], repeat_of)) for trial in trials

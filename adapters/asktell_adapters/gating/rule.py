@@ -154,14 +154,14 @@ def beforehand(rule: GateRule, selector: Selector, differ: float) -> str:
     # Repeats give no information on unseen inputs
     if problem.target is None and problem.population is not None:
         pairs = min(pairs, problem.population)
-    said = (
+    expected = (
         f"If both prompts are equally good and differ on {100 * differ:g}% of the examples (--differ), a pass takes "
         f"about {roughly(needed)} evaluations of each. The budget allows {pairs:,} of each."
     )
     return (
-        f"{said} Expect no verdict. {more_or_wider(rule.margin)}"
+        f"{expected} Expect no verdict. {more_or_wider(rule.margin)}"
         if needed > pairs
-        else said
+        else expected
     )
 
 
@@ -173,8 +173,8 @@ def margin_for(goal: Goal, given: float | None) -> float:
     """
     if given is not None:
         return given
-    objective, *others = goal.objectives
-    return 0.0 if others else goal.tolerances.get(objective.metric, 0.0)
+    objective, *more = goal.objectives
+    return 0.0 if more else goal.tolerances.get(objective.metric, 0.0)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
@@ -183,12 +183,15 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
         name: goal.ranges.get(name) or range_of(metrics.get(name))
         for name in goal.metrics
     }
-    objectives = [replace(each, range=spans[each.metric]) for each in goal.objectives]
+    objectives = [
+        replace(objective, range=spans[objective.metric])
+        for objective in goal.objectives
+    ]
     constraints = [
-        each
-        if (span := spans.get(each.metric)) is None
-        else replace(each, range=span, scale=span[1] - span[0])
-        for each in goal.constraints
+        constraint
+        if (span := spans.get(constraint.metric)) is None
+        else replace(constraint, range=span, scale=span[1] - span[0])
+        for constraint in goal.constraints
     ]
     if isinstance(goal, BestFeasible):
         return BestFeasible(objectives[0], constraints, goal.sure)
