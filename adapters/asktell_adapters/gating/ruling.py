@@ -191,10 +191,13 @@ class Ruling:
         if self.verdict == UNDECIDED:
             return f"Undecided: the evaluations do not yet establish how {a} compares with {b}"
         if self.verdict == PASSED:
-            satisfied = (
-                ", and satisfies every constraint" if self.goal.is_constrained else ""
+            loss = self._by_more(objectives)
+            passed = (
+                f"Passed: {a} is not worse than {b}{loss} in {' or '.join(objectives)}"
             )
-            return f"Passed: {a} is not worse than {b}{self._by_more(objectives)} in {' or '.join(objectives)}{satisfied}"
+            if not self.goal.is_constrained:
+                return passed
+            return f"{passed}, and satisfies every constraint"
         failing = [
             name for name, verdict in self.requirements.items() if verdict == FAILED
         ]
