@@ -15,7 +15,6 @@ their errors are in `asktell.proofs.claims`. Scores with a doubtful remark elimi
 no prompt and do not end the selection.
 """
 
-from collections.abc import Container
 from dataclasses import dataclass
 from typing import final
 
@@ -123,19 +122,18 @@ class Race(AbstractMethod):
             departures = _departures(dict.fromkeys(best, _RUNNER_UP), state, best)
             return Decided(number, departures, finished=True, answer=tuple(best))
         now = standing(state, self.confidence)
-        stays = _without(state.active, now.out)
         leaving = _departures(
             {arm: why for arm, why in now.out.items() if arm not in now.open}, state
         )
         if now.answer is not None:
             # Without an arm that stays, the best of those that are out is selected.
-            answer = list(now.answer) or self._best(state, stays)
+            answer = list(now.answer) or self._best(state, now.left)
             return structs.replace(
                 self._finish(state, number, leaving, answer), settled=True
             )
         cells = self._cells(state, now.open)
         if not cells:
-            return self._finish(state, number, leaving, self._best(state, stays))
+            return self._finish(state, number, leaving, self._best(state, now.left))
         return Decided(number, leaving, plan=cells)
 
     def answer(self, state: State) -> list[int]:
@@ -144,8 +142,7 @@ class Race(AbstractMethod):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        out = standing(state, self.confidence).out
-        return self._best(state, _without(state.active, out))
+        return self._best(state, standing(state, self.confidence).left)
 
     def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""
@@ -262,11 +259,6 @@ def _unused(
     free[had[here], rows[here]] = False
     turns, rows_left = np.nonzero(free)
     return turns, rows_left
-
-
-def _without(arms: Int[Ints, " arms"], some: Container[int]) -> Int[Ints, " left"]:
-    """The arms that are not among `some`."""
-    return np.array([arm for arm in arms.tolist() if arm not in some], dtype=np.int64)
 
 
 def _departures(

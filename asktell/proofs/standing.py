@@ -31,6 +31,7 @@ class PromptStanding:
     Attributes:
         out: the active arms that are established not to be selected, with the reason
             of each.
+        left: the active arms that are not out, ascending.
         open: the active arms whose further scores may change the standing. These are
             the arms that are not out, the baseline, and the arms to which constraints
             of others are relative. If an answer was given, they are only the arms that
@@ -50,7 +51,14 @@ class PromptStanding:
         """The active arms that are established not to be selected, with the reason of each."""
         if self._given is not None:
             return {}
-        return claims.excluded(self._state, self._bounds, *self._errors)
+        bounds, errors = self._evidence
+        return claims.excluded(self._state, bounds, *errors)
+
+    @cached_property
+    def left(self) -> Int[Ints, " left"]:
+        """The active arms that are not out, ascending."""
+        active = self._state.active
+        return np.setdiff1d(active, list(self.out)) if self.out else active
 
     @cached_property
     def open(self) -> Int[Ints, " open"]:
@@ -60,8 +68,10 @@ class PromptStanding:
             means = state.current_tally().means if self._means is None else self._means
             error = 1.0 - self._confidence
             return claims.unproven(state, list(self._given), means, error)
-        needed = {state.problem.baseline, *claims.references(self._bounds)}
-        return np.setdiff1d(state.active, [a for a in self.out if a not in needed])
+        if not self.out:
+            return self.left
+        needed = {state.problem.baseline, *claims.references(self._evidence[0])}
+        return np.setdiff1d(state.active, list(self.out.keys() - needed))
 
     @cached_property
     def answer(self) -> tuple[int, ...] | None:
@@ -70,25 +80,23 @@ class PromptStanding:
             return None if len(self.open) else self._given
         if self._state.doubts:
             return None
-        bounds, error = self._bounds, self._errors.claim
-        left = [arm for arm in self._state.active.tolist() if arm not in self.out]
-        stays = np.array(left, dtype=np.int64)
-        if not left:
+        (bounds, errors), left = self._evidence, self.left
+        if not len(left):
             return ()
         # A single arm without failures needs no scores to be the best.
-        needs_scores = len(left) > 1 or self._state.failures.count(left[0])
-        if needs_scores and (bounds.scores.counts[stays] == 0).any():
+        needs_scores = len(left) > 1 or self._state.failures.count(int(left[0]))
+        if needs_scores and (bounds.scores.counts[left] == 0).any():
             return None
         if isinstance(bounds.problem.goal, BestFeasible):
-            best = claims.certain_best(bounds, stays, error)
+            best = claims.certain_best(bounds, left, errors.claim)
             return None if best is None else (best,)
-        front = claims.certain_front(bounds, stays, error)
+        front = claims.certain_front(bounds, left, errors.claim)
         return None if front is None else tuple(front)
 
     @cached_property
-    def _bounds(self) -> Bounds:
-        """The bounds from the scores so far."""
-        state = self._state
+    def _evidence(self) -> tuple[Bounds, claims.ErrorsOfBest]:
+        """The bounds from the scores so far, and the errors that the confidence permits."""
+        state, error = self._state, 1 - self._confidence
         reach = first_out(state, set(state.left))
         problem, history, missing = state.seen, state.history, state.missing
 
@@ -98,16 +106,11 @@ class PromptStanding:
 
         key = "ordered scores", problem, missing.key, reach
         scores, limits = history.memo.get(key, recorded)
-        return Bounds(scores, limits, tuple(state.no_rivals()))
-
-    @cached_property
-    def _errors(self) -> claims.ErrorsOfBest:
-        """The part of the permitted error for a single claim, and for the race."""
-        problem, error = self._state.seen, 1 - self._confidence
+        bounds = Bounds(scores, limits, tuple(state.no_rivals()))
         if isinstance(problem.goal, BestFeasible):
-            return claims.errors_of_best(self._bounds, error)
+            return bounds, claims.errors_of_best(bounds, error)
         of_front = claims.error_of_front(problem.goal, problem.n_arms, error)
-        return claims.ErrorsOfBest(of_front, race=0.0)
+        return bounds, claims.ErrorsOfBest(of_front, race=0.0)
 
 
 def standing(
