@@ -102,6 +102,8 @@ class ConfiguredGate:
     @cached_property
     def _kept_back(self) -> Selector:
         """The selector of the gate. Evaluations for the rechecks are kept back."""
+        # A few equal repeats would not show that all evaluations repeat, so scores count
+        # as noisy from the start.
         selector = self._selector(self._most_rechecks)
         return selector if self.evaluator.repeatable else noisy(selector)
 
@@ -163,6 +165,8 @@ class ConfiguredGate:
         # Before the rechecks, which do not count for the verdict
         result = selector.result()
         evaluations = self._with_responses(selector, responses)
+        # On a copy of the selector, since the rechecked examples were chosen because they
+        # differ.
         again = Rechecks(selector, rule.goal.objectives[0].metric, most_cost)
         left = min(self._most_rechecks, self.whole.budget - selector.spent)
         again.run(clocked, left, config.concurrency)

@@ -132,6 +132,7 @@ def gate_selection(
             f"The candidate and the baseline are the same prompt, {prompts.ids[arm]!r}. Give two different prompts."
         )
     assert arm_of_baseline is not None
+    # As `Result.compare` does: a union bound over the comparisons of the selected prompt.
     error = 1.0 - confidence
     selected = {entry.id for entry in selector.result().selected}
     if not selected.isdisjoint({prompts.ids[arm], prompts.ids[arm_of_baseline]}):

@@ -100,6 +100,7 @@ def gate(
         return gate_selection(subject, candidate, baseline, margin, confidence)
     if isinstance(subject, Scores) or _are_results(subject):
         _refuse(of_configurations, "configurations")
+        # Scores that were read before have no paths, so their page has a name of its own.
         paths: Sequence[str | Path] = ()
         if isinstance(subject, Scores):
             scores = subject
@@ -171,5 +172,6 @@ def _configured(
                 )
         return gate.decide(progress)
     finally:
+        # A configuration that the caller loaded stays open for further gates.
         if config is not subject:
             config.close()
