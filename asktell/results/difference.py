@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from asktell.numerics.arrays import Floats, decimal
 from asktell.numerics.shapes import Float
-from asktell.proofs.bounds import ROUNDING, Limits, interval_of_mean
+from asktell.proofs.bounds import ROUNDING, interval_of_mean
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
@@ -80,7 +80,7 @@ def compare(
     p_better: float = 0.5,
     *,
     population: int | None = None,
-    limits: Limits = None,
+    limits: tuple[float, float] | None = None,
     confidence: float = 0.95,
     tolerance: float = 0.0,
     minimize: bool = False,
@@ -173,7 +173,10 @@ def _mean_difference(
 
 
 def _shown(
-    low: float, high: float, scores: Float[Floats, " n"], limits: Limits
+    low: float,
+    high: float,
+    scores: Float[Floats, " n"],
+    limits: tuple[float, float] | None,
 ) -> tuple[float | None, float | None]:
     """The bounds as far as they are informative, else None."""
     if limits is None and high - low > 2 * np.ptp(scores):
