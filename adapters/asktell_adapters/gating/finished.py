@@ -14,6 +14,11 @@ from asktell_adapters.gating.rule import GateRule, margin_for, ranged
 from asktell_adapters.gating.ruling import Ruling
 from asktell_adapters.llms.base import Example
 
+_OBSERVED = (
+    "Scores from `observe` are of no evaluation here, so it is not known how often evaluations failed, and nothing can "
+    "pass. Write the scores into a table, and pass its path to the gate."
+)
+
 
 class FinishedGate:
     """A gate on two candidates of files of results. It evaluates nothing.
@@ -135,16 +140,21 @@ def gate_selection(
     # As `Result.compare` does: a union bound over the comparisons of the selected prompt.
     error = 1.0 - confidence
     selected = {entry.id for entry in selector.result().selected}
-    if not selected.isdisjoint({prompts.ids[arm], prompts.ids[arm_of_baseline]}):
+    pair = {prompts.ids[arm], prompts.ids[arm_of_baseline]}
+    if not selected.isdisjoint(pair):
         error /= max(1, int((selector.state.told > 0).sum()) - 1)
     rule = GateRule(goal, margin_for(goal, margin), 1.0 - error)
+    evaluations = list(selection.evaluations())
     ruling = ruled(
         rule,
         selector,
         arm,
         arm_of_baseline,
-        evaluations=list(selection.evaluations()),
-        confidence=confidence,
+        []
+        if pair <= {evaluation.prompt for evaluation in evaluations}
+        else [_OBSERVED],
+        evaluations,
+        confidence,
     )
 
     def document(heading: dict[str, Any]) -> dict[str, Any]:

@@ -199,6 +199,20 @@ def test_a_selected_candidate_has_to_show_more() -> None:
     assert "is the better choice" not in str(ruling)
 
 
+def test_scores_that_were_only_observed_pass_nothing_and_the_ruling_says_why() -> None:
+    selector = Selector(
+        {"new": "n", "old": "o"}, GOAL, 80, "uniform", 40, baseline="old"
+    )
+    for example in range(40):
+        selector.observe("new", 1.0, example)
+        selector.observe("old", 0.0, example)
+    ruling = gate(selector)
+    assert ruling.requirements == {"right": PASSED, "failure_rate": UNDECIDED}
+    assert ruling.undecided
+    assert "Write the scores into a table" in str(ruling)
+    assert "Write the scores into a table" not in str(gate(evaluated(new=0.9, old=0.6)))
+
+
 def test_a_selection_needs_to_know_which_two_prompts() -> None:
     selector = evaluated(30, new=0.9, old=0.6, other=0.5)
     with pytest.raises(InvalidArgumentError, match=r"No candidate is given\."):
