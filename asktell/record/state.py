@@ -257,7 +257,8 @@ class State(NamedTuple):
     @property
     def room(self) -> int:
         """The number of evaluations that the budget still allows, besides the pending and the released trials."""
-        return max(0, self.problem.budget - self.spent - len(self.plan.in_progress))
+        n_in_progress = len(self.plan.pending) + len(self.plan.returned)
+        return max(0, self.problem.budget - self.spent - n_in_progress)
 
     @property
     def told(self) -> Int[Ints, " arms"]:

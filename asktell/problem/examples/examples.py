@@ -70,12 +70,12 @@ class Examples:
 
     # How many there are
 
-    @property
+    @cached_property
     def population(self) -> int | None:
         """The number of examples that an arm can see without replacement. None: unlimited."""
         return self.n if self.sampling == "shared" else None
 
-    @property
+    @cached_property
     def most_pulls(self) -> int | None:
         """The largest number of evaluations of an arm. None: unlimited."""
         return None if self.population is None else self.population * self.repeats
@@ -87,22 +87,22 @@ class Examples:
             return checks.MOST_EVALUATIONS
         return min(n_arms * most, checks.MOST_EVALUATIONS)
 
-    @property
+    @cached_property
     def target(self) -> int | None:
         """The number of examples whose mean is estimated. None for the mean over new inputs."""
         return self.population if self.inputs == "given" else None
 
-    @property
+    @cached_property
     def exhausted_at(self) -> int | None:
         """The number of examples after which the mean of an arm is known exactly. None: it is never known exactly."""
         return None if self.is_noisy else self.target
 
-    @property
+    @cached_property
     def rounds(self) -> int | None:
         """How often an arm may see all given examples if their scores are noisy. None if scores are not noisy."""
         return self.repeats if self.is_noisy and self.target is not None else None
 
-    @property
+    @cached_property
     def is_noisy(self) -> bool:
         """True if repeated evaluations of a cell may give different scores.
 
