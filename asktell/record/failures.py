@@ -121,18 +121,19 @@ class Failures:
         )
         return Departure(arm, FAILED, reason)
 
-    def exhausted(self, history: History) -> Int[Ints, " exhausted"]:
-        """The arms, ascending, that have too many failures to be evaluated again.
+    def have_exhausted(self, arm: int, history: History) -> bool:
+        """True if an arm has too many failures to be evaluated again.
 
         This is the case after 100 failures, and 100 more for each score that the arm
         has. Usually, an arm is eliminated long before. But the baseline is never
         eliminated. This rule ends a selection whose baseline always fails.
         """
-        arms = [
-            arm
-            for arm in self.arms()
-            if self.count(arm) >= _FAILURES_PER_SCORE * (1 + history.n_asked(arm))
-        ]
+        most = _FAILURES_PER_SCORE * (1 + history.n_asked(arm))
+        return self.count(arm) >= most
+
+    def exhausted(self, history: History) -> Int[Ints, " exhausted"]:
+        """The arms, ascending, that have too many failures to be evaluated again."""
+        arms = [arm for arm in self.arms() if self.have_exhausted(arm, history)]
         return np.array(arms, dtype=np.int64)
 
     def dump(self, start: int, pack: Pack) -> "SavedFailures":

@@ -420,7 +420,7 @@ def _next_example(state: State, arm: int) -> Pull | None:
     is_explicit = state.growth.reopened or (
         bool(state.decisions) and state.decisions[-1][1].plan is not None
     )
-    if is_explicit or arm in state.missing.exhausted(state.history):
+    if is_explicit or state.missing.have_exhausted(arm, state.history):
         return None
     observed = observed_examples(state, arm).get(arm)
     # With observed examples, the number of draws is no place in the order any more. So
