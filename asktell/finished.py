@@ -18,11 +18,20 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
 from asktell.problem.words import exact, nearest, short, some
-from asktell.record import Decided, Failures, History, Problem, Remarked, State, apply
+from asktell.record import (
+    Decided,
+    Engine,
+    Failures,
+    History,
+    Problem,
+    Remarked,
+    State,
+    apply,
+)
 from asktell.results.checks import ORDER
 from asktell.results.entries import quoted
 from asktell.results.result import Result
-from asktell.selector import Selector
+from asktell.selector import Selector, selector_of
 
 Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
 """Names of prompts, a mapping from name to text, or candidates. None for positions."""
@@ -262,7 +271,7 @@ def finished_selector(
         state = apply(state, Decided(0, tuple(gone), plan=()))
     # The last decision has already computed the statements of the result, so that they
     # are not computed again.
-    return selector._at(apply(state, method.finish(state)))
+    return selector_of(Engine(named, method, apply(state, method.finish(state))))
 
 
 class _Rows(NamedTuple):

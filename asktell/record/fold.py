@@ -23,7 +23,10 @@ from asktell.record.state import Grown, State, examples_left, observed_examples
 
 
 class Decider(Protocol):
-    """The part of a method that `decide` uses."""
+    """The part of a method that an `Engine` uses."""
+
+    def check_growth(self, event: events.Growth) -> None:
+        """Refuse growth that the method does not support."""
 
     def due(self, state: State) -> bool:
         """True if it is time to decide."""

@@ -14,7 +14,7 @@ from asktell.problem.candidates import Candidates
 from asktell.problem.examples.ids import changes
 from asktell.problem.formats import load_goal
 from asktell.problem.words import short
-from asktell.record import Problem, State, events
+from asktell.record import Engine, Problem, State, events
 from asktell.selector import Selector
 
 ADDED_BY_DEFINITION = "config: "
@@ -47,8 +47,8 @@ class Additions(NamedTuple):
     def __bool__(self) -> bool:
         return any(self)
 
-    def add_to(self, selector: Selector) -> None:
-        """Add these to a selector.
+    def add_to(self, engine: Engine) -> None:
+        """Add these to the selection of an engine.
 
         Raises:
             IncompatibleMethodError: the method has planned its rounds.
@@ -58,9 +58,9 @@ class Additions(NamedTuple):
             of = self.prompts
             data = of.to_data() if isinstance(of, Candidates) else of
             digest = hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
-            selector.add(of, key=f"{ADDED_BY_DEFINITION}{digest}")
+            engine.add(of, key=f"{ADDED_BY_DEFINITION}{digest}")
         if any(self[1:]):
-            selector.extend(self.evaluations, self.cost, self.examples)
+            engine.extend(self.evaluations, self.cost, self.examples)
 
     def in_words(self) -> list[str]:
         """Return each addition in words, such as "100 evaluations"."""

@@ -29,6 +29,7 @@ from asktell.problem.examples.ids import Examples, check_examples, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short, some
+from asktell.record.engine import checked_scores
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparison, Place
 from asktell.results.entries import FailureGroup, PromptResult
@@ -36,7 +37,7 @@ from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
 from asktell.results.verdict import Verdict
-from asktell.selector import NewPrompts, Selector, checked_scores, part_at
+from asktell.selector import NewPrompts, Selector, part_at
 from asktell.studies.abstract import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
@@ -282,7 +283,14 @@ class RemoteStudy(AbstractStudy):
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
-    def _tell_one(self, tell: Tell) -> bool:
+    def _tell_one(
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None,
+        details: Mapping[str, Any] | None,
+    ) -> bool:
+        tell = Tell(trial, scores, cost, details)
         return self._taken("tell", **self._told(tell), worker=self.worker_name)
 
     def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
@@ -329,14 +337,15 @@ class RemoteStudy(AbstractStudy):
 
         With scores of proxies, return a mapping from metric to score.
         """
-        goal = self._goal
-        checked = checked_scores(goal, self._proxies, scores, is_observed)
-        vector = (checked.vector or ())[: len(goal.metrics)]
-        if not checked.proxies:
+        metrics = self._goal.metrics
+        vector, proxies = checked_scores(self._goal, self._proxies, scores, is_observed)
+        vector = (vector or ())[: len(metrics)]
+        if not proxies:
             return vector
-        named = dict(zip(goal.metrics, vector, strict=False))
-        of_proxies = zip(self._proxies, checked.proxies, strict=True)
-        return named | {name: x for name, x in of_proxies if x is not None}
+        of_proxies = zip(self._proxies, proxies, strict=True)
+        return dict(zip(metrics, vector, strict=False)) | {
+            name: score for name, score in of_proxies if score is not None
+        }
 
     def observe(
         self,

@@ -39,7 +39,7 @@ from asktell.record.saved import (
     load_state,
     with_rows,
 )
-from asktell.studies.leases import Lease, Leases, Reissue, Time
+from asktell.studies.leases import Lease, Leases, Time
 
 VERSION = 1
 _BYTES = 8  # size of a column's item in memory
@@ -272,10 +272,7 @@ def _load_leases(saved: SavedLeases, state: State) -> Leases:
         instances=dict(saved.instances),
         paused=saved.paused,
         reissued=IntMap(
-            {
-                trial: Reissue(expired, teller)
-                for trial, expired, teller in saved.reissued
-            }
+            {trial: (expired, teller) for trial, expired, teller in saved.reissued}
         ),
     ).tightened()
 

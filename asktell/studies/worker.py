@@ -193,17 +193,33 @@ class Worker:
             return found
         return min(tuple(self._out_of.get(found, ())), default=found)
 
+    def finish(
+        self, operation: Callable[..., bool], trial: AnyTrial, *args: object
+    ) -> bool:
+        """Do an operation that ends a trial, with more arguments. Repeat it like `repeated`."""
+        if type(trial) is not Trial:
+            trial = self.own(trial)
+        is_new = (
+            operation(trial, *args)
+            if not self.has_heartbeats
+            else patiently(lambda: operation(trial, *args))
+        )
+        self.ended(trial)
+        return is_new
+
     def ended(self, trial: AnyTrial) -> None:
         """The trial was recorded, has failed or was released."""
         self._idle = 0.0
-        own = trial if isinstance(trial, Trial) else self.own(trial)
-        id_ = own.id if isinstance(own, Trial) else own
+        if not isinstance(trial, Trial):
+            trial = self.own(trial)
+        id_ = trial.id if isinstance(trial, Trial) else trial
         if not isinstance(id_, int):  # a prompt without a trial that is out
             return
-        known = self.out.pop(id_, None)
-        self._busy_blocks.pop(IntMap.block_of(id_), None)
-        if known is not None:
-            for name in (known.prompt, str(known.prompt_id)):
+        trial_out = self.out.pop(id_, None)
+        if self._busy_blocks:
+            self._busy_blocks.pop(IntMap.block_of(id_), None)
+        if trial_out is not None:
+            for name in (trial_out.prompt, str(trial_out.prompt_id)):
                 self._out_of[name].discard(id_)
 
     # Heartbeats
