@@ -7,7 +7,6 @@ asktell` takes little time.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.extras import own_version
 from asktell.errors import (
     AccessDeniedError,
     AsktellError,
@@ -113,6 +112,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from asktell.problem.checks import own_version
+
         return own_version()
     if name in _MODULES:
         return import_module(_MODULES[name])

@@ -27,7 +27,6 @@ from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
-from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
 from asktell.errors import (
@@ -52,6 +51,7 @@ from asktell.problem.checks import (
     DAMAGED,
     MalformedError,
     check_format,
+    own_version,
     whole,
 )
 from asktell.problem.examples.ids import check_examples

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from asktell._util.chats import readable
-from asktell._util.extras import own_version
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
-from asktell.problem.checks import check_texts
+from asktell.problem.checks import check_texts, own_version
 from asktell.problem.goals import ParetoSet
 from asktell.record import State
 from asktell.reports import words
