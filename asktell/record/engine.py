@@ -367,20 +367,18 @@ class Engine:
         pull = state.open(trial.id)
         cell = state.history.pull_of(trial.id) if pull is None else pull[1:]
         if cell is not None:
-            self._check_match(trial, *cell)
+            # The prompt and the example must be those of the id
+            arm, example = cell
+            id_, text = self.prompts.ids[arm], self.prompts.texts[arm]
+            is_same = trial.prompt_id == id_ and trial.example == example
+            if not is_same or trial.prompt not in (None, "", text):
+                raise UnknownTrialError(
+                    f"Trial {trial.id} is prompt {short(id_)} ({short(text)}) on example {example}, not prompt "
+                    f"{short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}. Your trial "
+                    "comes from another study or selector, or from before a crash. If its example is the same here, "
+                    "record its scores with observe()."
+                )
         return trial.id, pull
-
-    def _check_match(self, trial: Trial, arm: int, example: int | None) -> None:
-        """Check that the prompt and the example of a pending or recorded trial are those of its id."""
-        prompts = self.prompts
-        is_same = (trial.prompt_id, trial.example) == (prompts.ids[arm], example)
-        if not is_same or trial.prompt not in (None, "", prompts.texts[arm]):
-            raise UnknownTrialError(
-                f"Trial {trial.id} is prompt {short(prompts.ids[arm])} ({short(prompts.texts[arm])}) on example "
-                f"{example}, not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example "
-                f"{short(trial.example)}. Your trial comes from another study or selector, or from before a crash. If "
-                "its example is the same here, record its scores with observe()."
-            )
 
     def _oldest(self, prompt: str, held: IntMap[None] | None) -> int:
         """The oldest trial of a prompt, which has this id or text, that is in `held`, or else that is pending."""

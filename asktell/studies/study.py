@@ -532,8 +532,9 @@ class Study(AbstractStudy):
         )
         problem = engine.state.problem
         vector, proxies = checked_scores(problem.goal, problem.proxies, tell.scores)
-        id_, pull = self._find(tell.trial)
-        worker = None if self._worker is None else self._worker.name
+        asker = (self._worker or self._unnamed).name
+        worker = None if self._worker is None else asker
+        id_, pull = engine.find(tell.trial, leases.by_worker.get(asker))
         lease = leases.by_trial.get(id_)
         holder = None if lease is None else lease.worker
         if lease is not None and worker in (None, holder):
