@@ -700,6 +700,43 @@ class Result:
         return f"Total cost: {self.spent_cost:.4g}." if self.spent_cost else ""
 
 
+def loaded_result(
+    data: Mapping[str, Any], goal: Goal, comparer: Comparer, analyzed: Analyzed
+) -> Result:
+    """Make the result that `Result.to_dict` has converted.
+
+    Args:
+        data: what `to_dict` returned, with "n_examples".
+        goal: the goal.
+        comparer: compares two prompts.
+        analyzed: analyzes the examples.
+    """
+    prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
+    factors = {
+        factor: {
+            level: {metric: (mean, error) for metric, (mean, error) in means.items()}
+            for level, means in levels.items()
+        }
+        for factor, levels in data.get("factors", {}).items()
+    }
+    ids, comparison = data.get("example_ids"), data["comparison"]
+    return Result(
+        goal=goal,
+        selected=[prompts[entry["id"]] for entry in data["selected"]],
+        prompts=list(prompts.values()),
+        verdict=Verdict.from_dict(data["verdict"]),
+        **{name: data[name] for name in (*_PLAIN, "n_examples", "baseline")},
+        notes=tuple(data["notes"]),
+        checks=tuple(Check(**check) for check in data["checks"]),
+        example_ids=None if ids is None else tuple(ids),
+        failures=[FailureGroup(**group) for group in data["failures"]],
+        _factors=factors,
+        _comparer=comparer,
+        _comparison=None if comparison is None else Comparison.from_dict(comparison),
+        _analyzed=analyzed,
+    )
+
+
 def _as_lists(
     factors: Mapping[str, Levels],
 ) -> dict[str, dict[str, dict[str, list[float | None]]]]:

@@ -30,13 +30,10 @@ from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short, some
 from asktell.record.engine import checked_scores
-from asktell.results.checks import Check
 from asktell.results.comparison import Comparison, Place
-from asktell.results.entries import FailureGroup, PromptResult
 from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.results.examples import ExampleResult
-from asktell.results.result import Result
-from asktell.results.verdict import Verdict
+from asktell.results.result import Result, loaded_result
 from asktell.selector import NewPrompts, Selector, part_at
 from asktell.studies.abstract import AbstractStudy
 from asktell.studies.details import encode
@@ -48,10 +45,6 @@ _R = TypeVar("_R")
 
 _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # responses of an LLM, among the details, may be long
-_OF_A_RESULT = (
-    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "repeats",
-    "inputs",
-)  # fmt: skip
 
 
 def definition(study: AbstractStudy) -> dict[str, Any]:
@@ -510,35 +503,11 @@ class RemoteStudy(AbstractStudy):
         The result's methods `compare` and `examples` send a request when you call them.
         So they may already include scores that were recorded after the call of `result`.
         """
-        data = self._get("result")
-        prompts = {
-            entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]
-        }
-        ids, comparison = data.get("example_ids"), data["comparison"]
-        return Result(
-            goal=self._goal,
-            selected=[prompts[entry["id"]] for entry in data["selected"]],
-            prompts=list(prompts.values()),
-            verdict=Verdict.from_dict(data["verdict"]),
-            notes=tuple(data["notes"]),
-            checks=tuple(Check(**check) for check in data["checks"]),
-            baseline=data["baseline"],
-            _comparer=_Asks(self._compare_places),
-            _analyzed=_Asks(self._examples),
-            _factors={
-                factor: {
-                    level: {m: (mean, error) for m, (mean, error) in means.items()}
-                    for level, means in own.items()
-                }
-                for factor, own in data.get("factors", {}).items()
-            },
-            example_ids=None if ids is None else tuple(ids),
-            failures=[FailureGroup(**group) for group in data["failures"]],
-            _comparison=None
-            if comparison is None
-            else Comparison.from_dict(comparison),
-            n_examples=data["n_examples"],
-            **{name: data[name] for name in _OF_A_RESULT},
+        return loaded_result(
+            self._get("result"),
+            self._goal,
+            _Asks(self._compare_places),
+            _Asks(self._examples),
         )
 
     def _compare_places(
