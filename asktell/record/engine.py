@@ -23,7 +23,7 @@ from asktell.problem.checks import (
 from asktell.problem.goals import Goal, Scores, by_name, proxy_score
 from asktell.problem.words import short, some
 from asktell.record import events, growth
-from asktell.record.fold import Decider, apply, decide
+from asktell.record.fold import Decider, apply, check, decide
 from asktell.record.problem import Problem
 from asktell.record.state import State
 
@@ -128,6 +128,26 @@ class Engine:
         self.state = apply(self.state, event)
         if self.record is not None:
             self.record(event)
+
+    def replay(self, event: events.AnyEvent) -> None:
+        """Fold an event of a log, which may contain anything.
+
+        Raises:
+            InvalidStateError: the event cannot come next.
+            InvalidArgumentError: as for `check`.
+            IncompatibleMethodError: the method does not support the growth.
+        """
+        check(self.state, event)
+        if isinstance(event, events.Growth):
+            self._grow(event)
+        else:
+            self._take(event)
+
+    def _grow(self, event: events.Growth) -> None:
+        """Fold growth that was checked, unless the method does not support it."""
+        self.method.check_growth(event)
+        self._take(event)
+        self.go_to(self.state)  # with the new prompts
 
     # Asking
 
@@ -289,9 +309,7 @@ class Engine:
             return growth.ids_again(self.prompts, prompts, *earlier)
         event, ids = growth.addition(self.state, self.prompts, prompts, key)
         if event is not None:
-            self.method.check_growth(event)
-            self._take(event)
-            self.go_to(self.state)  # with the new prompts
+            self._grow(event)
         return ids
 
     def retire(
@@ -317,8 +335,7 @@ class Engine:
         """Add to the budget or the examples."""
         event = growth.extension(evaluations, cost, examples, key)
         if growth.is_new(self.state, event):
-            self.method.check_growth(event)
-            self._take(event)
+            self._grow(event)
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False

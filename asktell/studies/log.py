@@ -24,18 +24,17 @@ Entries are defined in `asktell.record.events` or, if they are about leases, in
 Fields with a default may be missing at the end. Lines are plain ASCII: JSON escapes all
 other characters.
 
-Entries that are read are checked twice. `decode` refuses a malformed entry, and `check`
-an entry that is impossible in the present state.
+Entries that are read are checked twice. `decode` refuses a malformed entry, and
+`replayed` an entry that is impossible in the present state.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from asktell import record as states
 from asktell.problem import formats
 from asktell.problem.candidates import Prompts
 from asktell.problem.checks import MalformedError
-from asktell.record import Engine, State, apply, events, grown
+from asktell.record import Engine, State, events, grown
 from asktell.record.fold import not_pending
 from asktell.record.growth import prompts_after
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
@@ -49,7 +48,6 @@ from asktell.studies.leases import (
     follow,
 )
 
-_ABOUT_LEASES = (Leased, Expired, Paused, Resumed)
 _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 
 
@@ -58,20 +56,6 @@ encode = formats.encode
 
 decode = formats.Decoder[tuple[Entry, ...]](tuple[Entry, ...]).decode
 """Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
-
-
-def check(state: State, entry: Entry) -> None:
-    """Raise an InvalidStateError if an entry is impossible in this state."""
-    if isinstance(entry, Expired):
-        if entry.trial not in state.pending:
-            raise not_pending(entry)
-    elif isinstance(entry, Leased):
-        if any(state.open(trial) is None for trial in entry.trials):
-            raise MalformedError(
-                f"A lease is about the trials {list(entry.trials)}, but not all of them were pending."
-            )
-    elif not isinstance(entry, _ABOUT_LEASES):
-        states.check(state, entry)
 
 
 def replayed(
@@ -96,28 +80,32 @@ def replayed(
     Raises:
         InvalidStateError: a line is malformed, or has an impossible entry.
     """
-    state, prompts, n_entries, number = engine.state, engine.prompts, 0, first
+    ahead, n_entries, number = engine.at(engine.state), 0, first
     with formats.checked(lambda: f"Line {number} of {where}"):
         for number, line in enumerate(lines, first):  # noqa: B007 - the error names it
             entries = decode(line)
             leased: list[int] = []
             for entry in entries:
-                check(state, entry)
                 if isinstance(entry, Leased):
                     leased += entry.trials
-                elif not isinstance(entry, _ABOUT_LEASES):
-                    if isinstance(entry, events.Growth):
-                        engine.method.check_growth(entry)
-                        prompts = prompts_after(prompts, entry)
-                    state = apply(state, entry)
+                    if any(ahead.state.open(trial) is None for trial in entry.trials):
+                        raise MalformedError(
+                            f"A lease is about the trials {list(entry.trials)}, but not all of them were pending."
+                        )
+                elif isinstance(entry, Expired):
+                    if entry.trial not in ahead.state.pending:
+                        raise not_pending(entry)
+                elif not isinstance(entry, Paused | Resumed):
+                    ahead.replay(entry)
                 leases = follow(leases, entry)
+            pending = ahead.state.pending
             for trial in leased:
-                if leases.holder(trial) is not None and trial not in state.pending:
+                if leases.holder(trial) is not None and trial not in pending:
                     raise MalformedError(
                         f"A lease is about trial {trial}, which was not pending."
                     )
             n_entries += len(entries)
-    return state, leases, n_entries
+    return ahead.state, leases, n_entries
 
 
 def evaluations(
