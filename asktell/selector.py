@@ -821,12 +821,12 @@ class Selector(Selection):
         )
 
     def evaluations(self, after: int = 0) -> Evaluations:
-        found = islice(
+        evaluations = islice(
             evaluations_of(self._engine.state, self.prompts.ids),
             whole("`after`", after, 0),
             None,
         )
-        return Evaluations(found, self.metrics)
+        return Evaluations(evaluations, self.metrics)
 
     def report(
         self,

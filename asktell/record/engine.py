@@ -154,10 +154,10 @@ class Engine:
     def ask(self, n: int) -> list[Trial]:
         """Return up to n trials, grouped by prompt. Decides if the plan is used up."""
         if n == 1:  # most asks: a sixth faster
-            one = self._ask_next()
-            if one is None:
+            first = self._ask_next()
+            if first is None:
                 return []
-            return [self.prompts.trial(one.trial, one.arm, one.example)]
+            return [self.prompts.trial(first.trial, first.arm, first.example)]
         asked = list(islice(iter(self._ask_next, None), n))
         # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep
         # their order.

@@ -253,8 +253,8 @@ class _Streak:
         if self._differ:
             what = f"{n} evaluations in a row failed."
         else:
-            which = "first" if self.are_first else "last"
-            what = f"The {which} {n} evaluations all failed in the same way."
+            place = "first" if self.are_first else "last"
+            what = f"The {place} {n} evaluations all failed in the same way."
         again = "" if self._differ else " These trials are then evaluated again."
         error = EvaluatorError(
             f"{what} The run has stopped. Fix the cause and run it again, or pass max_failures_in_a_row=None to "
@@ -513,7 +513,7 @@ class Board:
             EvaluatorError: an outcome is a coroutine, a future or a generator.
         """
         try:
-            each = (
+            by_trial = (
                 [outcomes] * len(trials)
                 if isinstance(outcomes, BaseException)
                 else one_each(trials, outcomes)
@@ -521,14 +521,14 @@ class Board:
         except EvaluatorError as error:
             if (unfinished := fatal(outcomes)) is not None:
                 raise unfinished from None
-            each = [error] * len(trials)
+            by_trial = [error] * len(trials)
         with self.together():
             for i, trial in enumerate(trials):
                 try:
-                    self.take(trial, each[i])
+                    self.take(trial, by_trial[i])
                 except BaseException:
                     # The run ends, and the other outcomes of the batch must not be lost
-                    self.rescue(trials[i + 1 :], each[i + 1 :])
+                    self.rescue(trials[i + 1 :], by_trial[i + 1 :])
                     raise
 
     @contextlib.contextmanager

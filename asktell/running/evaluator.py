@@ -72,12 +72,12 @@ class Calling(NamedTuple):
             signature = inspect.signature(call)
         except (TypeError, ValueError):  # functions in C may have none
             signature = None
-        taken = list(signature.parameters) if signature else []
-        first = _first_argument(taken, in_batches)
+        parameters = list(signature.parameters) if signature else []
+        first = _first_argument(parameters, in_batches)
         names = (first, "example") if first in ("prompt", "candidate") else (first,)
-        _check_names(call, taken, names)
+        _check_names(call, parameters, names)
         repeats = "repeats" if in_batches else "repeat"
-        with_repeats = taken[len(names) : len(names) + 1] == [repeats]
+        with_repeats = parameters[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
             _check_signature(
                 evaluator, call, signature, (*names, repeats) if with_repeats else names
@@ -194,13 +194,13 @@ def _check_names(
     Raises:
         InvalidArgumentError: the first arguments are swapped.
     """
-    for name, own in zip(names, taken, strict=False):
-        role = _ROLES.get(own, name)
+    for name, parameter in zip(names, taken, strict=False):
+        role = _ROLES.get(parameter, name)
         if role not in (name, name.removesuffix("s")):
             function = getattr(call, "__qualname__", None) or repr(call)
             raise InvalidArgumentError(
-                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {own!r} is at the place "
-                f"of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
+                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {parameter!r} is at the "
+                f"place of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
             )
 
 
@@ -372,13 +372,14 @@ def is_from_signal(error: BaseException) -> bool:
         n = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
         values = [frame.f_locals.get(name) for name in code.co_varnames[:n]]
         arguments = [
-            each
+            argument
             for value in values
-            for each in (value if isinstance(value, tuple) else (value,))
+            for argument in (value if isinstance(value, tuple) else (value,))
         ]
-        if any(each is at.tb_frame for each in arguments):
+        if any(argument is at.tb_frame for argument in arguments):
             return not any(
-                isinstance(each, int) and each in _TIMERS for each in arguments
+                isinstance(argument, int) and argument in _TIMERS
+                for argument in arguments
             )
         at = after
     return False

@@ -408,7 +408,7 @@ class AbstractStudy(Selection):
         """
         worker = self._worker
         if worker is None:
-            return [each.trial for each in self.workers() if not each.wanted]
+            return [holding.trial for holding in self.workers() if not holding.wanted]
         return [trial for trial in self.pending if trial.id in worker.unwanted]
 
     # Closing
@@ -464,9 +464,9 @@ class AbstractStudy(Selection):
         try:
             self.heartbeat()
             worker.unwanted = frozenset(
-                each.trial.id
-                for each in self.workers()
-                if each.worker == worker.name and not each.wanted
+                holding.trial.id
+                for holding in self.workers()
+                if holding.worker == worker.name and not holding.wanted
             )
         except ConflictingWorkerError as error:
             log.warning("%s", error)  # The next `ask` raises it

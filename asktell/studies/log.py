@@ -131,8 +131,8 @@ def evaluations(
     Raises:
         InvalidStateError: a line of the log, or details, are malformed.
     """
-    told = islice(_evaluations(base, lines, prompts), after, None)
-    while group := list(islice(told, _DETAILS_AT_ONCE)):
+    ended = islice(_evaluations(base, lines, prompts), after, None)
+    while group := list(islice(ended, _DETAILS_AT_ONCE)):
         details = find([evaluation.trial for evaluation in group])
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:

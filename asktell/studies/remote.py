@@ -140,9 +140,9 @@ class RemoteStudy(AbstractStudy):
                 f"RemoteStudy.create() needs a Selector, such as asktell.Selector(prompts, goal, budget), got "
                 f"{short(selector)}."
             )
-        if own := own_parts(dump_part(selector.method)):
+        if parts := own_parts(dump_part(selector.method)):
             raise InvalidArgumentError(
-                f"The method has parts that are your own code, {some(own)}. Code cannot be sent to a service. "
+                f"The method has parts that are your own code, {some(parts)}. Code cannot be sent to a service. "
                 "Use a storage instead, SQLite on one machine or PostgreSQL on several: call "
                 "asktell.Study.create(location, name, selector) in the first worker, and "
                 "asktell.Study.open(location, name, method=...) in the others."
@@ -304,13 +304,13 @@ class RemoteStudy(AbstractStudy):
                 tells=scores[start : start + _TELLS_AT_ONCE],
                 worker=self.worker_name,
             )
-            for each in _record(data, "outcomes")["outcomes"]:
-                problem = each["problem"]
+            for answer in _record(data, "outcomes")["outcomes"]:
+                problem = answer["problem"]
                 settled.append(
-                    error_of(problem["status"], problem) if problem else each["taken"]
+                    error_of(problem["status"], problem) if problem else answer["taken"]
                 )
-        found = iter(settled)
-        return [next(found) if outcome is None else outcome for outcome in outcomes]
+        answers = iter(settled)
+        return [next(answers) if outcome is None else outcome for outcome in outcomes]
 
     def _told(self, tell: Tell) -> dict[str, Any]:
         """Return the fields of a request for one tell, after checking them."""
@@ -414,10 +414,10 @@ class RemoteStudy(AbstractStudy):
         )
         Prompts.of(prompts)  # refuses invalid prompts before the request
         request = {"prompts": named, "key": key or uuid.uuid4().hex}
-        found: list[str | int] = self._patiently(
+        ids: list[str | int] = self._patiently(
             lambda: self._post("add", **request)["ids"]
         )
-        return found
+        return ids
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
@@ -535,9 +535,9 @@ class RemoteStudy(AbstractStudy):
                 "The tolerance", tolerance, 0.0, checks.LARGEST
             )
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
-            found = _named_prompt(prompt)
+            named = _named_prompt(prompt)
             asked.update(
-                {f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found}
+                {f"{key}_id": named["id"]} if isinstance(named, dict) else {key: named}
             )
         query = urlencode(asked, errors="surrogatepass")
         data = _record(self._get(f"compare?{query}"), "a", "b", "differences")
@@ -550,12 +550,12 @@ class RemoteStudy(AbstractStudy):
         """Yield the evaluations. Each request gets up to 1,000."""
         while True:
             query = urlencode({"after": after, "n": _EVALUATIONS_AT_ONCE})
-            found = _record(self._get(f"evaluations?{query}"), "evaluations")[
+            page = _record(self._get(f"evaluations?{query}"), "evaluations")[
                 "evaluations"
             ]
-            yield from (Evaluation(**each) for each in found)
-            after += len(found)
-            if len(found) < _EVALUATIONS_AT_ONCE:
+            yield from (Evaluation(**row) for row in page)
+            after += len(page)
+            if len(page) < _EVALUATIONS_AT_ONCE:
                 return
 
     def report(

@@ -158,7 +158,7 @@ def load(
         InvalidStateError: the snapshot has another version, is damaged, or belongs to
             another log.
     """
-    found = _read(head, line)
+    saved = _read(head, line)
     unpack = _Columns(head, *parts).unpack
     rows = _joined(
         [_PART.decode(formats.decompress(part, _WHAT)) for part in parts],
@@ -172,18 +172,18 @@ def load(
         len(parts),
         len(rows.proxies.arms),
     )
-    if found.covered != covered:
+    if saved.covered != covered:
         raise MalformedError(
-            f"Its parts contain {covered._asdict()}, but its head (a summary) states {found.covered._asdict()}."
+            f"Its parts contain {covered._asdict()}, but its head (a summary) states {saved.covered._asdict()}."
         )
-    plan_arms, plan_examples = found.state.plan
+    plan_arms, plan_examples = saved.state.plan
     rest = structs.replace(
-        found.state,
+        saved.state,
         plan=(unpack(plan_arms), unpack(plan_examples)),
-        draws=unpack(found.state.draws),
+        draws=unpack(saved.state.draws),
     )
     state = load_state(with_rows(rest, rows), problem)
-    return state, _load_leases(found.leases, state)
+    return state, _load_leases(saved.leases, state)
 
 
 def _joined(
@@ -223,14 +223,14 @@ def _joined(
 
 
 def _read(head: bytes, line: str) -> _Head:
-    found = _HEAD.decode(formats.decompress(head, _WHAT))
-    if found.version != VERSION:
+    saved = _HEAD.decode(formats.decompress(head, _WHAT))
+    if saved.version != VERSION:
         raise MalformedError(
-            f"It has version {found.version}, but this asktell reads version {VERSION}."
+            f"It has version {saved.version}, but this asktell reads version {VERSION}."
         )
-    if found.line != _checksum(line):
+    if saved.line != _checksum(line):
         raise MalformedError("It does not fit the study's log.")
-    return found
+    return saved
 
 
 def _checksum(line: str) -> int:

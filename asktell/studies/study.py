@@ -214,8 +214,8 @@ class Study(AbstractStudy):
         with opened(location, keep=True) as storage:
             texts = (
                 (trial, text)
-                for trial, each in details
-                if (text := encode(each)) is not None
+                for trial, value in details
+                if (text := encode(value)) is not None
             )
             key, owned = None, storage is not location
             try:
@@ -525,11 +525,8 @@ class Study(AbstractStudy):
         """Record one tell. The only place where its scores are checked."""
         tell = item if type(item) is Tell else Tell.of(item)
         details = None if tell.details is None else encode(tell.details)
-        replica, engine, leases = (
-            self._replica,
-            self._replica.engine,
-            self._replica.leases,
-        )
+        replica = self._replica
+        engine, leases = replica.engine, replica.leases
         problem = engine.state.problem
         vector, proxies = checked_scores(problem.goal, problem.proxies, tell.scores)
         asker = (self._worker or self._unnamed).name
@@ -839,9 +836,9 @@ class Study(AbstractStudy):
         Raises:
             InvalidArgumentError: as for `report`.
         """
-        view, told = self._view(), self.evaluations()
+        view, ended = self._view(), self.evaluations()
         return reports.document(
-            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
+            view.state, view.method, view.prompts, name=self._name, evaluations=ended, about=about,
             paused=self.paused, inputs=inputs,
         )  # fmt: skip
 
