@@ -806,7 +806,7 @@ class Selector(Selection):
 
     def result(self) -> Result:
         with self._lock:
-            state, prompts = self.state, self.prompts
+            state, prompts = self._engine.decided, self._engine.prompts
         return summarize(state, self.method, prompts)
 
     def compare(

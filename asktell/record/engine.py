@@ -220,11 +220,14 @@ class Engine:
         state = self.state
         if state.pending or not state.asked:
             return state
-        if self._decided is None or self._decided[0] is not state:
-            ahead = self.at(state)
-            ahead.decide()
-            self._decided = state, ahead.state
-        return self._decided[1]
+        computed = self._decided
+        if computed is None or computed[0] is not state:
+            ahead = self
+            if state.may_decide:
+                ahead = self.at(state)
+                ahead.decide()
+            computed = self._decided = state, ahead.state
+        return computed[1]
 
     # Telling
 
