@@ -15,14 +15,13 @@ from typing import NamedTuple, TypeAlias
 
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import Trial
-from asktell.record import Event, Failed, Released, Told
-from asktell.record.events import AnyEvent, Cost, Index
+from asktell.record import events
 
-Time: TypeAlias = Cost
+Time: TypeAlias = events.Cost
 """Seconds since 1970."""
 
 
-class Leased(Event, frozen=True, tag="l"):
+class Leased(events.Event, frozen=True, tag="l"):
     """A worker holds trials. Replaces the earlier leases of these trials. Times are by the storage's clock.
 
     Attributes:
@@ -36,28 +35,28 @@ class Leased(Event, frozen=True, tag="l"):
 
     worker: str
     deadline: Time
-    trials: tuple[Index, ...]
+    trials: tuple[events.Index, ...]
     seconds: Time = 0.0
     instance: str = ""
 
 
-class Expired(Event, frozen=True, tag="x"):
+class Expired(events.Event, frozen=True, tag="x"):
     """A lease expired. The trial's `Released` or `Failed` follows."""
 
-    trial: Index
+    trial: events.Index
 
 
-class Paused(Event, frozen=True, tag="p"):
+class Paused(events.Event, frozen=True, tag="p"):
     """No trials are handed out from now on. `since` is by the storage's clock."""
 
     since: Time
 
 
-class Resumed(Event, frozen=True, tag="g"):
+class Resumed(events.Event, frozen=True, tag="g"):
     """Trials are handed out again."""
 
 
-Entry: TypeAlias = AnyEvent | Leased | Expired | Paused | Resumed
+Entry: TypeAlias = events.AnyEvent | Leased | Expired | Paused | Resumed
 """An entry of a study's log."""
 
 
@@ -202,12 +201,12 @@ def follow(leases: Leases, entry: Entry) -> Leases:
         )
     if not isinstance(entry, _ENDINGS):
         return leases
-    trial, is_told = entry.trial, isinstance(entry, Told)
+    trial, is_told = entry.trial, isinstance(entry, events.Told)
     reissue = leases.reissued.get(trial)
     if isinstance(entry, Expired):
         expired, _ = reissue or _ONCE
         reissue = expired + 1, None
-    elif isinstance(entry, Released):
+    elif isinstance(entry, events.Released):
         reissue = reissue or _ONCE
     elif is_told and reissue is not None:
         reissue = reissue[0], leases.holder(trial)
@@ -216,4 +215,4 @@ def follow(leases: Leases, entry: Entry) -> Leases:
     return leases.without(trial, is_told)
 
 
-_ENDINGS = (Told, Released, Failed, Expired)
+_ENDINGS = (events.Told, events.Released, events.Failed, Expired)

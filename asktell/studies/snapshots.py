@@ -26,8 +26,7 @@ from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError
-from asktell.record import Problem, State
-from asktell.record.events import Index
+from asktell.record import Problem, State, events
 from asktell.record.saved import (
     Saved,
     SavedFailures,
@@ -53,11 +52,11 @@ Pack: TypeAlias = Callable[[Any], list[str]]
 class Covered(NamedTuple):
     """The numbers of rows, decisions, failures, parts and scores of proxies that a snapshot holds."""
 
-    rows: Index = 0
-    decisions: Index = 0
-    failures: Index = 0
-    parts: Index = 0
-    proxies: Index = 0
+    rows: events.Index = 0
+    decisions: events.Index = 0
+    failures: events.Index = 0
+    parts: events.Index = 0
+    proxies: events.Index = 0
 
 
 class SavedLeases(Saved, frozen=True, kw_only=True):
@@ -73,9 +72,9 @@ class SavedLeases(Saved, frozen=True, kw_only=True):
     """
 
     paused: Time | None = None
-    held: tuple[tuple[str, tuple[tuple[Index, Time, Time, Time], ...]], ...] = ()
+    held: tuple[tuple[str, tuple[tuple[events.Index, Time, Time, Time], ...]], ...] = ()
     instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    reissued: tuple[tuple[Index, Index, str | None], ...] = ()
+    reissued: tuple[tuple[events.Index, events.Index, str | None], ...] = ()
 
 
 class _Head(Saved, frozen=True, kw_only=True):
@@ -83,7 +82,7 @@ class _Head(Saved, frozen=True, kw_only=True):
 
     version: int
     covered: Covered
-    line: Index
+    line: events.Index
     state: SavedState  # without its rows
     leases: SavedLeases = SavedLeases()
 

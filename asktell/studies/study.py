@@ -30,7 +30,7 @@ from asktell.problem.checks import check_name, needed_cost, whole
 from asktell.problem.examples.ids import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short
-from asktell.record import Pull, Told
+from asktell.record import events
 from asktell.record.engine import checked_scores
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations
@@ -556,7 +556,7 @@ class Study(AbstractStudy):
                 replica.lease(worker, (id_,), clock(), 0.0)
         assert vector is not None, "only observations have no vector"
         cost = needed_cost(tell.cost, problem.max_cost)
-        is_new = engine.told(Told(id_, vector, cost, proxies), pull)
+        is_new = engine.told(events.Told(id_, vector, cost, proxies), pull)
         if is_new and details is not None:
             replica.attach(id_, details)
         return is_new
@@ -588,12 +588,12 @@ class Study(AbstractStudy):
             id_, pull = self._find(trial)
             return not self._lost(id_, pull) and self._replica.engine.release(id_)
 
-    def _find(self, trial: AnyTrial) -> tuple[int, Pull | None]:
+    def _find(self, trial: AnyTrial) -> tuple[int, events.Pull | None]:
         """Find a trial. A prompt stands for the oldest trial of it that the worker holds, or else that is pending."""
         held = self._replica.leases.by_worker.get((self._worker or self._unnamed).name)
         return self._replica.engine.find(trial, held)
 
-    def _lost(self, id_: int, pull: Pull | None) -> bool:
+    def _lost(self, id_: int, pull: events.Pull | None) -> bool:
         """True if another worker, or another process under this worker's name, holds or has ended the trial."""
         leases, worker = self._replica.leases, self.worker_name
         if _is_replaced(self._asker, leases):
