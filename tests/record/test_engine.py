@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from asktell import BestFeasible, Selector
+from asktell.methods import Adaptive
 from asktell.record import Engine
 from asktell.selector import selector_of
 
@@ -21,3 +24,17 @@ def test_an_engine_goes_back_and_its_events_make_the_same_engine() -> None:
     for event in events:
         copied.replay(event)
     assert selector_of(copied).to_json() == selector_of(engine).to_json()
+
+
+def test_a_decision_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    selector, states = Selector(["a"], BestFeasible("q"), 9, examples=9), list[Any]()
+    engine = Engine(selector.prompts, selector.method, selector.state)
+    decide = Adaptive.decide
+    monkeypatch.setattr(
+        Adaptive,
+        "decide",
+        lambda self, state: states.append(state) or decide(self, state),
+    )
+    assert engine.due() is engine.at(engine.state).due()
+    assert engine.ask(1)
+    assert len(states) == 1
