@@ -633,12 +633,13 @@ class Selector(Selection):
     def _set(self, engine: Engine) -> None:
         """Set all attributes. `__init__`, `from_json` and `selector_of` begin here."""
         self._engine = engine
-        self._renew_lock()
-        fresh_after_fork(self, Selector._renew_lock)
-
-    def _renew_lock(self) -> None:
-        """Make a new lock, at first and in a forked process, where a thread of the parent may hold the old one."""
         self._lock = RLock()
+        fresh_after_fork(self, Selector._renew)
+
+    def _renew(self) -> None:
+        """Begin again in a forked process, where a thread of the parent may hold the lock."""
+        self._lock = RLock()
+        self._engine.renew()
 
     # Asking
 

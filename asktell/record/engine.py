@@ -25,7 +25,7 @@ from asktell.problem.words import short, some
 from asktell.record import events, growth
 from asktell.record.fold import Decider, apply, check, decide
 from asktell.record.problem import Problem
-from asktell.record.state import State
+from asktell.record.state import Grown, State
 
 
 def checked_scores(
@@ -89,27 +89,33 @@ class Engine:
         state: State,
         record: Callable[[events.AnyEvent], None] | None = None,
     ) -> None:
-        self.first_prompts = self.prompts = prompts
+        self.first_prompts = prompts
         self.method = method
+        self.state = state
         self.record = record
-        # The growth that `prompts` include
-        self._growth = state.growth[:0]
         # A state, and the decision that is due in it. See `due`
         self._due: tuple[State, events.Decided | None] | None = None
         # A state, and the state after the decisions that are due in it. See `decided`
         self._decided: tuple[State, State] | None = None
-        self.go_to(state)
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin again. In a forked process, because a thread of the parent may have left a step half done."""
+        self.prompts = self.first_prompts
+        # The growth that `prompts` include
+        self._growth: tuple[Grown, ...] = ()
+        self.go_to(self.state)
 
     def go_to(self, state: State) -> None:
         """Go on from another state of the same selection, such as one that another process has reached."""
         if self._growth is not state.growth:
-            n = len(self._growth)
+            n, prompts = len(self._growth), self.prompts
             # It may be an earlier state, or have other growth
             if self._growth != state.growth[:n]:
-                n, self.prompts = 0, self.first_prompts
+                n, prompts = 0, self.first_prompts
             for grown in state.growth[n:]:
-                self.prompts = growth.prompts_after(self.prompts, grown.event)
-            self._growth = state.growth
+                prompts = growth.prompts_after(prompts, grown.event)
+            self.prompts, self._growth = prompts, state.growth
         self.state = state
 
     def at(self, state: State) -> "Engine":
