@@ -181,7 +181,8 @@ class World:
         handle = self.handles[action.handle]
         if not self.is_study:
             return (handle.to_json(),)
-        return (handle._replica._position, *current(handle))
+        facts = current(handle)
+        return (handle._replica._position, *facts)
 
     def _reopen(self, action: Action) -> None:
         with promised("opening it again"):
