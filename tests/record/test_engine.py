@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from asktell import BestFeasible, Selector
-from asktell.methods import Adaptive
 from asktell.record import Engine
 from asktell.selector import selector_of
 
@@ -13,8 +10,10 @@ from asktell.selector import selector_of
 def test_an_engine_goes_back_and_its_events_make_the_same_engine() -> None:
     selector, events = Selector(["a"], BestFeasible("q"), 9, examples=9), list[Any]()
     engine = Engine(selector.prompts, selector.method, selector.state, events.append)
-    copied = engine.at(engine.state)
-    engine.tell(engine.ask(1)[0], 1.0, None)
+    due, copied = engine.due(), engine.at(engine.state)
+    for trial in engine.ask(3):
+        engine.tell(trial, 1.0, None)
+    assert events[0] is due is copied.due()  # computed once
     before = engine.state
     engine.add(["b"])
     engine.go_to(before)
@@ -24,17 +23,3 @@ def test_an_engine_goes_back_and_its_events_make_the_same_engine() -> None:
     for event in events:
         copied.replay(event)
     assert selector_of(copied).to_json() == selector_of(engine).to_json()
-
-
-def test_a_decision_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    selector, states = Selector(["a"], BestFeasible("q"), 9, examples=9), list[Any]()
-    engine = Engine(selector.prompts, selector.method, selector.state)
-    decide = Adaptive.decide
-    monkeypatch.setattr(
-        Adaptive,
-        "decide",
-        lambda self, state: states.append(state) or decide(self, state),
-    )
-    assert engine.due() is engine.at(engine.state).due()
-    assert engine.ask(1)
-    assert len(states) == 1
