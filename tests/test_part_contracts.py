@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import asktell
 from asktell import BestFeasible
@@ -119,6 +120,61 @@ def test_a_method_that_never_ends_breaks_its_contract() -> None:
         contract.test_a_selection_ends_within_its_budget_and_selects(
             Whole(finished=False)
         )
+
+
+class Sure(Whole):
+    """States a confidence, a note and a largest number of decisions."""
+
+    confidence = 0.9
+
+    def __init__(self, kind: str = "proof", most: int = 2) -> None:
+        super().__init__()
+        self.confidence_kind, self._most = kind, most
+
+    def decide(self, state: State) -> events.Decided:
+        decided = super().decide(state)
+        return structs.replace(decided, settled=decided.finished)
+
+    def most_decisions(self, problem: Any) -> int:
+        return self._most
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        return ("Prompts were chosen by their number.",)
+
+
+@pytest.mark.parametrize(
+    ("method", "notes"),
+    [
+        (Sure(), ["with 90% confidence", "chosen by their number"]),
+        (Sure("posterior"), ["with an estimated probability of 90%"]),
+    ],
+)
+def test_a_result_says_what_its_method_states(
+    method: AbstractMethod, notes: list[str]
+) -> None:
+    MethodContract().test_what_it_says_about_itself_fits_its_selections(method)
+    selector = asktell.Selector(["a", "b"], BestFeasible("score"), 20, method, 12)
+    while trial := selector.ask():
+        selector.tell(trial, 0.5)
+    text = " ".join(selector.result().notes)
+    assert all(note in text for note in notes)
+
+
+def test_more_decisions_than_a_method_allows_break_its_contract_and_are_not_loaded() -> (
+    None
+):
+    with pytest.raises(AssertionError, match="most_decisions"):
+        MethodContract().test_what_it_says_about_itself_fits_its_selections(
+            Sure(most=1)
+        )
+    selector = asktell.Selector(["a", "b"], BestFeasible("score"), 20, Sure(), 12)
+    for _ in range(3):
+        trial = selector.ask()
+        assert trial is not None
+        selector.tell(trial, 0.5)
+    method = Sure(most=1)
+    with pytest.raises(asktell.InvalidStateError, match="but the method has 1"):
+        asktell.Selector.from_json(selector.to_json(), method=method)
 
 
 def test_a_method_that_does_not_follow_from_the_state_breaks_its_contract() -> None:

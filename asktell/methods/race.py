@@ -162,6 +162,14 @@ class Race(AbstractMethod):
         verdicts = claims.excluded(state, bounds, *errors)
         return self._best(state, _without(state.active, verdicts))
 
+    def ended_by_scores(self, state: State) -> bool:
+        """Return True: every look may eliminate prompts, also the last one, at the end of the budget.
+
+        Args:
+            state: the state of the finished selection.
+        """
+        return True
+
     def _bounds(self, state: State) -> tuple[Bounds, ErrorsOfBest]:
         """The bounds from the scores so far, and the errors of the claims that the confidence leaves."""
         reach = first_out(state, set(state.left))

@@ -14,7 +14,7 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell._util.threads import undisturbed
-from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
+from asktell.methods import AbstractMethod
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means, Vector
 from asktell.posterior.basis import levels_of
@@ -57,7 +57,6 @@ _PAIRS_SHOWN = 2
 _MANY_FREE = 20
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
-_WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
 _CONFIDENCE = 0.95  # of the comparison with the baseline, as in `Result.compare`
 _FEW = 4  # scores from which their span bounds the errors
 
@@ -212,8 +211,7 @@ def _looks_once(state: State, method: AbstractMethod) -> bool:
     return (
         state.finished
         and n_ends == 1
-        and not state.decisions[-1][1].settled
-        and not isinstance(method, Race)
+        and not method.ended_by_scores(state)
         and not is_extended
     )
 
@@ -226,14 +224,10 @@ def _notes(
     failures: str,
 ) -> tuple[str, ...]:
     notes = [
-        *_of_method(state, method),
+        *method.notes(state),
         *(remark.text for _, remark in sorted(state.remarks.items())),
     ]
-    if (
-        state.finished
-        and not state.doubts
-        and (isinstance(method, Race) or state.decisions[-1][1].settled)
-    ):
+    if state.finished and not state.doubts and method.ended_by_scores(state):
         notes.append(_certainty(state, method, found_checks))
     # The verdict already has the doubts, and the failures come last
     said = {*state.doubts, " ".join(state.doubts), failures}
@@ -262,20 +256,6 @@ def _notes(
     return (*notes, *filter(None, (streak, failures)))
 
 
-def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:
-    features = state.problem.features
-    if features is None:
-        return
-    if not isinstance(method, Elimination):
-        yield f"The features were not used, because {type(method).__name__} does not use features. {_WITH_FEATURES}"
-        return
-    parts = method.allocator, method.estimator
-    if not any(part.needs_features for part in parts):
-        names = " and ".join(type(part).__name__ for part in parts)
-        yield f"The features were not used, because {names} do not use features. {_WITH_FEATURES}"
-    yield from method.estimator.remarks(features, state.told > 0)
-
-
 def _within(goal: Goal) -> str:
     """The tolerances of the goal as a part of a sentence, with a space. Empty without a tolerance."""
     if not goal.tolerances:
@@ -291,12 +271,11 @@ def _certainty(
     """How sure the recorded selection is."""
     if not state.decisions[-1][1].settled:
         return "The budget was spent before the requested confidence was reached."
-    if not isinstance(method, Race | Adaptive):
+    if method.confidence is None:
         return f"{type(method).__name__} ended the run before the budget was spent."
     by_name: dict[str, Check] = {check.name: check for check in found_checks}
     within = _within(state.problem.goal)
-    # A run that stopped early has a confidence
-    percent = f"{100 * (method.confidence or 0.0):g}%"
+    percent = f"{100 * method.confidence:g}%"
 
     # A changed model or unexpected noise voids the confidence
     why = ""
@@ -307,7 +286,7 @@ def _certainty(
     if why:
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
 
-    if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
+    if method.confidence_kind == "posterior":
         sure = f"The selection is correct{within} with an estimated probability of {percent}."
         return f"{sure} This is not a guarantee."
     sure = f"The selection is correct{within} with {percent} confidence."
