@@ -30,9 +30,10 @@ from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.evaluations import example_name
 from asktell.results.examples import example_results
+from asktell.results.losses import Chances, chances
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
-from asktell.results.verdict import Chances, chances, judge
+from asktell.results.verdict import judge
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:

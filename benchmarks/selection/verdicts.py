@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell.results.verdict import Outlook, Verdict
+from asktell.results.outlook import Outlook
+from asktell.results.verdict import Verdict
 from benchmarks import results
 
 Floats = npt.NDArray[np.float64]

@@ -16,7 +16,7 @@ from asktell.errors import IncompatibleMethodError
 from asktell.methods.rounds.rules import ConstrainedParetoGap, ParetoGap
 from asktell.posterior.of_state import stated
 from asktell.proofs.claims import unproven
-from asktell.results.verdict import members
+from asktell.results.losses import members
 
 Array = npt.NDArray[np.float64]
 GOAL = ParetoSet("a", minimize("b"), subject_to={"c": at_most(0.5)})
