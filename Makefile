@@ -36,7 +36,7 @@ endif
 # Builds packages and looks through them, through the workflows and the metadata.
 TOOLS = .venvs/tools
 
-.PHONY: demo test lint lint-files lint-page types contracts compiled tests postgresql browser test-adapters families slow bench bench-full \
+.PHONY: demo test lint lint-files lint-page types contracts compiled tests postgresql browser test-adapters families affected slow bench bench-full \
 	dist test-dist test-pythons changelog lock clean
 
 demo: $(VENV)/.demo
@@ -147,6 +147,11 @@ docs: .venvs/docs/.made
 	$(PYTHON) -m venv .venvs/docs
 	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement docs/site/requirements.txt --editable '.[server]'
 	@touch $@
+
+# The tests that a change can affect, in a minute or two: those that ran a line that is now different. The first time it runs
+# all of them, to learn which lines each test runs. Programs that a test starts are not seen.
+affected: $(VENV)/.test
+	$(VENV)/bin/python -m pytest --testmon -n 2 --all-installed || [ $$? = 5 ]
 
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow --override-ini faulthandler_timeout=3900

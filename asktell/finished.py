@@ -123,11 +123,11 @@ def analyze(
             raise InvalidArgumentError(
                 "A data frame has its own examples. Leave out examples=."
             )
-        table = _of_frame(scores, goal, prompts, segments)
+        table = _table_of_frame(scores, goal, prompts, segments)
         if prompts is None:
             table = table.in_order_of_names()
     else:
-        table = _of_array(scores, goal, prompts, examples, segments)
+        table = _table_of_array(scores, goal, prompts, examples, segments)
     return finished_selector(table, goal, baseline, inputs).result()
 
 
@@ -229,8 +229,8 @@ def finished_selector(
         InvalidScoresError: a score is infinite or outside its range.
     """
     table = table.in_order_of_names(prompts_too=False)
-    known = np.asarray(~np.isnan(table.scores).any(axis=1))
-    rows = _Rows.of(table, known)
+    is_scored = np.asarray(~np.isnan(table.scores).any(axis=1))
+    rows = _Rows.of(table, is_scored)
     if not len(rows.scores):
         raise InvalidArgumentError(
             "There are no scores, because every evaluation lacks at least one of the metrics "
@@ -281,12 +281,12 @@ class _Rows(NamedTuple):
     has_repeats: bool  # whether some cell was evaluated several times
 
     @classmethod
-    def of(cls, table: FinishedTable, known: npt.NDArray[np.bool_]) -> "_Rows":
-        failed = np.array([each[:2] for each in table.failed], dtype=np.int64).reshape(
+    def of(cls, table: FinishedTable, is_scored: npt.NDArray[np.bool_]) -> "_Rows":
+        failed = np.array([cell[:2] for cell in table.failed], dtype=np.int64).reshape(
             -1, 2
         )
-        arms = np.concatenate((table.arms[known], failed[:, 0]))
-        places = np.concatenate((table.places[known], failed[:, 1]))
+        arms = np.concatenate((table.arms[is_scored], failed[:, 0]))
+        places = np.concatenate((table.places[is_scored], failed[:, 1]))
         n_examples = (
             table.examples if isinstance(table.examples, int) else len(table.examples)
         )
@@ -305,8 +305,8 @@ class _Rows(NamedTuple):
             arms,
             places,
             trials,
-            table.scores[known],
-            [each[2] for each in table.failed],
+            table.scores[is_scored],
+            [cell[2] for cell in table.failed],
             asks,
             has_repeats,
         )
@@ -319,10 +319,10 @@ class _Rows(NamedTuple):
             return ""
         most_first = np.argsort(-n_missing, kind="stable")
         lacking = [int(arm) for arm in most_first if n_missing[arm]]
-        first, *others = lacking[:_MOST_NAMED]
+        first, *rest = lacking[:_MOST_NAMED]
         sentence = f"{quoted(ids[first])} has no score on {n_missing[first]:,} of {n_examples:,} examples"
         sentence += "".join(
-            f", {quoted(ids[arm])} on {n_missing[arm]:,}" for arm in others
+            f", {quoted(ids[arm])} on {n_missing[arm]:,}" for arm in rest
         )
         if more := len(lacking) - _MOST_NAMED:
             sentence += f" and {more:,} more prompts on some" if more > 0 else ""
@@ -411,20 +411,20 @@ def _finished(problem: Problem) -> Problem:
 
 def _no_rivals(state: State) -> list[Any]:
     """Return the departures of prompts that failed too often, or have no score at all."""
-    told = state.told
-    found = []
+    n_told = state.told
+    departures = []
     for arm in range(state.problem.n_arms):
         if state.fails_too_often(arm):
-            found.append(state.given_up(arm))
-        elif not told[arm]:
-            found.append(state.unscored(arm))
-    return found
+            departures.append(state.given_up(arm))
+        elif not n_told[arm]:
+            departures.append(state.unscored(arm))
+    return departures
 
 
 # Arrays
 
 
-def _of_array(
+def _table_of_array(
     scores: Any,
     goal: Goal,
     prompts: Names,
@@ -464,13 +464,13 @@ def _of_array(
     arms, places = np.divmod(
         np.repeat(np.arange(n_prompts * n_examples), n_repeats), n_examples
     )
-    told = array.transpose(0, 1, 3, 2).reshape(-1, m)
+    rows = array.transpose(0, 1, 3, 2).reshape(-1, m)
     return FinishedTable(
         named,
         n_examples if examples is None else examples,
         arms,
         places,
-        told,
+        rows,
         segments=segments,
     )
 
@@ -503,7 +503,7 @@ def _named(
 # Data frames
 
 
-def _of_frame(
+def _table_of_frame(
     frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | None
 ) -> FinishedTable:
     columns = [str(name) for name in frame.columns]
@@ -529,11 +529,11 @@ def _of_frame(
         None,
     )
     if PROMPT in columns:
-        return _of_long(column, columns, goal, prompts, segments, example)
-    return _of_wide(frame, column, columns, goal, prompts, segments, example)
+        return _table_of_long(column, columns, goal, prompts, segments, example)
+    return _table_of_wide(frame, column, columns, goal, prompts, segments, example)
 
 
-def _of_long(
+def _table_of_long(
     column: Any,
     columns: Sequence[str],
     goal: Goal,
@@ -559,13 +559,13 @@ def _of_long(
     # `prompts` may choose some of the prompts, in another order. -1: not chosen
     names, coded = _coded(column(PROMPT))
     named = {name: name for name in names} if prompts is None else _named(prompts, None)
-    known = list(named.ids if isinstance(named, Candidates) else named)
-    if missing := [name for name in known if name not in names]:
+    chosen = list(named.ids if isinstance(named, Candidates) else named)
+    if missing := [name for name in chosen if name not in names]:
         raise InvalidArgumentError(
             f"The data frame has no prompt {short(missing[0])}. Its prompts are {some(names)}."
         )
     place_of = np.full(len(names), -1, dtype=np.int64)
-    place_of[[names.index(name) for name in known]] = np.arange(len(known))
+    place_of[[names.index(name) for name in chosen]] = np.arange(len(chosen))
     arms = place_of[coded]
 
     # A row with an error is a failed evaluation
@@ -585,7 +585,7 @@ def _of_long(
 
 def _metric_columns(columns: Sequence[str], goal: Goal) -> list[str]:
     """The columns of the goal's metrics. A metric with the name of another column has the prefix "metric"."""
-    found = []
+    metric_columns = []
     for metric in goal.metrics:
         prefixed = f"metric {metric}"
         name = prefixed if prefixed in columns else metric
@@ -594,11 +594,11 @@ def _metric_columns(columns: Sequence[str], goal: Goal) -> list[str]:
                 f"The data frame has no column for the goal's metric {name!r}{nearest(name, columns)}. Its "
                 f"columns are {columns}."
             )
-        found.append(name)
-    return found
+        metric_columns.append(name)
+    return metric_columns
 
 
-def _of_wide(
+def _table_of_wide(
     frame: Any,
     column: Any,
     columns: Sequence[str],
@@ -613,23 +613,23 @@ def _of_wide(
             f"with the columns 'prompt', 'example' and one for each metric. The columns of "
             f"this data frame are {columns}."
         )
-    others = [name for name in columns if name not in (*_EXAMPLE_IDS, SEGMENT)]
+    candidates = [name for name in columns if name not in (*_EXAMPLE_IDS, SEGMENT)]
     named = (
         _named(prompts, None)
         if prompts is not None
-        else {name: name for name in others}
+        else {name: name for name in candidates}
     )
-    known = list(named.ids if isinstance(named, Candidates) else named)
-    if missing := [name for name in known if name not in columns]:
+    chosen = list(named.ids if isinstance(named, Candidates) else named)
+    if missing := [name for name in chosen if name not in columns]:
         raise InvalidArgumentError(
             f"The data frame has no column {short(missing[0])}. Its columns are {some(columns)}."
         )
-    if not known:
+    if not chosen:
         raise InvalidArgumentError(
             f"The data frame has no column of scores. Its columns are {some(columns)}."
         )
     cure = " Name the columns of scores with prompts=[...]." if prompts is None else ""
-    scores = np.stack([_numbers(column(name), name, cure) for name in known])
+    scores = np.stack([_numbers(column(name), name, cure) for name in chosen])
     n_examples = len(frame)
     ids: int | list[str] = n_examples
     places = np.arange(n_examples)
@@ -641,12 +641,12 @@ def _of_wide(
             places,
             ids if isinstance(ids, list) else list(map(str, range(n_examples))),
         )
-    arms = np.repeat(np.arange(len(known)), n_examples)
+    arms = np.repeat(np.arange(len(chosen)), n_examples)
     return FinishedTable(
         named,
         ids,
         arms,
-        np.tile(places, len(known)),
+        np.tile(places, len(chosen)),
         scores.reshape(-1, 1),
         segments=segments,
     )

@@ -35,7 +35,9 @@ def test_documentation_costs_nothing() -> None:
     source += "    return x\n"
     # Module; assignment, its name and its number; function, its arguments, its return
     # and the name returned.
-    assert Code.of(source) == Code(nodes=8, lines=3, docstrings=4, comments=1)
+    assert Code.of(source) == Code(
+        nodes=8, lines=3, docstrings=4, comments=1, names=1, pronouns=0
+    )
     assert exceeds("nodes-asktell", 2, 1)
     assert exceeds("least-comment-lines-asktell", 1.0, 2.0)
 
@@ -93,6 +95,18 @@ def test_names_across_rooms_by_hand(tmp_path: Path) -> None:
         ("house.cellar.shelf", "shelf"),
         ("house.roof", "tiles"),
     }
+
+
+def test_pronouns_among_the_assigned_names_by_hand() -> None:
+    code = Code.of(
+        "def first(given, rows):\n"
+        "    found = [each for each in rows if each.own]\n"
+        "    for place, row in enumerate(found):\n"
+        "        row.found: int = place\n"
+        "    (it, *others), size = given(found=found)\n"
+    )
+    # Parameters, attributes, keywords and names that are read do not count
+    assert (code.names, code.pronouns) == (7, 4)
 
 
 def test_members_are_fields_methods_and_properties(tmp_path: Path) -> None:

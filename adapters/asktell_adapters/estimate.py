@@ -111,12 +111,15 @@ class Use(NamedTuple):
     @classmethod
     def total(cls, uses: Iterable["Use"]) -> "Use":
         """The sum of several uses, field by field. A field that is None in one of them is None in the sum."""
-        sums = (None if None in each else sum(each) for each in zip(*uses, strict=True))
+        sums = (
+            None if None in field_values else sum(field_values)
+            for field_values in zip(*uses, strict=True)
+        )
         return cls(*sums)  # type: ignore[arg-type]
 
     def times(self, n: float) -> "Use":
         """The use of n times as many calls."""
-        return Use(*(None if each is None else n * each for each in self))  # type: ignore[arg-type]
+        return Use(*(None if amount is None else n * amount for amount in self))  # type: ignore[arg-type]
 
     def rounded(self) -> tuple[int, int, int | None, int, float | None, float | None]:
         """The fields as a tuple, with calls and tokens rounded to whole numbers."""
@@ -228,14 +231,14 @@ def opinion(
     flat = [request for of_sample in requests for request in of_sample]
     # Looked up before the judge scores the real samples, since their opinions go into
     # the cache.
-    known = [_share_known(llm, requests, samples) for llm in judge.answers]
+    shares = [_share_known(llm, requests, samples) for llm in judge.answers]
     took, seconds = _ask_judge(name, judge, samples)
     fresh = took.requests - took.from_cache
     written = took.completion_tokens / fresh if fresh else None
     # Requests with an unknown response were counted without it.
     unseen = sum(sample.answer is None for sample in samples) / len(samples)
     uses = []
-    for llm, share in zip(judge.llms, known, strict=True):
+    for llm, share in zip(judge.llms, shares, strict=True):
         tokens = sum(count(llm, flat)[0]) / len(flat)
         price: Price | None = prices.get(id(llm)) or getattr(
             getattr(llm, "api", None), "price", None
@@ -248,12 +251,12 @@ def opinion(
 
 def _with_other_response(sample: SampledEvaluation, tokens: float) -> SampledEvaluation:
     """The sample with a response to compare with, which is taken to be the same text, or a text of as many tokens."""
-    other = (
+    rival = (
         sample.answer.text
         if sample.answer
         else "x" * round(_CHARACTERS_PER_TOKEN * tokens)
     )
-    return sample._replace(example=beside(sample.example, other))
+    return sample._replace(example=beside(sample.example, rival))
 
 
 def _ask_judge(
@@ -261,21 +264,21 @@ def _ask_judge(
 ) -> tuple[Spent, float | None]:
     """Score the real samples. Return what the judge spent on them, and the seconds per sample if there are any."""
     real = [
-        (each.answer, each.example, each.repeat, None)
-        for each in samples
-        if each.is_real and each.answer is not None
+        (sample.answer, sample.example, sample.repeat, None)
+        for sample in samples
+        if sample.is_real and sample.answer is not None
     ]
     if not real:
         return Spent(), None
     for llm in judge.llms:
         _load(llm)
     before, start = judge.spent, time.perf_counter()
-    found = judge.score_all(real)
+    judgements = judge.score_all(real)
     seconds = time.perf_counter() - start
-    if all(isinstance(each, Exception) for each in found):
+    if all(isinstance(judgement, Exception) for judgement in judgements):
         raise EvaluatorError(
             f"The judge of the metric {name!r} failed on all real responses ({len(real):,} of {len(real):,}). Remove "
-            f"the cause, and repeat the estimate. The first error was: {found[0]}"
+            f"the cause, and repeat the estimate. The first error was: {judgements[0]}"
         )
     took = Spent(
         *(
@@ -319,9 +322,9 @@ def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
         count as a token.
     """
     if isinstance(llm, Models):
-        each = [count(llm.of(request.client), [request]) for request in requests]
-        return [n for tokens, _ in each for n in tokens], all(
-            exact for _, exact in each
+        counts = [count(llm.of(request.client), [request]) for request in requests]
+        return [n for tokens, _ in counts for n in tokens], all(
+            exact for _, exact in counts
         )
     if callable(counter := getattr(llm, "count_tokens", None)):
         try:
@@ -463,7 +466,7 @@ class Estimate:
         for judge in self.judges:
             yield (
                 f"judge {judge.name}"[:14],
-                ", ".join(_of_judge(judge, written is not None)),
+                ", ".join(_judge_words(judge, written is not None)),
             )
         yield (
             "money",
@@ -514,7 +517,7 @@ def _based_on(paid_evaluations: int) -> str:
     )
 
 
-def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
+def _judge_words(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
     """The calls and tokens of a judge, in words."""
     yield f"{judge.calls:,} calls"
     yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
@@ -591,8 +594,10 @@ def estimate(
     tokens = _tokens(evaluator, calls, price, real_calls, concurrency)
     money = _money(evaluator, result, history, calls, tokens)
     judges = [
-        JudgeEstimate(each.name, *use.rounded(), each.real_calls, each.real_cost)
-        for each, use in zip(tokens.opinions, money.judged, strict=True)
+        JudgeEstimate(
+            opinion.name, *use.rounded(), opinion.real_calls, opinion.real_cost
+        )
+        for opinion, use in zip(tokens.opinions, money.judged, strict=True)
     ]
     return Estimate(
         money.evaluations,
@@ -717,13 +722,13 @@ def _tokens(
     counted = requests[:MOST_COUNTED]
     tokens, exact = count(llm, counted)
     # Looked up before the real calls, whose responses go into the cache.
-    found = in_cache(evaluator.answers, counted)
-    n_cached = sum(response is not None for response in found)
+    responses = in_cache(evaluator.answers, counted)
+    n_cached = sum(response is not None for response in responses)
     asked = _Asked()
     if real_calls and requests:
         asked = _ask(evaluator, requests[:real_calls], concurrency)
     llms = [llm_of(llm, request) for request in requests] or [llm]
-    prices = [price or getattr(each, "price", None) for each in llms]
+    prices = [price or getattr(model, "price", None) for model in llms]
     mean_price = _combined(prices, statistics.fmean)
     longest = max(
         (request.max_new_tokens for request in requests),
@@ -737,7 +742,7 @@ def _tokens(
         highest=_combined(prices, max),
     )
     samples = []
-    for i, response in enumerate(found):
+    for i, response in enumerate(responses):
         _, example, repeat = calls.cells[i]
         response = asked.answers.get(i, response)
         samples.append(
@@ -750,7 +755,7 @@ def _tokens(
     return _Tokens(
         counted=len(tokens),
         exact=exact,
-        cached=n_cached / len(found) if found else 0.0,
+        cached=n_cached / len(responses) if responses else 0.0,
         asked=asked,
         call=call,
         opinions=_opinions(evaluator, samples, call.written, longest, own_price),
@@ -814,17 +819,17 @@ def _money(
                 "The budget is in money, but the cost of an evaluation is unknown, because the LLM has no price and no "
                 "evaluation with a cost is recorded. Give the LLM a price."
             )
-        each = (
+        per_evaluation = (
             _cost_of_evaluation(call, opinions, tokens.cached)
             if each_paid is None
             else each_paid
         )
-        evaluations = _affordable(evaluations, left, each)
+        evaluations = _affordable(evaluations, left, per_evaluation)
     repeats = _n_repeated(evaluator, result, history.spent, evaluations, calls.n_cells)
     n = evaluations + repeats
     # A repeat is always a new call, never from the cache.
     took = call.times(round(evaluations * (1 - tokens.cached)) + repeats)
-    judged = [each.use.times(n) for each in opinions]
+    judged = [opinion.use.times(n) for opinion in opinions]
     # A judge of unknown price is left out. A priced part of unknown length makes the
     # expected cost unknown.
     total = Use.total(
@@ -834,7 +839,9 @@ def _money(
     most_cost = total.most_cost
     if most_cost is not None and cost is not None:
         most_cost = max(most_cost, cost)
-    took = took._replace(cost=_at_most(cost, left), most_cost=_at_most(most_cost, left))
+    took = took._replace(
+        cost=_capped_cost(cost, left), most_cost=_capped_cost(most_cost, left)
+    )
     return _Money(evaluations, repeats, took, judged, n_paid)
 
 
@@ -847,7 +854,7 @@ def _money_left(result: Result) -> float | None:
     )
 
 
-def _at_most(cost: float | None, left: float | None) -> float | None:
+def _capped_cost(cost: float | None, left: float | None) -> float | None:
     """The cost, or the rest of the budget if that is less."""
     return cost if cost is None or left is None else min(cost, left)
 
@@ -859,7 +866,7 @@ def _cost_of_evaluation(call: Use, opinions: Sequence[Opinion], cached: float) -
     that the cache has.
     """
     total = 0.0
-    for use in (call.times(1 - cached), *(each.use for each in opinions)):
+    for use in (call.times(1 - cached), *(opinion.use for opinion in opinions)):
         cost = use.most_cost if use.cost is None else use.cost
         total += cost or 0.0
     return total
@@ -903,7 +910,7 @@ def _time(
     if pace is None:
         return None
     slowest = _slowest(evaluator.llm, tokens.call.read + tokens.call.longest)
-    judging = sum(each.seconds or 0.0 for each in tokens.opinions)
+    judging = sum(opinion.seconds or 0.0 for opinion in tokens.opinions)
     return (
         money.took.calls * max(pace, slowest)
         + (money.evaluations + money.repeats) * judging
@@ -1044,7 +1051,7 @@ def estimate_harness(
     return HarnessEstimate(
         evaluations,
         repeats,
-        cost=_at_most(None if each_cost is None else n * each_cost, left),
+        cost=_capped_cost(None if each_cost is None else n * each_cost, left),
         most_cost=left,
         seconds=None if tried.seconds is None else n * tried.seconds,
         tried=len(trials),
@@ -1084,17 +1091,17 @@ def _try(
         EvaluatorError: all of them failed.
     """
     start = time.perf_counter()
-    found: list[Any] = []
+    outcomes: list[Any] = []
     for first in range(0, len(trials), concurrency):
-        found.extend(evaluate(trials[first : first + concurrency]))
+        outcomes.extend(evaluate(trials[first : first + concurrency]))
     seconds = (time.perf_counter() - start) / len(trials) if trials else None
-    failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
-    if found and len(failures) == len(found):
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if outcomes and len(failures) == len(outcomes):
         raise EvaluatorError(
-            f"All evaluations failed ({len(found):,} of {len(found):,}). Remove the cause, and repeat the estimate. "
-            f"The first error was {in_words(failures[0])}"
+            f"All evaluations failed ({len(outcomes):,} of {len(outcomes):,}). Remove the cause, and repeat the "
+            f"estimate. The first error was {in_words(failures[0])}"
         )
-    costs = [cost for cost in map(_cost_of, found) if cost is not None]
+    costs = [cost for cost in map(_cost_of, outcomes) if cost is not None]
     return _Tried(seconds, len(failures), costs)
 
 
@@ -1154,16 +1161,14 @@ def _combined(
     prices: Sequence[Price | None], how: Callable[[list[float]], float]
 ) -> Price | None:
     """One price for several LLMs, such as their mean or maximum, or None if the price of any LLM is unknown."""
-    known = [price for price in prices if price is not None]
-    if not known or len(known) < len(prices):
+    defined = [price for price in prices if price is not None]
+    if not defined or len(defined) < len(prices):
         return None
-    if known == known[:1] * len(known):
-        return known[0]  # as it is, with the fields that cannot be combined
-    read, written = (
-        how([price.input for price in known]),
-        how([price.output for price in known]),
-    )
-    return Price(read, written, currency=known[0].currency)
+    if defined == defined[:1] * len(defined):
+        return defined[0]  # as it is, with the fields that cannot be combined
+    read = how([price.input for price in defined])
+    written = how([price.output for price in defined])
+    return Price(read, written, currency=defined[0].currency)
 
 
 class _Asked(NamedTuple):
@@ -1190,20 +1195,22 @@ def _ask(
     _load(evaluator.llm)
     start = time.perf_counter()
     is_async = isinstance(evaluator, AsyncLLMEvaluator)
-    found: Sequence[Completion | Exception]
-    found = (
+    responses: Sequence[Completion | Exception]
+    responses = (
         gathered(evaluator.answers, requests, concurrency)
         if is_async
         else evaluator.answers.complete(requests)
     )
     seconds = time.perf_counter() - start
     answers = {
-        i: answer for i, answer in enumerate(found) if isinstance(answer, Completion)
+        i: answer
+        for i, answer in enumerate(responses)
+        if isinstance(answer, Completion)
     }
     if not answers:
         raise EvaluatorError(
-            f"All real calls failed ({len(found):,} of {len(found):,}). Remove the cause, and repeat the estimate. The "
-            f"first error was: {found[0]}"
+            f"All real calls failed ({len(responses):,} of {len(responses):,}). Remove the cause, and repeat the "
+            f"estimate. The first error was: {responses[0]}"
         )
     fresh = [answer for answer in answers.values() if not answer.from_cache]
     if is_async:
@@ -1213,7 +1220,7 @@ def _ask(
     costs = [answer.cost for answer in fresh]
     costs += [
         float(getattr(answer, "cost", 0.0))
-        for answer in found
+        for answer in responses
         if isinstance(answer, Exception)
     ]
     mean_tokens = statistics.fmean(

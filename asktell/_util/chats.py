@@ -22,10 +22,10 @@ def parts_of(text: str) -> Parts | None:
     if text[:1] not in ("[", "{"):
         return None
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    data: Any = found if isinstance(found, dict) else {"messages": found}
+    data: Any = parsed if isinstance(parsed, dict) else {"messages": parsed}
     messages, tools = data.get("messages"), data.get("tools", [])
     if (
         not set(data) <= {"messages", "tools"}
@@ -56,9 +56,11 @@ def _turns(
     messages: list[dict[str, Any]], tools: list[dict[str, Any]]
 ) -> Iterator[str]:
     for message in messages:
-        said = message.get("content")
+        content = message.get("content")
         calls = message.get("tool_calls")
-        shown = [said if isinstance(said, str) else _json(said)] if said else []
+        shown = (
+            [content if isinstance(content, str) else _json(content)] if content else []
+        )
         shown += [_json(call) for call in calls] if isinstance(calls, list) else []
         yield "\n".join([f"[{message['role']}]", *shown])
     for tool in tools:

@@ -82,7 +82,7 @@ class Registry(Generic[_T]):
             if entry not in self._loaded:
                 self._loaded[entry] = self._made(name, _imported(entry))
             return self._loaded[entry]
-        return self._of_package(name) if entry is None else entry
+        return self._package_entry(name) if entry is None else entry
 
     def names(self) -> list[str]:
         """All names, those of asktell first. Imports nothing."""
@@ -137,7 +137,7 @@ class Registry(Generic[_T]):
                 f"{_package_of(point)!r} cannot {doing}: {cause.rstrip('.')}. Upgrade, repair or uninstall the package."
             ) from error
 
-    def _of_package(self, name: str) -> _T:
+    def _package_entry(self, name: str) -> _T:
         """The entry that a package adds."""
         points = self._points(name)
         if not points:

@@ -44,14 +44,14 @@ class Memo:
         """The value that was computed for `key`, or else a new value."""
         values = self._values
         if key in values:
-            found: _T = values[key]
-            return found
-        found = compute()
+            value: _T = values[key]
+            return value
+        value = compute()
         # A new dict each time. Two threads may compute the same value, and neither must
         # iterate over a dict that changes.
         latest = list(self._values.items())[1 - _KEPT :]
-        self._values = {**dict(latest), key: found}
-        return found
+        self._values = {**dict(latest), key: value}
+        return value
 
     def __reduce__(self) -> tuple[type["Memo"], tuple[()]]:
         return Memo, ()

@@ -103,11 +103,12 @@ class Scored(NamedTuple):
             [np.bincount(self.arms, column, n_arms) for column in self.squares.T],
             axis=1,
         )
-        own = (squares + PRIOR_FREEDOM * self.noise(variance)) / (
+        noise_of_arm = (squares + PRIOR_FREEDOM * self.noise(variance)) / (
             freedom + PRIOR_FREEDOM
         )
         return np.asarray(
-            own * (np.bincount(self.arms, 1.0 / self.asks, n_arms) / n_cells)[:, None]
+            noise_of_arm
+            * (np.bincount(self.arms, 1.0 / self.asks, n_arms) / n_cells)[:, None]
         )
 
 

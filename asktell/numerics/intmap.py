@@ -82,13 +82,13 @@ class IntMap(Generic[_V]):
         blocks that changed since an earlier search.
         """
         for number, block in self.blocks():
-            known = self._groups.get(number)
-            if known is None or known[0] is not block:
+            grouped = self._groups.get(number)
+            if grouped is None or grouped[0] is not block:
                 groups: dict[Hashable, list[int]] = {}
                 for key in sorted(block):
                     groups.setdefault(group_of(block[key]), []).append(key)
-                known = self._groups[number] = self._blocks[number], groups
-            yield from known[1].get(group, ())
+                grouped = self._groups[number] = self._blocks[number], groups
+            yield from grouped[1].get(group, ())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IntMap) and self._blocks == other._blocks

@@ -99,13 +99,13 @@ def dominators(values: Float[Floats, "rows values"]) -> list[int | None]:
     spreads.
     """
     scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
-    found: list[int | None] = []
+    dominating: list[int | None] = []
     for row in values:
         ahead = (values - row) / np.where(scale > 0, scale, 1.0)
         dominates = (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
         by = np.where(dominates, ahead.min(axis=1), -1.0)
-        found.append(int(by.argmax()) if dominates.any() else None)
-    return found
+        dominating.append(int(by.argmax()) if dominates.any() else None)
+    return dominating
 
 
 def pareto_gaps(
@@ -239,10 +239,10 @@ def _nearest(front: Float[Floats, "front values"]) -> Float[Floats, " front"]:
     width = 256
     for i in range(0, size, width):
         for j in range(i, size, width):
-            one, other = front[i : i + width], front[j : j + width]
+            part, compared = front[i : i + width], front[j : j + width]
             apart = np.minimum(
-                _extreme_difference(one, other, np.maximum),
-                -_extreme_difference(one, other, np.minimum),
+                _extreme_difference(part, compared, np.maximum),
+                -_extreme_difference(part, compared, np.minimum),
             )
             if i == j:
                 np.fill_diagonal(apart, np.inf)
@@ -288,8 +288,8 @@ def _extreme_difference(
 ) -> Float[Floats, "these those"]:
     """The largest (np.maximum) or smallest (np.minimum) of these_ik - those_jk over k, (these, those)."""
     result: Float[Floats, "these those"] = these[:, None, 0] - those[:, 0]
-    other = np.empty_like(result)
+    difference = np.empty_like(result)
     for k in range(1, these.shape[1]):
-        np.subtract(these[:, None, k], those[:, k], out=other)
-        extreme(result, other, out=result)
+        np.subtract(these[:, None, k], those[:, k], out=difference)
+        extreme(result, difference, out=result)
     return result

@@ -70,11 +70,9 @@ class Tally:
     def with_rate(self, rate: Float[Floats, " arms"]) -> "Tally":
         """The tally with these shares of 1 in the last column, and the variance of such scores."""
         first, sums, squares = self.first.copy(), self.sums.copy(), self.squares.copy()
-        first[:, -1], sums[:, -1], squares[:, -1] = (
-            0.0,
-            self.counts * rate,
-            self.counts * rate,
-        )
+        first[:, -1] = 0.0
+        sums[:, -1] = self.counts * rate
+        squares[:, -1] = self.counts * rate
         return replace(self, first=first, sums=sums, squares=squares)
 
     @property

@@ -120,8 +120,10 @@ class Costs(NamedTuple):
 
     def expected(self, arm: int) -> float:
         """The expected cost of the arm's next pull, its mean cost shrunk to that of all arms. Needs a recorded cost."""
-        own, pool = self.by_arm.get(arm) or Spent(), self.pool
-        return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
+        spent, pool = self.by_arm.get(arm) or Spent(), self.pool
+        return (spent.total + _PRIOR_PULLS * pool.total / pool.n) / (
+            spent.n + _PRIOR_PULLS
+        )
 
     def expected_all(self, n_arms: int) -> Float[Floats, " arms"]:
         """The expected cost of each arm's next evaluation. All are 1 as long as there is no cost."""
@@ -138,9 +140,11 @@ class Costs(NamedTuple):
 
     def reserve(self, arm: int) -> float:
         """A cautious estimate of the cost of the arm's next pull. Needs a recorded cost."""
-        own = self.by_arm.get(arm)
+        spent = self.by_arm.get(arm)
         return (
-            self.pool.highest if own is None else max(own.highest, self.expected(arm))
+            self.pool.highest
+            if spent is None
+            else max(spent.highest, self.expected(arm))
         )
 
 

@@ -54,15 +54,15 @@ def from_json(trial: object) -> Trial | int | str:
     if (number := as_integer(trial)) is not None:
         return number
     if isinstance(trial, Mapping):
-        given = [key for key in Trial._fields if key in trial]
-        if given != ["id"] and not {"id", "prompt_id"} <= set(given):
+        keys = [key for key in Trial._fields if key in trial]
+        if keys != ["id"] and not {"id", "prompt_id"} <= set(keys):
             raise InvalidArgumentError(
                 "A mapping that stands for a trial must have the key 'id', and also 'prompt_id' if it has any of "
                 f"'prompt', 'example' and 'candidate'. Got the keys {short(list(trial))}."
             )
         parts: list[Any] = [trial.get(key) for key in Trial._fields]
     elif isinstance(trial, Sequence) and not isinstance(trial, bytes):
-        given, parts = [], list(trial)
+        keys, parts = [], list(trial)
         if len(parts) not in (len(Trial._fields) - 1, len(Trial._fields)):
             raise InvalidArgumentError(
                 f"A trial given as a list must have the items {', '.join(Trial._fields)}. Only the last may be "
@@ -81,7 +81,7 @@ def from_json(trial: object) -> Trial | int | str:
         raise InvalidArgumentError(
             f"A trial's id must be a whole number, got {short(parts[0])} in {short(trial)}."
         )
-    return id_ if given == ["id"] else Trial(id_, *parts[1:])
+    return id_ if keys == ["id"] else Trial(id_, *parts[1:])
 
 
 class Identified(Protocol):
@@ -231,9 +231,9 @@ class Candidates(Sequence[dict[str, Value]]):
         # A factor keeps the levels that a candidate uses.
         used = zip(*self.levels, strict=True)
         for (factor, named), names in zip(factors.items(), used, strict=True):
-            own = set(names)
+            used_names = set(names)
             self.factors[factor] = {
-                level: value for level, value in named.items() if level in own
+                level: value for level, value in named.items() if level in used_names
             }
         self.ids = ["/".join(names) for names in self.levels]
         if len(set(self.ids)) < len(self.ids):
@@ -328,11 +328,11 @@ class Candidates(Sequence[dict[str, Value]]):
                 unknown level.
         """
         factors = data.get("factors") if isinstance(data, Mapping) else None
-        known = isinstance(data, Mapping) and set(data) <= {"factors", "candidates"}
+        is_known = isinstance(data, Mapping) and set(data) <= {"factors", "candidates"}
         if (
             not isinstance(data, Mapping)
             or not isinstance(factors, Mapping)
-            or not known
+            or not is_known
         ):
             raise InvalidArgumentError(
                 f"Saved candidates must have the keys `factors` and `candidates`, got {short(data)}."
@@ -340,8 +340,8 @@ class Candidates(Sequence[dict[str, Value]]):
         if data.get("candidates") is None:
             return grid(**factors)
         for names in data["candidates"]:
-            known = isinstance(names, Sequence) and len(names) == len(factors)
-            if not known or any(
+            is_known = isinstance(names, Sequence) and len(names) == len(factors)
+            if not is_known or any(
                 level not in named
                 for level, named in zip(names, factors.values(), strict=True)
             ):
@@ -400,17 +400,17 @@ def grid(
             f"The values of the factors have more than {_MOST_CANDIDATES:,} combinations. Use fewer values, or pass "
             "Candidates([...]) with the combinations to try."
         )
-    found = Candidates.__new__(Candidates)._set(
+    combinations = Candidates.__new__(Candidates)._set(
         named, itertools.product(*named.values())
     )
     if where is None:
-        return found
-    kept = [i for i, candidate in enumerate(found) if where(candidate)]
-    if not kept:
+        return combinations
+    remaining = [i for i, candidate in enumerate(combinations) if where(candidate)]
+    if not remaining:
         raise InvalidArgumentError(
             "`where` returned False for every candidate. It must return True for each candidate to keep."
         )
-    return found.part(kept)
+    return combinations.part(remaining)
 
 
 def _named_level(levels: dict[str, Value], factor: str, value: Any) -> str:
@@ -426,10 +426,10 @@ def _named_level(levels: dict[str, Value], factor: str, value: Any) -> str:
 
 def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -> None:
     """Add a level to the levels of a factor. A name must not stand for two values."""
-    known = levels.setdefault(name, value)
-    if (type(known), known) != (type(value), value):
+    present = levels.setdefault(name, value)
+    if (type(present), present) != (type(value), value):
         raise InvalidArgumentError(
-            f"The level {short(name)} of the factor {factor!r} stands for two values, {short(known)} and "
+            f"The level {short(name)} of the factor {factor!r} stands for two values, {short(present)} and "
             f"{short(value)}. Give each value its own name: grid({factor}={{name: value, ...}})."
         )
 
@@ -603,8 +603,8 @@ class Prompts:
         """The arm of the prompt with this text, None if there is none."""
         if self._by_text is None:
             self._by_text = {}
-            for arm, each in enumerate(self.texts):
-                self._by_text.setdefault(each, []).append(arm)
+            for arm, prompt in enumerate(self.texts):
+                self._by_text.setdefault(prompt, []).append(arm)
         arms = self._by_text.get(text, ())
         if len(arms) > 1:
             raise InvalidArgumentError(

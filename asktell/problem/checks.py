@@ -60,10 +60,8 @@ def check_format(
             f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}. Check that you load "
             "the right data."
         )
-    came, writer = (
-        data.get("version"),
-        data.get("asktell") if writer is None else writer,
-    )
+    came = data.get("version")
+    writer = data.get("asktell") if writer is None else writer
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
         raise InvalidStateError(

@@ -61,13 +61,13 @@ def pca(embedding: npt.ArrayLike, d: int) -> PCA:
         )
     centred = x - x.mean(axis=0) if len(x) else x
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
-    kept = min(d, len(s))
+    width = min(d, len(s))
     features = np.zeros((len(x), d))
-    features[:, :kept] = fix_signs(u[:, :kept]) * s[:kept]
+    features[:, :width] = fix_signs(u[:, :width]) * s[:width]
     ratio = np.zeros(d)
     total = float((s**2).sum())
     if total > 0:
-        ratio[:kept] = s[:kept] ** 2 / total
+        ratio[:width] = s[:width] ** 2 / total
     return PCA(features, ratio)
 
 
@@ -82,7 +82,7 @@ def span(features: npt.ArrayLike) -> Float[Floats, "arms rank"]:
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value
     of GEGE's authors.
     """
-    x = _of_unit_length(_matrix(features))
+    x = _unit_columns(_matrix(features))
     u, s, _ = np.linalg.svd(x, full_matrices=False)
     tolerance = max(_rounding_of(s, x), _SMALLEST_DIRECTION)
     return np.asarray(u[:, : int((s > tolerance).sum())])
@@ -100,14 +100,14 @@ def lost_directions(features: Float[Floats, "arms features"], intercept: bool) -
     # The rounding of a column that is far from zero is large, relative to the centred
     # column.
     cancelled = float((size / np.where(spread > 0, spread, np.inf)).max(initial=1.0))
-    x = _of_unit_length(centred)
+    x = _unit_columns(centred)
     s = np.linalg.svd(x, compute_uv=False)
     return int(
         ((s > _rounding_of(s, x) * cancelled) & (s <= _SMALLEST_DIRECTION)).sum()
     )
 
 
-def _of_unit_length(
+def _unit_columns(
     columns: Float[Floats, "arms features"],
 ) -> Float[Floats, "arms features"]:
     """The columns scaled to length 1. Zero columns stay zero."""
@@ -202,16 +202,16 @@ def _rows(prompts: Sequence[str], seed: int) -> Any:
     """Sparse (K, buckets) rows of unit length: the weighted counts of each text's n-grams."""
     from scipy.sparse import csr_array
 
-    found = [
+    counted = [
         np.unique(_grams(prompt.lower(), seed), return_counts=True)
         for prompt in prompts
     ]
-    n, lengths = len(found), [len(buckets) for buckets, _ in found]
-    column = np.concatenate([buckets for buckets, _ in found])
+    n, lengths = len(counted), [len(buckets) for buckets, _ in counted]
+    column = np.concatenate([buckets for buckets, _ in counted])
     # Inverse document frequency: an n-gram that few texts have weighs more.
     n_texts = np.bincount(column, minlength=_BUCKETS)
     weights = np.log((1.0 + n) / (1.0 + n_texts)) + 1.0
-    times = np.concatenate([counts for _, counts in found])
+    times = np.concatenate([counts for _, counts in counted])
     value = (1.0 + np.log(times)) * weights[column]
     row = np.repeat(np.arange(n), lengths)
     norm = np.sqrt(np.bincount(row, value**2, minlength=n))

@@ -74,17 +74,17 @@ def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
     most = most_bytes(len(data)) if most is None else most
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(data, most + 1)
-        if len(found) <= most and not stream.eof:
+        decompressed = stream.decompress(data, most + 1)
+        if len(decompressed) <= most and not stream.eof:
             raise zlib.error("it was cut off")
     except zlib.error as error:
         raise MalformedError(f"It cannot be decompressed ({error}).") from error
-    if len(found) > most:
+    if len(decompressed) > most:
         raise InvalidStateError(
             f"{what} has {len(data):,} bytes that decompress to more than {most:,}. asktell never writes such data, so "
             "it stopped reading. Only use files from people you trust."
         )
-    return found
+    return decompressed
 
 
 def _no_constant(name: str) -> Any:
@@ -112,14 +112,14 @@ def checked(what: str | Callable[[], str]) -> Iterator[None]:
             error, MalformedError
         ):
             raise
-        found = (
+        finding = (
             error
             if isinstance(error, AsktellError)
             else f"A value is missing, or does not have the expected form ({error})."
         )
         name = what() if callable(what) else what
         raise InvalidStateError(
-            f"{name} cannot be read. {DAMAGED} The check found: {found}"
+            f"{name} cannot be read. {DAMAGED} The check found: {finding}"
         ) from error
 
 
@@ -197,10 +197,10 @@ class Decoder(Generic[_T]):
             InvalidStateError: the data are not of this type.
         """
         try:
-            found: _T = msgspec.convert(data, self._kind, dec_hook=_load_candidates)
+            loaded: _T = msgspec.convert(data, self._kind, dec_hook=_load_candidates)
         except msgspec.ValidationError as error:
             raise _malformed(error) from error
-        return found
+        return loaded
 
 
 def _malformed(error: msgspec.ValidationError) -> MalformedError:
@@ -277,13 +277,11 @@ def load_goal(data: object) -> Goal:
     record = typed("goal", data, dict)
 
     def load(kind: Any, name: str) -> list[Any]:
-        found = items(f"goal.{name}", record.get(name))
-        return [kind(**_fields_of(kind, f"goal.{name}", item)) for item in found]
+        entries = items(f"goal.{name}", record.get(name))
+        return [kind(**_fields_of(kind, f"goal.{name}", item)) for item in entries]
 
-    objectives, constraints = (
-        load(Objective, "objectives"),
-        load(Constraint, "subject_to"),
-    )
+    objectives = load(Objective, "objectives")
+    constraints = load(Constraint, "subject_to")
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
         return BestFeasible(objectives[0], constraints, record.get("sure"))
     if record.get("type") == "ParetoSet":

@@ -444,7 +444,7 @@ class Constraint:
             raise InvalidArgumentError(
                 f"The bound of {name} on {self.metric!r} must be within the range of the metric, [{exact(span[0])}, "
                 f"{exact(span[1])}], got {exact(self.bound)}. Every prompt or none would satisfy it."
-                f"{_as_share(self.bound, span, '%')}"
+                f"{_percent_hint(self.bound, span, '%')}"
             )
 
     def _check_relative(self) -> None:
@@ -620,7 +620,9 @@ class Goal(ABC):
         judged += [bound.column for bound in bounds]
         by_segment = [
             column
-            for column, is_worst in zip(judged, _by_segment(*parts), strict=True)
+            for column, is_worst in zip(
+                judged, _counts_worst_segment(*parts), strict=True
+            )
             if is_worst
         ]
         # Two constraints on one quantile of a metric share a column.
@@ -668,8 +670,12 @@ class Goal(ABC):
                 "" if tolerance is None else f" (tolerance {exact(tolerance)})"
             )
 
-        objectives = [in_words(each, each.metric) for each in self.objectives]
-        bounds = [in_words(each, each.column) for each in self.constraints]
+        objectives = [
+            in_words(objective, objective.metric) for objective in self.objectives
+        ]
+        bounds = [
+            in_words(constraint, constraint.column) for constraint in self.constraints
+        ]
         subject_to = f" subject to {', '.join(bounds)}" if bounds else ""
         return self._title + ", ".join(objectives) + subject_to
 
@@ -694,10 +700,12 @@ class Goal(ABC):
         subsets = tuple(Subset(j, g) for j in self.by_segment for g in range(n))
         parts: list[Objective | Constraint] = [*self.objectives, *self.constraints]
         worst_of = []
-        for j, is_worst in zip(self._overall, _by_segment(*parts), strict=True):
+        for j, is_worst in zip(
+            self._overall, _counts_worst_segment(*parts), strict=True
+        ):
             places = enumerate(subsets, len(self.columns))
-            own = tuple(place for place, subset in places if subset.column == j)
-            worst_of.append(own if is_worst else (j,))
+            segments = tuple(place for place, subset in places if subset.column == j)
+            worst_of.append(segments if is_worst else (j,))
         goal = copy(self)
         vars(goal).update(subsets=subsets, worst_of=tuple(worst_of))
         return goal
@@ -753,7 +761,7 @@ class Goal(ABC):
         """
         if not self.is_relative:
             return self.offsets
-        found = np.empty((*means.shape[:-2], len(self.bounds)))
+        bounds = np.empty((*means.shape[:-2], len(self.bounds)))
         for k, bound in enumerate(self.bounds):
             column = means[..., bound.column]
             if bound.of is None:
@@ -769,8 +777,8 @@ class Goal(ABC):
                     if bound.at_most
                     else np.fmax.reduce(rivals, axis=-1)
                 )
-            found[..., k] = reference + bound.bound
-        return found
+            bounds[..., k] = reference + bound.bound
+        return bounds
 
     def limits(self, column: str) -> tuple[float, float] | None:
         """The lowest and the highest possible value of one of `goal.columns`, in its units. None if they are unknown.
@@ -836,14 +844,16 @@ class Goal(ABC):
         """
         values = []
         for k, weight in enumerate(self._weights):
-            values.append(np.min([own * weight for own in self._counted(means, k)], 0))
+            values.append(
+                np.min([mean * weight for mean in self._counted(means, k)], 0)
+            )
         bounds = self.resolved(means) if bounds is None else bounds
         for k, b in enumerate(self.bounds):
             bound, sign = bounds[..., k], -1.0 if b.at_most else 1.0
             rounding = np.maximum(_ROUNDING, _SINGLE * np.abs(bound))
             slacks = []
-            for own in self._counted(means, len(self._weights) + k):
-                slack = (own - bound) * sign
+            for mean in self._counted(means, len(self._weights) + k):
+                slack = (mean - bound) * sign
                 # A mean that equals its bound satisfies it, whatever the rounding.
                 slacks.append(np.where(np.abs(slack) <= rounding, 0.0, slack))
             values.append(np.min(slacks, axis=0) / b.scale)
@@ -892,16 +902,16 @@ class Goal(ABC):
                 number or outside the range of its metric, or the number of scores is
                 wrong.
         """
-        items = _in_order(scores, self.metrics)
-        told = tuple(
+        items = _ordered_scores(scores, self.metrics)
+        values = tuple(
             [
                 _score(name, item, self.ranges.get(name))
                 for name, item in zip(self.metrics, items, strict=True)
             ]
         )
         if len(self.columns) == len(self.metrics):
-            return told
-        whole: list[float] = self.complete(np.array([told]))[0].tolist()
+            return values
+        whole: list[float] = self.complete(np.array([values]))[0].tolist()
         return (*whole[:-1], float(failed)) if self.counts_failures else tuple(whole)
 
 
@@ -1090,23 +1100,23 @@ def _constraints(
 ) -> tuple[Constraint, ...]:
     """The constraints of `subject_to`. A name of an objective has the direction and the range of the objective."""
     if isinstance(subject_to, Mapping):
-        known = {o.metric: o for o in objectives}
-        _check_unit_of_tolerance(subject_to, known)
+        by_metric = {o.metric: o for o in objectives}
+        _check_unit_of_tolerance(subject_to, by_metric)
         named = [
-            (known.get(m, m) if isinstance(m, str) else m, bound)
+            (by_metric.get(m, m) if isinstance(m, str) else m, bound)
             for m, bound in subject_to.items()
         ]
         constraints = tuple(_constraint(metric, bound) for metric, bound in named)
-        for each in constraints:
+        for constraint in constraints:
             if (
-                each.of is not None
-                and each.metric in known
-                and known[each.metric].minimize != each.at_most
+                constraint.of is not None
+                and constraint.metric in by_metric
+                and by_metric[constraint.metric].minimize != constraint.at_most
             ):
                 raise InvalidArgumentError(
-                    f"The constraint {str(each)!r} and the objective {str(known[each.metric])!r} have opposite "
-                    "directions. Use the metric's name as key: "
-                    f"subject_to={{{each.metric!r}: asktell.within({exact(each.bound)})}}."
+                    f"The constraint {str(constraint)!r} and the objective {str(by_metric[constraint.metric])!r} have "
+                    "opposite directions. Use the metric's name as key: "
+                    f"subject_to={{{constraint.metric!r}: asktell.within({exact(constraint.bound)})}}."
                 )
         return constraints
     if isinstance(subject_to, Sequence) and all(
@@ -1281,10 +1291,10 @@ def _tolerances(
     return tolerances
 
 
-def _two_tolerances(name: str, one: float, other: float) -> InvalidArgumentError:
+def _two_tolerances(name: str, first: float, second: float) -> InvalidArgumentError:
     """The error for a metric with two tolerances."""
     return InvalidArgumentError(
-        f"The metric {name!r} has two tolerances, {exact(one)} and {exact(other)}. Give one tolerance."
+        f"The metric {name!r} has two tolerances, {exact(first)} and {exact(second)}. Give one tolerance."
     )
 
 
@@ -1306,7 +1316,7 @@ def _checked_tolerance(
     return checked
 
 
-def _by_segment(*parts: Objective | Constraint) -> list[bool]:
+def _counts_worst_segment(*parts: Objective | Constraint) -> list[bool]:
     """For each part of a goal, whether its worst segment counts."""
     return [
         part.worst_segment if isinstance(part, Objective) else part.in_every_segment
@@ -1325,11 +1335,11 @@ def check_less_than_range(name: str, margin: float, span: tuple[float, float]) -
     if margin >= width:
         raise InvalidArgumentError(
             f"{name} must be less than the width of the metric's range, {exact(width)}, got {exact(margin)}. No two "
-            f"scores differ by more.{_as_share(margin, span, ' points')}"
+            f"scores differ by more.{_percent_hint(margin, span, ' points')}"
         )
 
 
-def _as_share(number: float, span: tuple[float, float], unit: str) -> str:
+def _percent_hint(number: float, span: tuple[float, float], unit: str) -> str:
     """The sentence for a number that was probably meant in percent of a range from 0 to 1."""
     if span != (0.0, 1.0) or not 1.0 <= number <= 100.0:
         return ""
@@ -1366,7 +1376,7 @@ def by_name(scores: object) -> object:
     if callable(getattr(scores, "_asdict", None)):
         return dict(scores._asdict())  # type: ignore[attr-defined]
     if hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
-        return _of_keys(scores)
+        return _scores_by_key(scores)
     for attribute in _FIELDS:
         if fields := getattr(kind, attribute, None):
             fields = [getattr(field, "name", field) for field in fields]
@@ -1374,7 +1384,7 @@ def by_name(scores: object) -> object:
     return scores
 
 
-def _of_keys(scores: Any) -> object:
+def _scores_by_key(scores: Any) -> object:
     """The scores of an object with keys, such as a row of a database. A series that is only numbered is a list."""
     keys = list(scores.keys())
     by_key = {key: scores[key] for key in keys}
@@ -1385,7 +1395,7 @@ def _of_keys(scores: Any) -> object:
     return list(by_key.values()) if keys == list(range(len(keys))) else by_key
 
 
-def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
+def _ordered_scores(scores: object, metrics: Sequence[str]) -> list[Any]:
     """The scores in the order of the metrics, not checked one by one yet."""
     if type(scores) is float and len(metrics) == 1:
         return [scores]
@@ -1395,10 +1405,10 @@ def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
         scores = list(scores)
     if isinstance(scores, Mapping):
         if missing := [name for name in metrics if name not in scores]:
-            others = [name for name in scores if name not in metrics]
+            unknown = [name for name in scores if name not in metrics]
             got = ""
-            if others:
-                got = f" Got [{some(others)}]{nearest(others[0], missing)}."
+            if unknown:
+                got = f" Got [{some(unknown)}]{nearest(unknown[0], missing)}."
             raise InvalidScoresError(
                 f"Scores must have the metrics {list(metrics)}, but they lack {missing}.{got}"
             )
@@ -1594,19 +1604,19 @@ def _check_names(
 
 def parse_within(metric: str, text: str) -> Within:
     """The relative bound in a text such as "within 0.02 of best" or "within 0.02 of baseline"."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"within\s+(\S+)\s+of\s+(?:the\s+)?({BEST}|{BASELINE})", text.strip()
     )
     margin = math.nan
-    if found is not None:
+    if match is not None:
         with contextlib.suppress(ValueError):
-            margin = float(found[1])
-    if found is None or math.isnan(margin):
+            margin = float(match[1])
+    if match is None or math.isnan(margin):
         raise InvalidArgumentError(
             f"The bound on {metric!r} must be a number, or a text such as 'within 0.02 of {BEST}' or 'within 0.02 of "
             f"{BASELINE}'. Got {short(text)}."
         )
-    return Within(margin, found[2])
+    return Within(margin, match[2])
 
 
 def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold | Within:
@@ -1615,12 +1625,12 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
         return parse_within(metric, bound)
     if not isinstance(bound, Mapping):
         return bound  # type: ignore[return-value]  # which the constraint checks
-    known = ("bound", "quantile", "in_every_segment", "tolerance")
+    keys = ("bound", "quantile", "in_every_segment", "tolerance")
     if "bound" not in bound or (
-        unknown := [name for name in bound if name not in known]
+        unknown := [name for name in bound if name not in keys]
     ):
         wrong = (
-            f"The key {short(unknown[0])} is unknown{nearest(unknown[0], known)}"
+            f"The key {short(unknown[0])} is unknown{nearest(unknown[0], keys)}"
             if "bound" in bound
             else "The key 'bound' is missing"
         )

@@ -45,9 +45,9 @@ def nearest(name: object, known: Collection[object]) -> str:
     import difflib
 
     names = {
-        other.lower(): other
-        for other in itertools.islice(known, _COMPARED)
-        if isinstance(other, str) and len(other) <= _LONGEST_COMPARED
+        candidate.lower(): candidate
+        for candidate in itertools.islice(known, _COMPARED)
+        if isinstance(candidate, str) and len(candidate) <= _LONGEST_COMPARED
     }
     close = (
         difflib.get_close_matches(name.lower(), names, 1)

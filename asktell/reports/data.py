@@ -59,10 +59,8 @@ _IN_SEGMENTS = 6  # prompts in the small pictures, besides the baseline
 _MOST_PAIRS = 600  # examples in a comparison of two prompts
 _MOST_FAILED = 100  # examples in a comparison on which an evaluation failed
 _MOST_QUANTITIES = 8
-_MOST_GROUPS, _MOST_GROUP_REASON = (
-    50,
-    600,
-)  # of failures, and characters of their reason
+_MOST_GROUPS = 50  # of failures
+_MOST_GROUP_REASON = 600  # characters of the reason of a group
 # Sums of smaller numbers stay finite. A larger number is not a measurement.
 _LARGEST = 1e100
 # Numbers in the reason of a failure. Reasons that differ only in numbers are one group.
@@ -184,8 +182,8 @@ def _example_names(ids: Sequence[str], inputs: Sequence[str] | None) -> list[str
     for row, id_ in enumerate(ids, 1):
         words = _DIGEST_IN_ID.sub("", id_)
         start = words.removesuffix("...").removesuffix("…").strip()
-        own = " ".join(inputs[row - 1].split()) if row <= len(inputs) else ""
-        is_made = words != id_ and bool(start) and own.startswith(start)
+        text = " ".join(inputs[row - 1].split()) if row <= len(inputs) else ""
+        is_made = words != id_ and bool(start) and text.startswith(start)
         names.append(f"row {row}: {words}" if is_made else id_)
     return names
 
@@ -205,39 +203,41 @@ def with_inputs(
     if inputs is None:
         return data
     texts = check_texts("inputs", inputs, data["examples"])
-    room, found = _MOST_INPUTS, dict[str, str]()
+    room, shown = _MOST_INPUTS, dict[str, str]()
     rows = chain.from_iterable(duel["rows"] for duel in data["duels"])
     for example in dict.fromkeys(row["example"] for row in rows):
         if example < len(texts) and room > 0:
-            found[str(example)] = text = texts[example][:_ONE_INPUT]
+            shown[str(example)] = text = texts[example][:_ONE_INPUT]
             room -= _size(text)
-    data["inputs"] = found
+    data["inputs"] = shown
     return data
 
 
 def _judges(state: State, result: Result) -> dict[str, Any]:
     """How far each proxy agrees with the goal. Empty without scores of proxies."""
-    found = [_judge(each, state, result) for each in agreements(state)]
-    return {"judges": found} if found else {}
+    judges = [_judge(agreement, state, result) for agreement in agreements(state)]
+    return {"judges": judges} if judges else {}
 
 
-def _judge(found: Agreement, state: State, result: Result) -> dict[str, Any]:
+def _judge(agreement: Agreement, state: State, result: Result) -> dict[str, Any]:
     """How far a proxy agrees with the goal, with a sentence about it.
 
     The means of the prompts are the result's estimates, since the posterior includes the
     proxies. So the report has one estimate of each prompt.
     """
-    shown = {**asdict(found), "sentence": in_words(found, state)}
+    shown = {**asdict(agreement), "sentence": in_words(agreement, state)}
     for row in shown["prompts"]:
         entry = result.prompts[row["arm"]]
-        row["mean"] = entry.estimate[found.metric]
-        row["error"] = entry.standard_error[found.metric]
+        row["mean"] = entry.estimate[agreement.metric]
+        row["error"] = entry.standard_error[agreement.metric]
     return shown
 
 
 def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:
     """The number of evaluations whose cost the report shows, so that the numbers are not tiny."""
-    recorded = (each["means"] for each in quantities if each["name"] == "cost")
+    recorded = (
+        quantity["means"] for quantity in quantities if quantity["name"] == "cost"
+    )
     estimated = (entry.estimate.get("cost") for entry in result.prompts)
     return money_per([*chain.from_iterable(recorded), *estimated])
 
@@ -297,7 +297,7 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     """The prompts as columns. `texts` are formatted for readers."""
     entries, metrics = result.prompts, result.goal.columns
 
-    def by_metric(field: str) -> list[list[float | None]]:
+    def metric_rows(field: str) -> list[list[float | None]]:
         return [
             [getattr(entry, field).get(metric) for metric in metrics]
             for entry in entries
@@ -332,8 +332,8 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
         "numbered": isinstance(entries[0].id, int),
         "texts": _fitting(texts),
         "lengths": [len(text) for text in texts],
-        "estimates": by_metric("estimate"),
-        "errors": by_metric("standard_error"),
+        "estimates": metric_rows("estimate"),
+        "errors": metric_rows("standard_error"),
     }
 
 
@@ -341,10 +341,8 @@ def _segments(
     result: Result, answer: list[int], rivals: list[int], baseline: int | None
 ) -> dict[str, Any] | None:
     """Estimates of a few prompts by segment and metric. Metrics that the goal judges by segment come first."""
-    goal, arms = (
-        result.goal,
-        [*answer[:_IN_SEGMENTS], *rivals[:_IN_SEGMENTS]][:_IN_SEGMENTS],
-    )
+    goal = result.goal
+    arms = [*answer[:_IN_SEGMENTS], *rivals[:_IN_SEGMENTS]][:_IN_SEGMENTS]
     arms += [baseline] if baseline is not None and baseline not in arms else []
     if not arms or not result.prompts[arms[0]].segments:
         return None
@@ -427,14 +425,14 @@ def _pairs(
         return []
     first = next((arm for arm in answer if arm != baseline), answer[0])
     pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
-    known = [
+    candidates = [
         arm
         for arm in order
         if arm not in (first, baseline) and result.prompts[arm].evaluations
     ]
-    if known:  # among equals, the first in the order
+    if candidates:  # among equals, the first in the order
         runner_up = min(
-            known,
+            candidates,
             key=lambda arm: (arm not in rivals, -(result.prompts[arm].p_best or 0.0)),
         )
         pairs.append((first, runner_up, "runner-up"))
@@ -464,12 +462,12 @@ def _duels(
             if len(order) <= _MOST_PAIRS
             else np.concatenate((order[:half], order[-half:]))
         )
-        one, other = result.prompts[a], result.prompts[b]
+        first_entry, second_entry = result.prompts[a], result.prompts[b]
         stated = result.comparison if what == "baseline" else None
         if ruling is not None:
-            stated = result.compare(one, other, ruling["confidence"])
+            stated = result.compare(first_entry, second_entry, ruling["confidence"])
         elif stated is None:
-            stated = result.compare(one, other)
+            stated = result.compare(first_entry, second_entry)
         false_rates = _false_rates(stated, first, result)
         rows = []
         for at in shown.tolist():
@@ -482,9 +480,9 @@ def _duels(
             }
             if example in false_rates:
                 row["false"] = round(false_rates[example], 4)
-            said = extras.said((a, b), example) if room > 0 else {}
-            room -= _size(json.dumps(said)) if said else 0
-            rows.append(row | said)
+            responses = extras.said((a, b), example) if room > 0 else {}
+            room -= _size(json.dumps(responses)) if responses else 0
+            rows.append(row | responses)
         comparison = stated.to_dict()
         ahead = duel.ahead
         duels.append({
@@ -521,10 +519,10 @@ def _false_rates(
     place = {id_: at for at, id_ in enumerate(result.example_ids or ())}
     changed = (*comparison.regressions(1.0, name), *comparison.improvements(1.0, name))
     return {
-        each.example if isinstance(each.example, int) else place[each.example]: (
-            each.false_rate
+        change.example if isinstance(change.example, int) else place[change.example]: (
+            change.false_rate
         )
-        for each in changed
+        for change in changed
     }
 
 
@@ -536,7 +534,7 @@ def _made(
 ) -> dict[str, Any]:
     """The method, settings, versions and digests that are needed to repeat the selection."""
     problem, history = state.problem, state.history
-    told = [
+    columns = [
         column.tobytes()
         for column in (history.arms(), history.examples(), history.scores())
     ]
@@ -559,7 +557,7 @@ def _made(
                     [[str(i) for i in prompts.ids], list(prompts.texts)]
                 ).encode()
             ),
-            "scores": _digest(b"".join(told)),
+            "scores": _digest(b"".join(columns)),
         },
         "about": plain(about),
     }
@@ -567,16 +565,22 @@ def _made(
 
 def plain(about: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a run as JSON-ready data."""
-    found: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
-    return found
+    settings: dict[str, Any] = json.loads(json.dumps(dict(about or {}), default=str))
+    return settings
 
 
 def _currency(about: Mapping[str, Any]) -> str:
     """The currency of a run's prices. Empty if the settings have no currency, or several."""
-    own = about.get("currency")
-    inner = (_currency(each) for each in about.values() if isinstance(each, Mapping))
-    found = {each for each in (own if isinstance(own, str) else "", *inner) if each}
-    return found.pop() if len(found) == 1 else ""
+    currency = about.get("currency")
+    inner = (
+        _currency(inner_table)
+        for inner_table in about.values()
+        if isinstance(inner_table, Mapping)
+    )
+    currencies = {
+        name for name in (currency if isinstance(currency, str) else "", *inner) if name
+    }
+    return currencies.pop() if len(currencies) == 1 else ""
 
 
 def _settings(part: Any) -> Any:
@@ -624,31 +628,33 @@ class Extras:
         self._sums: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
         self._reasons: dict[str, dict[str, Any]] = {}
         arms = {id_: arm for arm, id_ in enumerate(ids)}
-        known = {*metrics, "cost"}
-        for each in evaluations:
-            arm = arms[each.prompt]
-            if each.cost is not None:
-                self._count("cost", arm, each.cost)
-            for name, value in _quantities_of(each):
-                if name not in known:
+        columns = {*metrics, "cost"}
+        for evaluation in evaluations:
+            arm = arms[evaluation.prompt]
+            if evaluation.cost is not None:
+                self._count("cost", arm, evaluation.cost)
+            for name, value in _quantities_of(evaluation):
+                if name not in columns:
                     self._count(name, arm, value)
-            if each.error is not None:
-                self._fail(arm, each.example, each.error)
-                if arm in answers_of and each.example is not None:
-                    self.errors[arm, each.example] = each.error[:_MOST_GROUP_REASON]
-            elif arm in answers_of and each.example is not None:
-                if each.answer is not None:
-                    self.answers[arm, each.example] = each.answer
-                if judged := _judged_in(each.details or {}):
-                    self.judged[arm, each.example] = judged
+            if evaluation.error is not None:
+                self._fail(arm, evaluation.example, evaluation.error)
+                if arm in answers_of and evaluation.example is not None:
+                    self.errors[arm, evaluation.example] = evaluation.error[
+                        :_MOST_GROUP_REASON
+                    ]
+            elif arm in answers_of and evaluation.example is not None:
+                if evaluation.answer is not None:
+                    self.answers[arm, evaluation.example] = evaluation.answer
+                if judged := _judged_in(evaluation.details or {}):
+                    self.judged[arm, evaluation.example] = judged
 
     def said(self, arms: Sequence[int], example: int) -> dict[str, Any]:
         """The responses of some arms to an example, and what judges said of them. Empty if nothing was stored."""
         answers = [self.answers.get((arm, example)) for arm in arms]
         judged = [self.judged.get((arm, example)) for arm in arms]
         shown = [None if text is None else text[:_ONE_ANSWER] for text in answers]
-        found: dict[str, Any] = {"answers": shown} if any(answers) else {}
-        return found | ({"judged": judged} if any(judged) else {})
+        texts: dict[str, Any] = {"answers": shown} if any(answers) else {}
+        return texts | ({"judged": judged} if any(judged) else {})
 
     def _count(self, name: str, arm: int, value: float) -> None:
         if name in self._sums or len(self._sums) < _MOST_QUANTITIES:
@@ -677,14 +683,14 @@ class Extras:
 
     def quantities(self, n_arms: int) -> list[dict[str, Any]]:
         """The mean of each quantity per prompt, its total and its number of values. None for prompts without values."""
-        found = []
+        rows = []
         for name, of_arm in self._sums.items():
             means = [
                 None if arm not in of_arm else of_arm[arm][1] / of_arm[arm][0]
                 for arm in range(n_arms)
             ]
             n, total = (sum(column) for column in zip(*of_arm.values(), strict=True))
-            found.append(
+            rows.append(
                 {
                     "name": name,
                     "mean": total / n,
@@ -693,7 +699,7 @@ class Extras:
                     "means": means,
                 }
             )
-        return found
+        return rows
 
     def failures(self) -> list[dict[str, Any]]:
         """The failures by reason, the most frequent reason first."""
@@ -713,12 +719,12 @@ class Extras:
 def _judged_in(details: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The grades and the reasons of each judge in the details of an evaluation, as `Judgement.details` has them."""
     judged = details.get("judged")
-    found = []
-    for metric, said in judged.items() if isinstance(judged, dict) else ():
-        if not isinstance(said, dict):
+    judgements = []
+    for metric, judgement in judged.items() if isinstance(judged, dict) else ():
+        if not isinstance(judgement, dict):
             continue
-        grades, reasons = said.get("grades"), said.get("reasons")
-        kept = {
+        grades, reasons = judgement.get("grades"), judgement.get("reasons")
+        numbers = {
             str(name): float(grade)
             for name, grade in (grades.items() if isinstance(grades, dict) else ())
             if isinstance(grade, int | float) and abs(grade) <= _LARGEST
@@ -728,10 +734,12 @@ def _judged_in(details: Mapping[str, Any]) -> list[dict[str, Any]]:
             for text in (reasons if isinstance(reasons, list) else ())
             if isinstance(text, str) and text
         ]
-        if kept or texts:
+        if numbers or texts:
             texts = list(dict.fromkeys(texts))[:_MOST_REASONS]
-            found.append({"metric": str(metric), "grades": kept, "reasons": texts})
-    return found
+            judgements.append(
+                {"metric": str(metric), "grades": numbers, "reasons": texts}
+            )
+    return judgements
 
 
 def _quantities_of(evaluation: Evaluation) -> Iterator[tuple[str, float]]:

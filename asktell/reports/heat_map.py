@@ -37,8 +37,12 @@ class Grid:
 
     def __init__(self, state: State) -> None:
         history, self.problem = state.history, state.problem
-        known = history.examples() >= 0
-        rows = history.arms()[known], history.examples()[known], history.scores()[known]
+        scored = history.examples() >= 0
+        rows = (
+            history.arms()[scored],
+            history.examples()[scored],
+            history.scores()[scored],
+        )
         self.arms, self.examples, self.scores, self.counts, _ = Scored.of(
             *rows, self.problem.n_examples or 1
         )
@@ -117,20 +121,23 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
         return None
-    found = result.examples()
+    examples = result.examples()
     objective = problem.goal.objectives[0]
     metric = problem.goal.columns.index(objective.metric)
     enough = np.array(
-        [each.prompts >= min(_FEWEST_PROMPTS, problem.n_arms) for each in found]
+        [
+            example.prompts >= min(_FEWEST_PROMPTS, problem.n_arms)
+            for example in examples
+        ]
     )
     signed = objective.sign * grid.scores[:, metric]
     best = np.full(problem.n_examples, -np.inf)
     np.maximum.at(best, grid.examples, signed)
     bar = max(float(signed.mean() - signed.std()), float(signed.min()))
     failed = enough & (best <= bar) & (bar < signed.mean())
-    spread = _spread(grid, metric, found)
-    wrong = np.array([each.likely_mislabeled for each in found])
-    copied = np.array([bool(each.near_duplicates) for each in found])
+    spread = _spread(grid, metric, examples)
+    wrong = np.array([example.likely_mislabeled for example in examples])
+    copied = np.array([bool(example.near_duplicates) for example in examples])
     # By the last key first
     ranked = np.lexsort((-spread, ~failed, ~copied, ~wrong, ~enough))
     of_each_kind = [
@@ -151,15 +158,15 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
             "studies": problem.profile.studies if problem.profile else 0,
             "share": share,
         }
-    place = {each.id: e for e, each in enumerate(found)}
+    place = {example.id: e for e, example in enumerate(examples)}
     return {
         "earlier": earlier,
         "metric": objective.metric,
         "judged": int(enough.sum()),
         "failed": int(failed.sum()),
         "same": sum(
-            each.separates_nobody
-            for each, is_judged in zip(found, enough, strict=True)
+            example.separates_nobody
+            for example, is_judged in zip(examples, enough, strict=True)
             if is_judged
         ),
         "mislabeled": int(wrong.sum()),
@@ -167,15 +174,17 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
         "rows": [
             {
                 "example": e,
-                "prompts": found[e].prompts,
-                "mean": found[e].mean,
+                "prompts": examples[e].prompts,
+                "mean": examples[e].mean,
                 "spread": float(spread[e]),
-                "difficulty": found[e].difficulty,
-                "discrimination": found[e].discrimination,
-                "error": found[e].standard_error,
+                "difficulty": examples[e].difficulty,
+                "discrimination": examples[e].discrimination,
+                "error": examples[e].standard_error,
                 "failed": bool(failed[e]),
-                "mislabeled": found[e].likely_mislabeled,
-                "duplicates": [place[other] for other in found[e].near_duplicates],
+                "mislabeled": examples[e].likely_mislabeled,
+                "duplicates": [
+                    place[duplicate] for duplicate in examples[e].near_duplicates
+                ],
                 "earlier": None if shape is None else float(shape.tells[e]),
             }
             for e in listed
@@ -183,15 +192,15 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     }
 
 
-def _spread(grid: Grid, metric: int, found: Sequence[ExampleResult]) -> Vector:
+def _spread(grid: Grid, metric: int, examples: Sequence[ExampleResult]) -> Vector:
     """(N,) the standard deviation of the prompts' scores on each example. 0 if all scores are equal, or none exists."""
-    values, n_examples = grid.scores[:, metric], len(found)
+    values, n_examples = grid.scores[:, metric], len(examples)
     counts = np.maximum(np.bincount(grid.examples, minlength=n_examples), 1)
     mean = np.bincount(grid.examples, values, n_examples) / counts
     squares = np.bincount(
         grid.examples, (values - mean[grid.examples]) ** 2, n_examples
     )
-    is_same = np.array([each.separates_nobody for each in found])
+    is_same = np.array([example.separates_nobody for example in examples])
     # Equal scores have a spread of exactly 0, whatever the rounding of their mean
     return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))
 
@@ -235,7 +244,7 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
 
 def _decisions(state: State) -> list[dict[str, Any]]:
     """The decisions that eliminated prompts, the first and the last, each with the number of others before it."""
-    found: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     between, last = 0, len(state.decisions) - 1
     for number, (rows, decided) in enumerate(state.decisions):
         if not decided.departures and number not in (0, last):
@@ -245,12 +254,12 @@ def _decisions(state: State) -> list[dict[str, Any]]:
             {"prompt": d.arm, "status": d.status, "reason": d.reason[:_MOST_REASON]}
             for d in decided.departures
         ]
-        found.append({
+        shown.append({
             "round": decided.round, "after": rows, "skipped": between, "finished": decided.finished,
             "settled": decided.settled, "planned": None if decided.plan is None else len(decided.plan), "left": left,
         })  # fmt: skip
         between = 0
-    return found
+    return shown
 
 
 def _bins(order: Indices, n: int, most: int) -> tuple[Indices, list[int]]:
@@ -271,9 +280,9 @@ def compared_metric(goal: Goal) -> int:
 
     An amount that is spent, such as a cost, differs on every example and breaks none.
     """
-    objectives = [goal.columns.index(each.metric) for each in goal.objectives]
-    others = [j for j in range(len(goal.metrics)) if j not in objectives]
-    scored = [j for j in objectives + others if not is_expense(goal.columns[j])]
+    objectives = [goal.columns.index(objective.metric) for objective in goal.objectives]
+    rest = [j for j in range(len(goal.metrics)) if j not in objectives]
+    scored = [j for j in objectives + rest if not is_expense(goal.columns[j])]
     return (scored or objectives)[0]
 
 
@@ -305,14 +314,14 @@ class Duel(NamedTuple):
             assume_unique=True,
             return_indices=True,
         )
-        one, other = grid.scores[rows_a[of_a]], grid.scores[rows_b[of_b]]
+        scores_a, scores_b = grid.scores[rows_a[of_a]], grid.scores[rows_b[of_b]]
         minimized = [metric in goal.minimized for metric in goal.columns]
         ahead = [
-            wins_and_losses(one[:, j], other[:, j], is_less)
+            wins_and_losses(scores_a[:, j], scores_b[:, j], is_less)
             for j, is_less in enumerate(minimized)
         ]
         signs = np.where(minimized, -1.0, 1.0)
-        return cls(examples, one, other, np.stack(ahead, axis=1), signs)
+        return cls(examples, scores_a, scores_b, np.stack(ahead, axis=1), signs)
 
     def order(self, column: int) -> Indices:
         """The rows, the worst for the first prompt first. Differences by rounding do not count."""

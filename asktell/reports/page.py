@@ -77,12 +77,12 @@ def frame(
         live: whether the script sends requests to the server of the page.
         attributes: further data for the script, in `document.documentElement.dataset`.
     """
-    found = "".join(
+    data_attributes = "".join(
         f' data-{name}="{html.escape(_clean(value))}"'
         for name, value in (attributes or {}).items()
     )
     return _PAGE.format(
-        policy=_policy(script, live), attributes=found, title=html.escape(_clean(title)), style=assets()[0],
+        policy=_policy(script, live), attributes=data_attributes, title=html.escape(_clean(title)), style=assets()[0],
         script=script, data=data, summary=html.escape(_clean(summary)),
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def encode(document: Mapping[str, Any]) -> str:
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @cache

@@ -31,7 +31,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "spending": _spending(data, result),
         "segments": _segments(result),
         "examples": _examples(data),
-        "duel": " ".join(_duel(data, each) for each in data["duels"][:1]) or _NO_DUEL,
+        "duel": " ".join(_duel(data, duel) for duel in data["duels"][:1]) or _NO_DUEL,
         "costs": _costs(data, result),
         "made": "The same prompts, examples, method, seed and scores lead to the same selection.",
     }
@@ -82,13 +82,13 @@ def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
             factor["levels"], factor["estimates"], factor["errors"], strict=True
         )
         rows = [(means[j], name, errors[j]) for name, means, errors in columns]
-        known = [
+        levels = [
             (objective.sign * mean, name, error)
             for mean, name, error in rows
             if None not in (mean, error)
         ]
-        if len(known) > 1:
-            best, worst = max(known), min(known)
+        if len(levels) > 1:
+            best, worst = max(levels), min(levels)
             gap = best[0] - worst[0]
             if gap > 2 * math.hypot(best[2], worst[2]):
                 clear.append(
@@ -143,7 +143,7 @@ def _isolated(sentence: str, names: Iterable[str]) -> str:
         (name for name in map(safe, names) if _own(name) != name), key=len, reverse=True
     )
     return (
-        re.sub("|".join(map(re.escape, turned)), lambda found: _own(found[0]), sentence)
+        re.sub("|".join(map(re.escape, turned)), lambda match: _own(match[0]), sentence)
         if turned
         else sentence
     )
@@ -184,28 +184,28 @@ def _constraints(result: Result) -> str:
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
     """The state of the run, the reasons of the verdict, and the comparison with the baseline."""
-    named, said = _named(result), []
+    named, sentences = _named(result), []
     if data["paused"]:
-        said.append(
+        sentences.append(
             "The selection is paused. No trials are assigned until it is resumed."
         )
     elif not result.done:
-        said.append("The selection is still running.")
+        sentences.append("The selection is still running.")
     if result.verdict.reasons:
-        said.append(_isolated(result.verdict.reasons, named))
+        sentences.append(_isolated(result.verdict.reasons, named))
     if result.selected and isinstance(result.goal, BestFeasible):
-        said += _better_but_gone(result, result.selected[0])
+        sentences += _better_but_gone(result, result.selected[0])
     if result.sentence:
         # A line may start with the name of its metric, as "accuracy: ..."
         is_named = (
             not isinstance(result.goal, BestFeasible) or result.goal.is_constrained
         )
         by_metric = result.comparison is not None and is_named
-        said += [
+        sentences += [
             _isolated(f"For {line}" if by_metric else line, named)
             for line in result.sentence.splitlines()
         ]
-    return said
+    return sentences
 
 
 def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
@@ -228,25 +228,27 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
 def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
     """True if prompt a has a better estimate of the first objective than prompt b."""
     objective = result.goal.objectives[0]
-    mean, other = a.estimate[objective.metric], b.estimate[objective.metric]
+    mean, mean_b = a.estimate[objective.metric], b.estimate[objective.metric]
     return (
-        mean is not None and other is not None and objective.sign * (mean - other) > 0
+        mean is not None and mean_b is not None and objective.sign * (mean - mean_b) > 0
     )
 
 
 def _plane(data: Mapping[str, Any], result: Result) -> str:
     """The number of feasible prompts, the best estimate, or the number of trade-offs."""
-    known = [entry for entry in result.prompts if None not in entry.estimate.values()]
-    if not known:
+    evaluated = [
+        entry for entry in result.prompts if None not in entry.estimate.values()
+    ]
+    if not evaluated:
         return "No prompt has been evaluated yet."
     if result.goal.is_constrained:
-        kept = [entry for entry in result.prompts if entry.feasible is True]
-        verb = "satisfies" if len(kept) == 1 else "satisfy"
-        count = f"{len(kept)} of {_count(len(known), 'evaluated prompt')}"
-        lead = _lead(result, kept, "Of these, ")
+        feasible = [entry for entry in result.prompts if entry.feasible is True]
+        verb = "satisfies" if len(feasible) == 1 else "satisfy"
+        count = f"{len(feasible)} of {_count(len(evaluated), 'evaluated prompt')}"
+        lead = _lead(result, feasible, "Of these, ")
         return f"Based on the estimates, {count} {verb} {_constraints(result)}.{f' {lead}' if lead else ''}"
     if len(result.goal.columns) == 1:
-        lead = _lead(result, known, "Based on the estimates, ")
+        lead = _lead(result, evaluated, "Based on the estimates, ")
         alone = "Overlapping intervals do not mean that two prompts are equal"
         paired = (
             "."
@@ -254,7 +256,7 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
             else ". Compare the prompts on their common examples."
         )
         return f"{f'{lead} ' if lead else ''}{alone}{paired}"
-    among = _count(len(known), "evaluated prompt")
+    among = _count(len(evaluated), "evaluated prompt")
     if len(result.selected) == 1:
         return f"One of {among} leads in every metric, so there is no trade-off."
     return f"{len(result.selected)} of {among} are in the Pareto set. Among them, a gain in one metric costs another."
@@ -275,12 +277,12 @@ def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
     if any(_is_ahead(result, entry, first) for entry in rivals):
         return ""
     amount = "lowest" if objectives[0].minimize else "highest"
-    others = (
+    scope = (
         ""
         if len(rivals) == len(among)
         else " of all prompts that can still be selected"
     )
-    return f"{start}{_short(first.id)} has the {amount} {_own(objectives[0].metric)}{others}."
+    return f"{start}{_short(first.id)} has the {amount} {_own(objectives[0].metric)}{scope}."
 
 
 def _prompts(result: Result) -> str:
@@ -331,18 +333,16 @@ def _examples(data: Mapping[str, Any]) -> str:
         return "The evaluations have no examples, so prompts cannot be compared example by example."
     seen = f"{_percent(heat['seen'] / heat['all'])} of the {heat['all']:,} (prompt, example) pairs were evaluated."
     if telling["earlier"] is not None:
-        share, studies = (
-            _percent(telling["earlier"]["share"]),
-            telling["earlier"]["studies"],
-        )
+        share = _percent(telling["earlier"]["share"])
+        studies = telling["earlier"]["studies"]
         whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
         fifth = f"the fifth of the examples that was most informative about {telling['metric']}"
         seen += f" {share} of the evaluations are on {fifth} in {whose}."
     if not telling["judged"]:
         return f"{seen} No example has been evaluated with enough prompts to draw a conclusion."
-    metric, said = telling["metric"], [seen]
+    metric, sentences = telling["metric"], [seen]
     if telling["mislabeled"]:
-        said.append(
+        sentences.append(
             f"On {_count(telling['mislabeled'], 'example')}, better prompts have worse {metric} than other prompts. "
             "Check the labels of these examples first."
         )
@@ -352,17 +352,17 @@ def _examples(data: Mapping[str, Any]) -> str:
             if telling["duplicates"] == 1
             else "examples may be near duplicates"
         )
-        said.append(
+        sentences.append(
             f"{telling['duplicates']:,} {are}, because every prompt has the same score on another example."
         )
     if telling["failed"]:
         failed = _count(telling["failed"], "example")
-        said.append(
+        sentences.append(
             f"On {failed}, even the best prompt has bad {metric}. Check their data for errors."
         )
-    if len(said) == 1:
-        said.append("No example looks wrong.")
-    return " ".join(said)
+    if len(sentences) == 1:
+        sentences.append("No example looks wrong.")
+    return " ".join(sentences)
 
 
 def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
@@ -372,8 +372,9 @@ def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
     name = data["goal"]["metrics"][metric]["name"]
     if not duel["pairs"]:
         return f"{ids[duel['a']]} and {ids[duel['b']]} have no common examples."
-    said = f"On {_count(duel['pairs'], 'common example')}, {ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
-    return f"{said} against {ids[duel['b']]} in {_own(name)}.{_most_likely_broke(data, duel)}"
+    pairs = _count(duel["pairs"], "common example")
+    counts = f"{ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
+    return f"On {pairs}, {counts} against {ids[duel['b']]} in {_own(name)}.{_most_likely_broke(data, duel)}"
 
 
 def _most_likely_broke(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
@@ -412,15 +413,15 @@ def _costs(data: Mapping[str, Any], result: Result) -> str:
     means = cost["means"]
     if "cost" in result.goal.metrics:
         means = [entry.estimate["cost"] for entry in result.prompts]
-    known = [(mean, arm) for arm, mean in enumerate(means) if mean is not None]
-    if not known:
+    costs = [(mean, arm) for arm, mean in enumerate(means) if mean is not None]
+    if not costs:
         return failed
-    dear, cheap = max(known), min(known)
+    dear, cheap = max(costs), min(costs)
     if dear[0] == cheap[0]:
         return f"Every prompt cost {_money(data, dear[0])} per {_evaluations(data)}. {failed}"
     ids, least, most = _names_of(data), _money(data, cheap[0]), _money(data, dear[0])
-    each = f"Per {_evaluations(data)}"
-    return f"{each}, {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} cost most ({most}). {failed}"
+    per = f"Per {_evaluations(data)}"
+    return f"{per}, {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} cost most ({most}). {failed}"
 
 
 def _names_of(data: Mapping[str, Any]) -> list[str]:

@@ -52,24 +52,24 @@ def known_lines(
         on_progress: called with the numbers of finished and of all missing tasks. By
             default, a progress bar is shown.
     """
-    known = (
+    line_of = (
         {}
         if path is None
         else {key(line): line for line in read_lines(path) if keep(line)}
     )
-    missing = [task for task in wanted if task not in known]
+    missing = [task for task in wanted if task not in line_of]
     if not missing:
-        return known
+        return line_of
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     with nullcontext() if path is None else path.open("a") as file:
         for line in _watched(run_all(missing), len(missing), on_progress):
             if line is not None:
-                known[key(line)] = line
+                line_of[key(line)] = line
                 if file is not None:
                     file.write(json.dumps(line) + "\n")
                     file.flush()
-    return known
+    return line_of
 
 
 def _watched(

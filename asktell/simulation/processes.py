@@ -56,8 +56,8 @@ def in_processes(
     finally:
         sys.modules["__main__"] = script
     try:
-        for each in as_completed(running):
-            yield each.result()
+        for future in as_completed(running):
+            yield future.result()
     except BrokenProcessPool:
         raise AsktellError(
             "A process of the simulation died. If the memory was full, use fewer jobs."

@@ -166,7 +166,7 @@ def simulate(
         # Windows and macOS cannot restrict a process to some of the cores
         has_affinity = hasattr(os, "sched_getaffinity")
         jobs = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    known = known_lines(
+    line_of = known_lines(
         None if lines is None else Path(lines),
         wanted,
         lambda line: _Run(line["method"], line["budget"], line["seed"]),
@@ -175,7 +175,7 @@ def simulate(
         on_progress,
     )
     runs = [
-        {name: value for name, value in known[run].items() if name != "data"}
+        {name: value for name, value in line_of[run].items() if name != "data"}
         for run in wanted
     ]
     return Simulation(goal, runs, list(work.methods))
@@ -279,16 +279,16 @@ def run_once(
     problem = Replay(
         allowed, goal.with_baseline(baseline), budget, seed, numbers, segments
     )
-    given = method(problem, budget, seed)
+    returned = method(problem, budget, seed)
     try:
-        answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
+        answer = [int(row) for row in np.atleast_1d(np.asarray(returned)).tolist()]
         fits = all(0 <= row < k for row in answer)
     except (TypeError, ValueError):
         fits = False
     if not fits:
         raise InvalidArgumentError(
             f"A method must return the row of the selected prompt, from 0 to {k - 1}, or a list of rows. Got "
-            f"{short(given)}."
+            f"{short(returned)}."
         )
     return Played(list(dict.fromkeys(answer)), problem.spent)
 
@@ -297,9 +297,9 @@ def _observe(selector: Selector, proxies: Mapping[str, Array]) -> None:
     """Record all scores of the proxies."""
     if not proxies:
         return
-    known = np.stack(list(proxies.values()))
-    for arm, example in np.argwhere(~np.isnan(known).all(axis=0)).tolist():
-        scores = dict(zip(proxies, known[:, arm, example].tolist(), strict=True))
+    stacked = np.stack(list(proxies.values()))
+    for arm, example in np.argwhere(~np.isnan(stacked).all(axis=0)).tolist():
+        scores = dict(zip(proxies, stacked[:, arm, example].tolist(), strict=True))
         selector.observe(arm, scores, example=example)
 
 
@@ -362,16 +362,16 @@ class _Work:
                 f"Method {run.method}, budget {run.budget:g} per prompt, seed {run.seed}."
             )
             raise
-        found = self.truth.judge(answer)
+        judged = self.truth.judge(answer)
         return {
             "data": self.data,
             **run._asdict(),
-            "quality": found["quality"],
-            "regret": found["regret"],
+            "quality": judged["quality"],
+            "regret": judged["regret"],
             "feasible": bool(answer) and bool(self.truth.feasible[answer].all()),
             "size": len(answer),
-            "hypervolume": found.get("hypervolume"),
-            "f1": found.get("f1"),
+            "hypervolume": judged.get("hypervolume"),
+            "f1": judged.get("f1"),
             "evaluations": spent,
             "answer": answer,
         }
@@ -381,7 +381,7 @@ def _named(
     methods: Methods | Mapping[str, str | AbstractMethod | Rival], goal: Goal
 ) -> dict[str, str | AbstractMethod | Rival]:
     """Return the methods by name, after checking the names of presets."""
-    found: dict[str, str | AbstractMethod | Rival] = {}
+    by_name: dict[str, str | AbstractMethod | Rival] = {}
     for item in [methods] if isinstance(methods, str | Mapping) else methods:
         pairs = (
             item.items()
@@ -389,7 +389,7 @@ def _named(
             else [(getattr(item, "__name__", str(item)), item)]
         )
         for name, method in pairs:
-            if name in found:
+            if name in by_name:
                 raise InvalidArgumentError(
                     f"Two methods have the name {short(name)}. Give one of them a different name: {{'mine': ...}}."
                 )
@@ -402,12 +402,12 @@ def _named(
                     "A method must be a name, an asktell method, or a function (problem, budget, seed). Got "
                     f"{short(method)}."
                 )
-            found[str(name)] = method
-    if not found:
+            by_name[str(name)] = method
+    if not by_name:
         raise InvalidArgumentError(
             "methods is empty. Pass at least one method, such as 'auto'."
         )
-    return found
+    return by_name
 
 
 def _checked(
@@ -444,27 +444,27 @@ def _checked_proxies(
     proxies: Mapping[str, npt.ArrayLike] | None, scores: Array
 ) -> dict[str, Array]:
     """Return the scores of proxies as arrays, after checking their shape."""
-    found = {}
-    for name, given in (proxies or {}).items():
+    arrays = {}
+    for name, values in (proxies or {}).items():
         try:
-            found[name] = np.array(given, dtype=np.float64)
+            arrays[name] = np.array(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"The scores of proxy {short(name)} must be numbers, with a row for each prompt and a column for each "
-                f"example. Got {short(given)}."
+                f"example. Got {short(values)}."
             ) from error
-        if found[name].shape != scores.shape[:2]:
+        if arrays[name].shape != scores.shape[:2]:
             raise InvalidArgumentError(
                 f"The scores of proxy {short(name)} must have the shape {scores.shape[:2]}, with a row for each "
-                f"prompt and a column for each example. Got {found[name].shape}. Write NaN for a missing score."
+                f"prompt and a column for each example. Got {arrays[name].shape}. Write NaN for a missing score."
             )
-    return found
+    return arrays
 
 
-def _repeats(given: int | None, scores: Array) -> int:
+def _repeats(n_repeats: int | None, scores: Array) -> int:
     """Return how often a method may evaluate a prompt on the same example."""
     recorded = 1 if scores.ndim == 3 else scores.shape[3]
-    repeats = recorded if given is None else whole("repeats", given, 1)
+    repeats = recorded if n_repeats is None else whole("repeats", n_repeats, 1)
     if repeats > recorded:
         raise InvalidArgumentError(
             f"repeats={repeats}, but every prompt was evaluated {recorded} time{'s' * (recorded > 1)} on each example. "

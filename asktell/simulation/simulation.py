@@ -290,10 +290,10 @@ class Simulation:
         return cells
 
     def _refused(self) -> dict[str, str]:
-        found: dict[str, dict[str, set[float]]] = {}
+        budgets: dict[str, dict[str, set[float]]] = {}
         for run in self.runs:
             if "refused" in run:
-                found.setdefault(run["method"], {}).setdefault(
+                budgets.setdefault(run["method"], {}).setdefault(
                     run["refused"], set()
                 ).add(run["budget"])
         return {
@@ -301,7 +301,7 @@ class Simulation:
                 f"at {', '.join(f'{b:g}' for b in sorted(at))}: {why}"
                 for why, at in reasons.items()
             )
-            for method, reasons in found.items()
+            for method, reasons in budgets.items()
         }
 
     def plot(self, what: str = "quality", ax: "Axes | None" = None) -> "Axes":
@@ -332,12 +332,12 @@ class Simulation:
             points = sorted(
                 (b, runs) for (method, b), runs in cells.items() if method == name
             )
-            known = {
+            by_budget = {
                 b: np.array([run[what] for run in runs if run[what] is not None])
                 for b, runs in points
             }
             draw_curve(
-                ax, {b: values for b, values in known.items() if len(values)}, name
+                ax, {b: values for b, values in by_budget.items() if len(values)}, name
             )
         ax.set(xscale="log", ylabel=_CURVES[what], xlabel="evaluations per prompt")
         ticks = sorted({budget for _, budget in cells})
@@ -355,8 +355,8 @@ def draw_curve(
     """Draw means over x with a 95% band. Draws nothing without values."""
     if not values:
         return
-    middle = np.array([each.mean() for each in values.values()])
-    error = np.nan_to_num([half_width(each) for each in values.values()])
+    middle = np.array([runs.mean() for runs in values.values()])
+    error = np.nan_to_num([half_width(runs) for runs in values.values()])
     (curve,) = ax.plot(list(values), middle, style, marker=".", label=label)
     ax.fill_between(
         list(values),

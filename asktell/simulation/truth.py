@@ -57,9 +57,11 @@ def means_of(
 
 def _mean(cells: Scores) -> Float[Floats, "arms metrics"]:
     """Means over the examples, without NaN. NaN where a prompt has no score."""
-    known = ~np.isnan(cells)
+    is_scored = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(known, cells, 0.0).sum(axis=1) / known.sum(axis=1))
+        return np.asarray(
+            np.where(is_scored, cells, 0.0).sum(axis=1) / is_scored.sum(axis=1)
+        )
 
 
 @final
@@ -153,17 +155,15 @@ class Truth:
             MissingExtraError: pymoo is missing, which a hypervolume needs.
         """
         return (
-            self._of_best(answer)
+            self._measures_of_best(answer)
             if isinstance(self.goal, BestFeasible)
-            else self._of_set(answer)
+            else self._measures_of_set(answer)
         )
 
-    def _of_best(self, answer: Sequence[int]) -> dict[str, float]:
+    def _measures_of_best(self, answer: Sequence[int]) -> dict[str, float]:
         objective, feasible = self.values[:, 0], self.feasible
-        best, median = (
-            float(objective[feasible].max()),
-            float(np.median(objective[feasible])),
-        )
+        best = float(objective[feasible].max())
+        median = float(np.median(objective[feasible]))
         if not len(answer):
             return {
                 "quality": 0.0,
@@ -186,7 +186,7 @@ class Truth:
             "identified": float(keeps and chosen >= best),
         }
 
-    def _of_set(self, answer: Sequence[int]) -> dict[str, float]:
+    def _measures_of_set(self, answer: Sequence[int]) -> dict[str, float]:
         chosen = np.zeros(len(self.front), dtype=bool)
         chosen[list(answer)] = True
         hits = float((chosen & self.front).sum())

@@ -68,8 +68,8 @@ class EstimatorContract:
     def test_each_row_is_of_its_own_arm(self, estimator: AbstractEstimator) -> None:
         sample = self.sample(1, [1, 4, 7, 11])
         means = estimator.estimate(sample).means[:, 0]
-        own = sample.tally.means[sample.active, 0]
-        assert np.corrcoef(means, own)[0, 1] > 0.0, (
+        own_means = sample.tally.means[sample.active, 0]
+        assert np.corrcoef(means, own_means)[0, 1] > 0.0, (
             "arms with better scores have better estimates"
         )
 

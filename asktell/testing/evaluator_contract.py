@@ -139,12 +139,12 @@ class EvaluatorContract:
             progress=False,
             max_failures_in_a_row=None,
         )
-        told = self.told(selector)
-        assert bad not in told
-        assert len(told) == len(PROMPTS) * self.n_examples - 1
+        score_of = self.told(selector)
+        assert bad not in score_of
+        assert len(score_of) == len(PROMPTS) * self.n_examples - 1
         assert all(
             math.isclose(score, good(*cell), abs_tol=1e-9)
-            for cell, score in told.items()
+            for cell, score in score_of.items()
         )
         assert [entry.failures for entry in result.prompts] == [0, 1, 0, 0]
         (reason,) = selector.state.failures.reasons()

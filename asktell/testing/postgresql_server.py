@@ -20,8 +20,8 @@ def find_binaries() -> Path | None:
         key=lambda path: float(path.split("/")[-2]),
         reverse=True,
     )
-    found = shutil.which("initdb")
-    folders += [os.path.dirname(os.path.realpath(found))] if found else []
+    initdb = shutil.which("initdb")
+    folders += [os.path.dirname(os.path.realpath(initdb))] if initdb else []
     return next(
         (Path(folder) for folder in folders if os.access(f"{folder}/initdb", os.X_OK)),
         None,

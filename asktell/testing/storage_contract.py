@@ -49,11 +49,11 @@ class StorageContract:
     ) -> None:
         document = bytes(range(256)) * 3
         key = storage.create("a study", document)
-        for one in (storage, connect()):
-            assert one.find("a study") == key
-            assert one.document(key) == document
-            assert one.names() == ["a study"]
-            assert list(one.read(key, 0)) == []
+        for connected in (storage, connect()):
+            assert connected.find("a study") == key
+            assert connected.document(key) == document
+            assert connected.names() == ["a study"]
+            assert list(connected.read(key, 0)) == []
 
     def test_a_study_may_begin_with_lines(self, storage: AbstractStorage) -> None:
         key = storage.create("imported", b"", ["one", "two"])
@@ -98,8 +98,8 @@ class StorageContract:
         self, storage: AbstractStorage, connect: Connect
     ) -> None:
         key = storage.create("x", b"old", ["line"])
-        other = connect()
-        other.delete("x")
+        second = connect()
+        second.delete("x")
         assert storage.names() == []
         new = storage.create("x", b"new")
         assert new != key
@@ -150,10 +150,8 @@ class StorageContract:
     def test_details_are_committed_with_the_lines(
         self, storage: AbstractStorage, connect: Connect
     ) -> None:
-        key, other_key = (
-            storage.create("x", b"", ["one"], [(7, '{"a":1}')]),
-            storage.create("y", b""),
-        )
+        key = storage.create("x", b"", ["one"], [(7, '{"a":1}')])
+        other_key = storage.create("y", b"")
         text = "\"'\\u0000\\ud800{}%s$1;--" * 10_000
         with storage.transaction(key, durable=True) as transaction:
             transaction.read(0)
@@ -200,21 +198,21 @@ class StorageContract:
         key = storage.create("x", b"")
         errors: list[BaseException] = []
 
-        def count(one: AbstractStorage) -> None:
+        def count(connected: AbstractStorage) -> None:
             try:
                 for _ in range(10):
-                    with one.transaction(key, durable=False) as transaction:
+                    with connected.transaction(key, durable=False) as transaction:
                         n = len(transaction.read(0))
                         transaction.append(Line(n + 1, str(n)))
             except BaseException as error:
                 errors.append(error)
             finally:
-                one.close()
+                connected.close()
 
         # Three connections, one of them used by two threads.
         threads = [
-            threading.Thread(target=count, args=(one,))
-            for one in (storage, storage, connect(), connect())
+            threading.Thread(target=count, args=(connected,))
+            for connected in (storage, storage, connect(), connect())
         ]
         for thread in threads:
             thread.start()
@@ -234,9 +232,9 @@ class StorageContract:
             with storage.transaction(key, durable=False) as transaction:
                 transaction.read(0)
                 transaction.save(position, head, head)
-        found = connect().snapshot(key)
-        assert found is not None
-        assert found._replace(parts=[*found.parts]) == Snapshot(
+        snapshot = connect().snapshot(key)
+        assert snapshot is not None
+        assert snapshot._replace(parts=[*snapshot.parts]) == Snapshot(
             2, b"two", [b"one", b"two"]
         )
 
@@ -248,9 +246,9 @@ class StorageContract:
             with storage.transaction(key, durable=False) as transaction:
                 transaction.read(0)
                 transaction.save(position, b"head", b"%d" % position, replace=replace)
-        found = connect().snapshot(key)
-        assert found is not None
-        assert found._replace(parts=[*found.parts]) == Snapshot(
+        snapshot = connect().snapshot(key)
+        assert snapshot is not None
+        assert snapshot._replace(parts=[*snapshot.parts]) == Snapshot(
             4, b"head", [b"3", b"4"]
         )
 
@@ -265,8 +263,8 @@ class StorageContract:
     ) -> None:
         storage.check()  # before anything was made
         key = storage.create("x", b"document")
-        for one in (storage, connect()):
-            one.check()
+        for connected in (storage, connect()):
+            connected.check()
         storage.close()
         storage.check(patience=0.5)
         assert list(storage.read(key, 0)) == []

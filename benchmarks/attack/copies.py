@@ -65,13 +65,13 @@ def check_copies(study: Study, fresh: AbstractStorage) -> None:
     }
     for what, make in copies.items():
         with promised(what):
-            found = fingerprint(make())
-        for part, one, other in zip(
-            ("selector", "leases", "reissued"), found, expected, strict=True
+            copied = fingerprint(make())
+        for part, got, wanted in zip(
+            ("selector", "leases", "reissued"), copied, expected, strict=True
         ):
-            if one != other:
+            if got != wanted:
                 raise BrokenPromiseError(
-                    f"{what} is another one: its {part}, {difference(one, other)}"
+                    f"{what} is another one: its {part}, {difference(got, wanted)}"
                 )
     check_saved(live.selector)
 

@@ -144,15 +144,15 @@ class Dealer:
                 )
         args: tuple[Any, ...] = (count,)
         if bad:
-            which = rng.randrange(4)
-            if which == 0:
+            place = rng.randrange(4)
+            if place == 0:
                 args = (rng.choice(BAD_COUNTS),)
             else:
                 name, values = [
                     ("worker", BAD_WORKERS),
                     ("lease", BAD_LEASES),
                     ("besides", BAD_BESIDES),
-                ][which - 1]
+                ][place - 1]
                 options[name] = rng.choice(values)
         return Action(self._handle(), "ask", args, options, not bad)
 
@@ -161,9 +161,9 @@ class Dealer:
         trial, rng, world = self._trial(), self._rng, self._world
         scores = good_scores(rng, world.setup)
         if (
-            told := world.told.get(id_of(trial) or 0)
+            before := world.told.get(id_of(trial) or 0)
         ) is not None and rng.random() < 0.5:
-            scores = list(told)
+            scores = list(before)
         cost = good_cost(rng, world.setup)
         return Action(
             self._handle(), "tell", (trial, scores, cost), self._worker(trial)
@@ -176,37 +176,39 @@ class Dealer:
             if rng.random() < 0.7
             else rng.choice(list(self._world.known) or [0])
         )
-        given = [
+        arguments = [
             trial,
             good_scores(rng, self._world.setup),
             good_cost(rng, self._world.setup),
         ]
         options = self._worker(trial)
-        which = rng.randrange(4)
-        if which < 3:
-            given[which] = rng.choice([BAD_TRIALS, BAD_SCORES, BAD_COSTS][which])  # type: ignore[arg-type]
+        place = rng.randrange(4)
+        if place < 3:
+            arguments[place] = rng.choice([BAD_TRIALS, BAD_SCORES, BAD_COSTS][place])  # type: ignore[arg-type]
         elif self._world.is_study:
             options["worker"] = rng.choice(BAD_WORKERS)
-        return Action(self._handle(), "tell", tuple(given), options, good=False)
+        return Action(self._handle(), "tell", tuple(arguments), options, good=False)
 
     def _fail(self) -> Action:
         rng, trial, bad = self._rng, self._trial(), self._is_bad()
-        given = [
+        arguments = [
             trial,
             rng.choice(REASONS),
             rng.choice([None, good_cost(rng, self._world.setup)]),
         ]
         if bad:
-            which = rng.randrange(3)
-            given[which] = rng.choice([BAD_TRIALS, BAD_REASONS, BAD_COSTS][which])  # type: ignore[arg-type]
+            place = rng.randrange(3)
+            arguments[place] = rng.choice([BAD_TRIALS, BAD_REASONS, BAD_COSTS][place])  # type: ignore[arg-type]
         return Action(
-            self._handle(), "fail", tuple(given), self._worker(trial), not bad
+            self._handle(), "fail", tuple(arguments), self._worker(trial), not bad
         )
 
     def _release(self) -> Action:
         trial, bad = self._trial(), self._is_bad()
-        given = self._rng.choice(BAD_TRIALS) if bad else trial
-        return Action(self._handle(), "release", (given,), self._worker(trial), not bad)
+        released = self._rng.choice(BAD_TRIALS) if bad else trial
+        return Action(
+            self._handle(), "release", (released,), self._worker(trial), not bad
+        )
 
     def _observe(self) -> Action:
         rng, bad, setup = self._rng, self._is_bad(), self._world.setup
@@ -217,15 +219,15 @@ class Dealer:
         )
         if setup.named and example is not None and rng.random() < 0.5:
             example = f"example {example}"
-        given = [self._prompt(), good_scores(rng, setup), example]
+        arguments = [self._prompt(), good_scores(rng, setup), example]
         if bad:
-            which = rng.randrange(3)
-            given[which] = rng.choice(
+            place = rng.randrange(3)
+            arguments[place] = rng.choice(
                 [["nobody", None, 1.5, []], BAD_SCORES, [-1, 10**6, 1.5, True, "0"]][
-                    which
+                    place
                 ]
             )
-        return Action(self._handle(), "observe", tuple(given), good=not bad)
+        return Action(self._handle(), "observe", tuple(arguments), good=not bad)
 
     def _prompt(self) -> str:
         """One of the first prompts, or of those that joined."""
@@ -234,10 +236,8 @@ class Dealer:
     def _add(self) -> Action:
         """Often of one that is there already, and sometimes the same request once more."""
         rng, bad = self._rng, self._is_bad()
-        there, requests = (
-            rng.sample(sorted(PROMPTS), rng.choice([0, 0, 1])),
-            self._world.requests,
-        )
+        there = rng.sample(sorted(PROMPTS), rng.choice([0, 0, 1]))
+        requests = self._world.requests
         if requests and rng.random() < 0.2:
             key = rng.choice(sorted(requests))
             return Action(self._handle(), "add", requests[key][0], {"key": key})
@@ -245,12 +245,12 @@ class Dealer:
         prompts = {id_: PROMPTS[id_] for id_ in there} | {
             name: f"prompt {name}" for name in new
         }
-        given: Any = rng.choice(BAD_PROMPTS) if bad else prompts
+        added: Any = rng.choice(BAD_PROMPTS) if bad else prompts
         options = {"key": f"key {new[0]}"} if rng.random() < 0.5 else {}
         return Action(
             self._handle(),
             "add",
-            (given,),
+            (added,),
             options,
             good=not bad and self._world.setup.takes_more,
         )

@@ -72,9 +72,9 @@ def shrunk(
         start = 0
         while start < len(actions) and time.monotonic() < end:
             fewer = actions[:start] + actions[start + size :]
-            _, found = perform(setup, fewer)
-            if found is not None and found[:30] == broken[:30]:
-                actions, broken = fewer, found
+            _, breach = perform(setup, fewer)
+            if breach is not None and breach[:30] == broken[:30]:
+                actions, broken = fewer, breach
             else:
                 start += size
         size //= 2

@@ -25,10 +25,10 @@ def check_said(selector: Selector) -> None:
     here = at_state(selector, selector.state)
     if (
         here.done != done
-        or (other := json.dumps(here.result().to_dict(), allow_nan=False)) != text
+        or (copied := json.dumps(here.result().to_dict(), allow_nan=False)) != text
     ):
         raise BrokenPromiseError(
-            f"the result of a copy is another one: {difference(text, other)}"
+            f"the result of a copy is another one: {difference(text, copied)}"
         )
     if not str(result) or not result._repr_html_():
         raise BrokenPromiseError("the result has no words")
@@ -51,12 +51,12 @@ def check_said(selector: Selector) -> None:
 
 def _check_answer(selector: Selector, result: Result) -> None:
     """Who is selected, and who is left, by the statuses of the prompts."""
-    selected, status = (
-        [entry.id for entry in result.selected],
-        {entry.id: entry.status for entry in result.prompts},
-    )
+    selected = [entry.id for entry in result.selected]
+    status = {entry.id: entry.status for entry in result.prompts}
     left = [
-        id_ for id_, each in status.items() if each == ACTIVE and id_ != result.baseline
+        id_
+        for id_, value in status.items()
+        if value == ACTIVE and id_ != result.baseline
     ]
     promises = {
         "retired or failed prompts are selected": not any(

@@ -74,8 +74,8 @@ def chat_case(name: str) -> None:
             """Keeps what the LLM answers."""
 
             def complete(self, requests: Sequence[Any]) -> list[Any]:
-                answers.extend(found := llm.complete(requests))
-                return found
+                answers.extend(completions := llm.complete(requests))
+                return completions
 
         evaluator = LLMEvaluator(
             Watched(),
@@ -222,13 +222,13 @@ def _page(number: int) -> bytes:
 def names() -> list[str]:
     """All cases, in an order that mixes them."""
     calls = ("POST /v1/files", "POST /v1/batches", "GET /v1/batches", "GET content")
-    found = [f"chat: {name}" for name in (*CONVERSATIONS, *LIES)]
-    found += [f"batch: {call}: {word}" for call in calls for word in WORDS] + [
+    cases = [f"chat: {name}" for name in (*CONVERSATIONS, *LIES)]
+    cases += [f"batch: {call}: {word}" for call in calls for word in WORDS] + [
         f"batch: {PAGES}"
     ]
-    found += [f"batch: answer: {name}" for name in LIES]
-    random.Random(0).shuffle(found)
-    return found
+    cases += [f"batch: answer: {name}" for name in LIES]
+    random.Random(0).shuffle(cases)
+    return cases
 
 
 def case(name: str) -> None:
@@ -252,9 +252,9 @@ def case(name: str) -> None:
 
 
 def _memory(what: str) -> int:
-    found = re.search(rf"{what}:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return 1024 * int(found[1])
+    match = re.search(rf"{what}:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return 1024 * int(match[1])
 
 
 def child(seed: int, n: int) -> None:
@@ -269,27 +269,25 @@ def child(seed: int, n: int) -> None:
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before = _memory("VmRSS")
-        found = None
+        problem = None
         try:
             case(name)
         except BrokenPromiseError as error:
-            found = str(error)
+            problem = str(error)
         except BaseException:
-            found = traceback.format_exc()
+            problem = traceback.format_exc()
         faulthandler.cancel_dump_traceback_later()
         if (grown := _memory("VmHWM") - before) > MOST_MEMORY:
-            found = f"it took {grown / 2**20:.0f} MiB of memory"
-        print(json.dumps({"found": found}), flush=True)
+            problem = f"it took {grown / 2**20:.0f} MiB of memory"
+        print(json.dumps({"found": problem}), flush=True)
 
 
 def attack(seed: int, limit: Limit) -> Report:
     """Every case once, or so many of them."""
     report = Report()
     every = len(names())
-    end, deadline = (
-        seed + min(every, limit.cases or every),
-        time.monotonic() + limit.seconds,
-    )
+    end = seed + min(every, limit.cases or every)
+    deadline = time.monotonic() + limit.seconds
     number = seed
     while number < end and time.monotonic() < deadline:
         number = _run_child(report, number, end, deadline)

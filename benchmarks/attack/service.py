@@ -40,12 +40,12 @@ class Service:
                 env=environment,
             )
         assert self._process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", self._process.stdout.readline())
-        if found is None:
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", self._process.stdout.readline())
+        if match is None:
             self._process.wait()
             raise RuntimeError(f"The service did not start: {self._log.read_text()}")
-        self.url = found[0]
-        self.port = int(found[1])
+        self.url = match[0]
+        self.port = int(match[1])
 
     def __enter__(self) -> "Service":
         return self
@@ -70,9 +70,9 @@ class Service:
     def peak(self) -> int:
         """The most memory that it ever held, in bytes."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        found = re.search(r"VmHWM:\s*(\d+) kB", status)
-        assert found is not None
-        return 1024 * int(found[1])
+        match = re.search(r"VmHWM:\s*(\d+) kB", status)
+        assert match is not None
+        return 1024 * int(match[1])
 
     def stop(self) -> int | None:
         """End it as an administrator would; its exit code, None if it does not end."""

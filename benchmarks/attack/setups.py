@@ -40,16 +40,16 @@ FEATURES = np.random.default_rng(0).normal(size=(len(PROMPTS), 2))
 
 def _methods(goal: Goal) -> dict[str, AbstractMethod]:
     """Every preset that fits a goal, and some that end early."""
-    found: dict[str, AbstractMethod] = {
+    methods: dict[str, AbstractMethod] = {
         "early": Adaptive(confidence=0.7),
         "short race": Race(confidence=0.6, block=2),
     }
     for name in METHODS:
         try:
-            found[name] = preset(name, goal)
+            methods[name] = preset(name, goal)
         except AsktellError:
             continue
-    return found
+    return methods
 
 
 KINDS = [
@@ -96,10 +96,8 @@ class Setup(NamedTuple):
         repeats = 1 if examples is None else rng.choice([1, 1, 2, 3])
         named = examples is not None and rng.random() < 0.5
         baseline = rng.choice([None, *PROMPTS])
-        handles, max_failure_rate = (
-            rng.choice([1, 2, 3]),
-            rng.choice([1e-6, 0.5, 0.5, 1.0]),
-        )
+        handles = rng.choice([1, 2, 3])
+        max_failure_rate = rng.choice([1e-6, 0.5, 0.5, 1.0])
         on_failure = rng.choice(
             ["skip", "skip", "skip", dict.fromkeys(GOALS[kind[1]].metrics, 0.0)]
         )

@@ -212,23 +212,23 @@ def run(
         )
         for i in range(processes)
     ]
-    found = None
+    problem = None
     for child in children:
         _, errors = child.communicate()
         if child.returncode == STUCK:
-            found = ("a thread gets no answer", errors)
-        elif child.returncode and found is None:
-            found = (
+            problem = ("a thread gets no answer", errors)
+        elif child.returncode and problem is None:
+            problem = (
                 (errors.strip().splitlines() or [f"exit code {child.returncode}"])[-1],
                 errors,
             )
-    if found is None and not location.startswith(("memory:", "http")):
+    if problem is None and not location.startswith(("memory:", "http")):
         with Study.open(location, NAME) as study:
             try:
                 check_copies(study, open_storage(location))
             except BrokenPromiseError as error:
-                found = (str(error), "")
-    return found
+                problem = (str(error), "")
+    return problem
 
 
 def serve(
@@ -237,18 +237,21 @@ def serve(
     """Threads at a service, which must end in the end."""
     with Service(url, folder) as service:
         RemoteStudy.create(service.url, NAME, new_selector(seed), token=WRITE).close()
-        found = run(service.url, 2, seed, operations, patience)
-        if found is not None:
-            found = (found[0], f"{found[1]}\nAt the service:\n{service.stacks()}")
+        problem = run(service.url, 2, seed, operations, patience)
+        if problem is not None:
+            problem = (problem[0], f"{problem[1]}\nAt the service:\n{service.stacks()}")
         code = service.stop()
-        if code != 143 and found is None:
-            found = (
+        if code != 143 and problem is None:
+            problem = (
                 f"SIGTERM did not end the service: exit code {code}",
                 service.stacks() if code is None else "",
             )
-        elif code is None and found is not None:
-            found = (f"{found[0]}, and SIGTERM does not end the service", found[1])
-    return found
+        elif code is None and problem is not None:
+            problem = (
+                f"{problem[0]}, and SIGTERM does not end the service",
+                problem[1],
+            )
+    return problem
 
 
 def attack(
@@ -268,16 +271,16 @@ def attack(
             if url is not None and NAME in Study.names(url):
                 Study.delete(url, NAME)
             if kind == 3:
-                found = serve(Path(name), where, seed + number, operations, patience)
+                problem = serve(Path(name), where, seed + number, operations, patience)
             else:
-                found = run(
+                problem = run(
                     "memory://" if kind == 0 else where,
                     PROCESSES if kind == 2 else 1,
                     seed + number,
                     operations,
                     patience,
                 )
-        if found is not None and report.is_new(found[0]):
+        if problem is not None and report.is_new(problem[0]):
             what = ["one object in memory", "one object", "processes", "a service"][
                 kind
             ]
@@ -285,7 +288,9 @@ def attack(
                 f"python -m benchmarks.attack threads --seed {seed + number} --cases 1"
                 + " --url URL" * bool(url)
             )
-            report.add(Finding(f"{what}: {found[0]}", command, our_frames(found[1])))
+            report.add(
+                Finding(f"{what}: {problem[0]}", command, our_frames(problem[1]))
+            )
     return report
 
 

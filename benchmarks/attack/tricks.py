@@ -161,12 +161,12 @@ def by_readers(token: str) -> Sequence[bytes]:
         ("PUT", "/v1/studies/x/selector"),
         ("DELETE", study),
     ]
-    made = [
+    requests = [
         request(method, path, token, body=_JSON)
         for method, path in [*changes, ("HEAD", _ASK), ("PATCH", study)]
     ]
     return [
-        *made,
+        *requests,
         request("GET", _ASK, token, "X-HTTP-Method-Override: POST", body=_JSON),
     ]
 

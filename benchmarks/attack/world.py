@@ -41,11 +41,11 @@ class Action(NamedTuple):
     good: bool = True  # its arguments make sense by themselves
 
     def __str__(self) -> str:
-        given = [
+        arguments = [
             *map(_short, self.args),
             *(f"{name}={_short(value)}" for name, value in self.options.items()),
         ]
-        return f"handle {self.handle}: {self.name}({', '.join(given)})"
+        return f"handle {self.handle}: {self.name}({', '.join(arguments)})"
 
 
 def _short(value: object) -> str:
@@ -97,16 +97,16 @@ class World:
         if self.setup.backend == "memory":
             return self._memory
         if self.setup.backend == "sqlite":
-            made: AbstractStorage = SQLiteStorage(
+            storage: AbstractStorage = SQLiteStorage(
                 self._folder / "studies.db", clock=lambda: self.now
             )
         else:
             # Its client need not be there
             from asktell.studies.storages.postgresql import PostgreSQLStorage
 
-            made = PostgreSQLStorage(self.setup.backend, clock=lambda: self.now)
-        self.storages.append(made)
-        return made
+            storage = PostgreSQLStorage(self.setup.backend, clock=lambda: self.now)
+        self.storages.append(storage)
+        return storage
 
     def close(self) -> None:
         """Let go of everything."""
@@ -141,24 +141,24 @@ class World:
         try:
             # A study is bound to the worker's name for one call, as by a process that
             # was restarted.
-            given = {
+            binding = {
                 name: options.pop(name)
                 for name in ("worker", "lease", "besides")
                 if name in options
             }
             if action.name == "heartbeat":
-                given["worker"], *args = args
-            if given:
-                handle = handle.worker(given.pop("worker", None), **given)
-            found = getattr(handle, action.name)
-            if callable(found):
-                found = found(*args, **options)
+                binding["worker"], *args = args
+            if binding:
+                handle = handle.worker(binding.pop("worker", None), **binding)
+            returned = getattr(handle, action.name)
+            if callable(returned):
+                returned = returned(*args, **options)
         except AsktellError as error:
-            said = f"{action.name} raised {type(error).__name__}: {error}"
+            text = f"{action.name} raised {type(error).__name__}: {error}"
             if isinstance(
                 error, InvalidStateError | StorageError
             ) or self._must_succeed(action):
-                raise BrokenPromiseError(said) from error
+                raise BrokenPromiseError(text) from error
             with promised("reading after an error"):
                 after = self._seen(action)
             if after != before:
@@ -168,22 +168,22 @@ class World:
                     if a != b
                 )
                 raise BrokenPromiseError(
-                    f"{said} And yet it left a trace: {changed}"
+                    f"{text} And yet it left a trace: {changed}"
                 ) from error
         except Exception as error:
             raise BrokenPromiseError(
                 f"{action.name} raised a bare {type(error).__name__}: {error}"
             ) from error
         else:
-            getattr(self, f"_after_{action.name}", lambda *_: None)(action, found)
+            getattr(self, f"_after_{action.name}", lambda *_: None)(action, returned)
 
     def _seen(self, action: Action) -> tuple[Any, ...]:
         """Everything, by one of the handles."""
         handle = self.handles[action.handle]
         if not self.is_study:
             return (handle.to_json(),)
-        known = fingerprint(current(handle))
-        return (handle._replica._position, *known)
+        state = fingerprint(current(handle))
+        return (handle._replica._position, *state)
 
     def _reopen(self, action: Action) -> None:
         with promised("opening it again"):

@@ -30,10 +30,8 @@ def equivalent_budget(rows: Sequence[Row]) -> Figure:
             of_many = row["tables"].startswith(
                 ("all ", "report half", "development half")
             )
-            y, color = (
-                len(names) - names.index(row["tables"]),
-                "black" if of_many else "0.55",
-            )
+            y = len(names) - names.index(row["tables"])
+            color = "black" if of_many else "0.55"
             ratio = float(row["equivalent budget"].strip("<> "))
             ax.plot(
                 [float(row["low"]), float(row["high"])],

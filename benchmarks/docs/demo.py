@@ -120,14 +120,14 @@ def exhaustive(evaluate: Recorded) -> str:
         means[i] = [np.mean([cell[metric] for cell in cells]) for metric in METRICS]  # type: ignore[index]
     front = pareto_mask(means)
     results = [select(CONSTRAINED, evaluate, seed).result() for seed in range(SEEDS)]
-    found = {entry.id for entry in select(PARETO, evaluate).result().selected}
+    selected = {entry.id for entry in select(PARETO, evaluate).result().selected}
     feasible = means[:, 1] >= THRESHOLD
     order = np.lexsort((-means[:, 0], ~feasible))
     rows = []
     for rank, i in enumerate(order, start=1):
         chosen = ["best feasible"] * (names[i] == results[0].selected[0].id) + [
             "Pareto set"
-        ] * (names[i] in found)
+        ] * (names[i] in selected)
         scores = [f"{mean:.3f}" for mean in means[i]]
         kinds = ["yes" if feasible[i] else "no", "yes" if front[i] else ""]
         rows.append([str(rank), names[i], *scores, *kinds, ", ".join(chosen)])

@@ -129,7 +129,7 @@ def take(folder: Path, images: Path) -> None:
     """Open the reports in `folder`, and write the pictures into `images`."""
     from playwright.sync_api import sync_playwright
 
-    path = next(found for name in BROWSERS if (found := shutil.which(name)))
+    path = next(browser for name in BROWSERS if (browser := shutil.which(name)))
     with sync_playwright() as driver:
         chromium = driver.chromium.launch(
             executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"]

@@ -33,16 +33,16 @@ def renewed(text: str, lines: str) -> str:
 def _few_evaluations(budgets: Sequence[Row]) -> str:
     # The report half last, if there is one: nothing was tuned to it.
     worth, tables = {}, ""
-    for which, of_them in (
+    for pattern, of_them in (
         (r"all (\d+)", ""),
         (r"report half \((\d+)\)", " These tables were not used to develop asktell."),
     ):
         for row in budgets:
-            found = re.fullmatch(which, row["tables"])
-            if row["method"] == "auto" and found:
+            match = re.fullmatch(pattern, row["tables"])
+            if row["method"] == "auto" and match:
                 worth[row["goal"]] = _times(row)
                 tables = (
-                    f"{found[1]} tables of scores recorded from real LLMs.{of_them}"
+                    f"{match[1]} tables of scores recorded from real LLMs.{of_them}"
                 )
     return (
         f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds as good a prompt as "

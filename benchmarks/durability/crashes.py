@@ -178,7 +178,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
     """Kill a worker again and again."""
     board, seen = Board(), Counter[str]()
     replica.ENTRIES_PER_SNAPSHOT, replica.HEAD_BYTES_PER_ENTRY = 12, 10**9
-    number, told, added, budget = 0, dict[int, float](), set[int](), 400
+    number, confirmed, added, budget = 0, dict[int, float](), set[int](), 400
     Study.create(url, "work 0", new_selector()).close()
     for _ in range(kills):
         name = f"work {number}"
@@ -237,7 +237,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
 
         killed(board, work, 0.06, rng)
         seen[board.phase] += 1
-        told.update(
+        confirmed.update(
             {trial: score for what, trial, score in board.rows() if what == TOLD}
         )
         asked = {trial for what, trial, _ in board.rows() if what == ASKED}
@@ -253,21 +253,23 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             assert len(there) == len(history) == study.spent <= study.budget, (
                 "a score is there twice"
             )
-            assert there.items() >= told.items(), "a confirmed score is lost or changed"
-            kept = {
+            assert there.items() >= confirmed.items(), (
+                "a confirmed score is lost or changed"
+            )
+            outputs = {
                 e.trial: e.details["output"]
                 for e in study.evaluations()
                 if e.scores and e.details
             }
-            assert kept == there, "the details are not those of the scores"
+            assert outputs == there, "the details are not those of the scores"
             batch = last_batch(board)
             assert len(batch & there.keys()) in (0, len(batch)), (
                 "a batch is there in part"
             )
-            assert len(there) <= len(told) + max(1, len(batch)), (
+            assert len(there) <= len(confirmed) + max(1, len(batch)), (
                 "there are scores that nobody told"
             )
-            told = there
+            confirmed = there
             assert max(asked, default=-1) < study.selector.state.asked, (
                 "what was asked is forgotten"
             )
@@ -276,14 +278,14 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                 trial.id
                 for trial in study.worker("w", lease=1e6).ask(max(1, len(held)))
             )[: len(held)] == (sorted(held)), "a worker does not get back what it held"
-            known = {
+            joined = {
                 int(text.split()[1])
                 for text in study.selector.prompts.texts
                 if text.startswith("new")
             }
             new = {i for what, i, _ in board.rows() if what == ADDED}
-            assert known >= added | new, "a prompt that joined is lost"
-            assert len(known) <= len(added | new) + 1, (
+            assert joined >= added | new, "a prompt that joined is lost"
+            assert len(joined) <= len(added | new) + 1, (
                 "there are prompts that nobody added"
             )
             more = sum(n for what, n, _ in board.rows() if what == EXTENDED)
@@ -308,7 +310,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             }
             budget, done = study.budget, study.done
         if done:
-            number, told, added, budget = number + 1, {}, set(), 400
+            number, confirmed, added, budget = number + 1, {}, set(), 400
             Study.create(url, f"work {number}", new_selector(number)).close()
     return seen
 
@@ -380,8 +382,8 @@ def count_fsyncs(folder: Path) -> dict[str, float]:
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         calls = [
-            int(found)
-            for found in re.findall(
+            int(count)
+            for count in re.findall(
                 r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s", done.stderr, re.MULTILINE
             )
         ]

@@ -110,10 +110,12 @@ def samples(
         with tempfile.TemporaryDirectory() as folder:
             study.export(Path(folder) / "s")
             studies.append((Path(folder) / "s").read_text().splitlines())
-        found = storage.snapshot(1)
-        assert found is not None
-        line = storage.read(1, found.position - 1, 1)[0].text
-        saved.append((study.selector.state.origin, found.head, list(found.parts), line))
+        snapshot = storage.snapshot(1)
+        assert snapshot is not None
+        line = storage.read(1, snapshot.position - 1, 1)[0].text
+        saved.append(
+            (study.selector.state.origin, snapshot.head, list(snapshot.parts), line)
+        )
     return selectors, studies, saved
 
 

@@ -69,8 +69,10 @@ def work(url: str, name: str, worker: str, record: Path, lease: float) -> None:
                     outcomes = mine.tell_many(
                         [(trial, evaluate(trial)) for trial in batch]
                     )
-                for trial, taken in zip(batch, outcomes, strict=True):
-                    file.write(b"%s\n" % json.dumps(["told", trial.id, taken]).encode())
+                for trial, outcome in zip(batch, outcomes, strict=True):
+                    file.write(
+                        b"%s\n" % json.dumps(["told", trial.id, outcome]).encode()
+                    )
             if not trials:
                 time.sleep(0.02)
 
@@ -111,8 +113,8 @@ def hammer(
             else:
                 time.sleep(0.002)
         seconds = time.perf_counter() - start
-        told, asked = _confirmed(list(records.values()))
-    _check(study, told, budget)
+        confirmed, asked = _confirmed(list(records.values()))
+    _check(study, confirmed, budget)
     again = _check_log(study)
     return {
         "processes": processes,

@@ -63,7 +63,7 @@ def goal_of(metric: str, threshold: float = MIDDLE) -> str:
 
 def wanted(scale: Scale) -> list[Task]:
     """Every run; a threshold that no prompt of a pool keeps has none."""
-    found = []
+    tasks = []
     pools = [
         (f"{name}@{k}", THRESHOLDS if k == SIZES[-1] else (MIDDLE,), scale.seeds)
         for name in TABLES
@@ -82,13 +82,13 @@ def wanted(scale: Scale) -> list[Task]:
                 for s in range(n_seeds)
                 if problems.load(pool, goal, None, s).truth.feasible.any()
             ]
-            found += [
+            tasks += [
                 Task(pool, goal, method, float(b), seed)
                 for method in NAMES[metric].values()
                 for b in PER_PROMPT
                 for seed in seeds
             ]
-    return found
+    return tasks
 
 
 def measure(line: Line) -> Line:
@@ -114,12 +114,12 @@ def soft_reward(
 
 def summarize(lines: Iterable[Line], metric: str) -> tuple[Row, ...]:
     """Our lines as the rows of the paper's tables, with 95 % intervals over seeds."""
-    found: dict[tuple[str, int, str], dict[float, list[float]]] = {}
+    scores_of: dict[tuple[str, int, str], dict[float, list[float]]] = {}
     methods = {method: name for name, method in NAMES[metric].items()}
     for line in lines:
         if line["goal"] == goal_of(metric) and line["method"] in methods:
             name, k = line["problem"].split("@")
-            cell = found.setdefault(
+            cell = scores_of.setdefault(
                 (name, int(k), methods[line["method"]]), {b: [] for b in PER_PROMPT}
             )
             cell[line["per_prompt"]].append(line["value"])
@@ -132,7 +132,7 @@ def summarize(lines: Iterable[Line], metric: str) -> tuple[Row, ...]:
             tuple(float(np.mean(values)) for values in cells.values()),
             tuple(half_width(np.array(values)) for values in cells.values()),
         )
-        for (where, k, method), cells in found.items()
+        for (where, k, method), cells in scores_of.items()
     )
 
 
@@ -167,13 +167,13 @@ CLAIMS = (
 def claims(ours: tuple[Row, ...]) -> str:
     """How often one method is ahead of another, there and here, and by how much."""
     cells = []
-    for metric, method, other in CLAIMS:
+    for metric, method, rival in CLAIMS:
         ratios = [
-            f"{_ratio(found, metric, method, other):.2f}" for found in (rows(), ours)
+            f"{_ratio(table, metric, method, rival):.2f}" for table in (rows(), ours)
         ]
-        counts = [str(count(found, metric, method, other)) for found in (rows(), ours)]
+        counts = [str(count(table, metric, method, rival)) for table in (rows(), ours)]
         cells.append(
-            [f"{method} over {other}", counts[0], ratios[0], counts[1], ratios[1]]
+            [f"{method} over {rival}", counts[0], ratios[0], counts[1], ratios[1]]
         )
     return table(
         [
@@ -265,7 +265,7 @@ def main() -> None:
         "--write", action="store_true", help="renew the pictures in docs"
     )
     args = parser.parse_args()
-    found = run_tasks(
+    answers = run_tasks(
         wanted(FULL if args.full else SMALL),
         args.output,
         None,
@@ -274,7 +274,7 @@ def main() -> None:
     )
     lines = [
         measure(line)
-        for line in tqdm(found, unit="answer", mininterval=2)
+        for line in tqdm(answers, unit="answer", mininterval=2)
         if "refused" not in line
     ]
     print("\n\n".join(f"{name}\n\n{text}" for name, text in tables(lines).items()))

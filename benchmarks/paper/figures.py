@@ -25,12 +25,12 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     pools = sorted({line["problem"] for line in lines})
     largest = [pool for pool in pools if pool.endswith("@100")]
     many = [pool for pool in pools if pool.endswith("@1000")]
-    found = [_save(_budgets(lines, largest), folder / "paper-budget.png")]
-    found.append(_save(_thresholds(lines, largest[0]), folder / "paper-thresholds.png"))
+    paths = [_save(_budgets(lines, largest), folder / "paper-budget.png")]
+    paths.append(_save(_thresholds(lines, largest[0]), folder / "paper-thresholds.png"))
     if many:
-        found.append(_save(_budgets(lines, many), folder / "paper-many-prompts.png"))
-    found.append(_save(_scatter(largest), folder / "paper-scatter.png"))
-    return found
+        paths.append(_save(_budgets(lines, many), folder / "paper-many-prompts.png"))
+    paths.append(_save(_scatter(largest), folder / "paper-scatter.png"))
+    return paths
 
 
 def _budgets(lines: Sequence[Line], pools: Sequence[str]) -> Figure:
@@ -70,12 +70,12 @@ def _thresholds(lines: Sequence[Line], pool: str) -> Figure:
 
 
 def _curves(ax: Axes, lines: Iterable[Line], metric: str) -> None:
-    found = list(lines)
+    rows = list(lines)
     for name, method in NAMES[metric].items():
         cells = [
             [
                 100 * x["value"] / x["best"]
-                for x in found
+                for x in rows
                 if (x["method"], x["per_prompt"]) == (method, b)
             ]
             for b in PER_PROMPT

@@ -48,9 +48,9 @@ class BenchmarkProblem:
         """As a selector takes it."""
         if self.goal_name == PARETO:
             return asktell.ParetoSet(*self.table.metrics)
-        objective, constrained = self.table.metrics[:2]
         if self.goal_name == UNCONSTRAINED:
-            return asktell.BestFeasible(objective)
+            return asktell.BestFeasible(self.table.metrics[0])
+        objective, constrained = self.table.metrics[:2]
         if self.goal_name in FRONTS:
             bound = asktell.at_most if "ceiling" in self.goal_name else asktell.at_least
             return asktell.ParetoSet(

@@ -1,7 +1,7 @@
 """Recorded tables of real scores, read from a folder outside the repository (`--tables` or ASKTELL_TABLES).
 
 Readers of our own format (benchmarks/problems/table.py), in which `python -m
-benchmarks.tables` writes public tables, and of four others in these folders:
+benchmarks.tables` writes public tables, and of five others in these folders:
 
 - `capo/*.npz` (finitearth/capo, Apache-2.0): prompts x 300 dev examples, 0/1 correct;
   the prompts evaluated on all. Metrics: accuracy, and brevity of prompt + input in
@@ -12,6 +12,7 @@ benchmarks.tables` writes public tables, and of four others in these folders:
 - `summarization/*.npz` (SummEval, MIT; neulab/BARTScore, Apache-2.0): summarizers x
   articles; ROUGE-L, brevity of the summary (1 up to 30 words, 0 from 130), and the
   annotators' coherence (divided by 5).
+- `sysrs/*.npz` (zifanlyu/llm-bandits-sysrs): models x questions; the score alone.
 - `own/*.npz`: `rouge`, and brevity of `tokens`: 1 up to 10 tokens, 0 from 60
   (`*_aclsum`), or 8 and 40 (`*_debian`).
 - `benchmarks/tables/*.npz` of this repository, and every other `.npz` of the folder:
@@ -67,10 +68,10 @@ def replay_names(folder: Path | None) -> list[str]:
     """`folder/stem` of every table there, and `recorded/stem` of those of the repository."""
     names = [f"recorded/{path.stem}" for path in EMBEDDED.glob("*.npz")]
     if folder is not None:
-        found = (
+        paths = (
             path for path in folder.glob("*/*.npz") if path.parent.name != REPEATED
         )
-        names += [str(path.relative_to(folder).with_suffix("")) for path in found]
+        names += [str(path.relative_to(folder).with_suffix("")) for path in paths]
     return sorted(names)
 
 
@@ -148,17 +149,22 @@ def _alpaca_eval(path: Path) -> Table:
 
 def _summarization(path: Path) -> Table:
     with np.load(path) as file:
-        values, metrics, arms = (
-            file["values"].astype(float),
-            file["metrics"].tolist(),
-            file["arms"].tolist(),
-        )
+        values = file["values"].astype(float)
+        metrics = file["metrics"].tolist()
+        arms = file["arms"].tolist()
     rouge, words, coherence = (
         values[:, :, metrics.index(name)]
         for name in ("rougeL_f_ours", "summary_words", "coherence")
     )
     scores = np.stack((rouge, brevity(words, 30, 130), coherence / 5), axis=2)
     return Table(path.stem, ("rouge", "brevity", "coherence"), scores, _distinct(arms))
+
+
+def _sysrs(path: Path) -> Table:
+    with np.load(path) as file:
+        scores = file["scores"].astype(float)
+    prompts = tuple(f"model {arm}" for arm in range(len(scores)))
+    return Table(path.stem, ("score",), scores[:, :, None], prompts)
 
 
 def _own(path: Path) -> Table:
@@ -217,5 +223,6 @@ _READERS: dict[str, Callable[[Path], Table]] = {
     "capo": _capo,
     "alpaca_eval": _alpaca_eval,
     "summarization": _summarization,
+    "sysrs": _sysrs,
     "own": _own,
 }

@@ -248,10 +248,8 @@ def _family(spread: float, difficulty: Callable[[Array], Array] | None = None) -
 def _bimodal(points: Array) -> Array:
     """Difficulties of which six in ten are N(-3, .5) and the others N(2.5, .5)."""
     u = points[:, 0]
-    easy, hard = (
-        ndtri(np.clip(u / 0.6, 1e-9, 1 - 1e-9)),
-        ndtri(np.clip((u - 0.6) / 0.4, 1e-9, 1 - 1e-9)),
-    )
+    easy = ndtri(np.clip(u / 0.6, 1e-9, 1 - 1e-9))
+    hard = ndtri(np.clip((u - 0.6) / 0.4, 1e-9, 1 - 1e-9))
     return np.asarray(np.where(u < 0.6, -3.0 + 0.5 * easy, 2.5 + 0.5 * hard))
 
 

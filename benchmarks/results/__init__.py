@@ -19,16 +19,16 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def tables(text: str) -> list[list[list[str]]]:
     """The cells of each Markdown table in a text, header first."""
-    found = []
+    parsed = []
     for block in re.findall(r"(?:^\|.*(?:\n|\Z))+", text, re.MULTILINE):
         header, _, *rows = block.splitlines()
-        found.append(
+        parsed.append(
             [
                 [cell.replace("`", "").strip() for cell in line.strip("|").split("|")]
                 for line in (header, *rows)
             ]
         )
-    return found
+    return parsed
 
 
 def save(name: str, text: str, folder: Path = RESULTS) -> Path:

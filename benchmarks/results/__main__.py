@@ -25,12 +25,12 @@ def main() -> None:
     for line in sys.stdin:
         print(line, end="", flush=True)
         lines.append(line)
-    found = tables("".join(lines))
-    if len(found) != len(args.names):
+    parsed = tables("".join(lines))
+    if len(parsed) != len(args.names):
         parser.error(
-            f"the input has {len(found)} tables, for {len(args.names)} names: nothing was written"
+            f"the input has {len(parsed)} tables, for {len(args.names)} names: nothing was written"
         )
-    for name, (header, *rows) in zip(args.names, found, strict=True):
+    for name, (header, *rows) in zip(args.names, parsed, strict=True):
         save(name, table(header, rows), args.folder)
 
 

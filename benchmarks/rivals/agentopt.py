@@ -25,12 +25,12 @@ def arm_elimination(pool: Pool, goal: Goal, seed: int) -> list[int]:
                 pool.pull(int(arm))
         batch *= 2
         leader, gaps = leads(pool, goal)
-        own = (
+        variances = (
             pool.squares[:, 0] / np.maximum(pool.counts, 1)
             - (pool.sums[:, 0] / np.maximum(pool.counts, 1)) ** 2
         )
         error = (
-            np.sqrt(np.maximum(own, 0.0) / np.maximum(pool.counts, 1))
+            np.sqrt(np.maximum(variances, 0.0) / np.maximum(pool.counts, 1))
             / pool.deviation[0]
         )
         ahead = gaps[active] - gaps[active].min()  # of those that are left

@@ -28,7 +28,7 @@ class GaussianProcess:
         """Parameters for features (n, d) and targets (n,), and what prediction needs."""
         squares = (x[:, None] - x[None]).transpose(2, 0, 1) ** 2
         bounds = [_SCALE] * x.shape[1] + [_SIGNAL, _NOISE]
-        found = minimize(
+        optimum = minimize(
             self.loss,
             self.parameters,
             (squares, y),
@@ -37,10 +37,10 @@ class GaussianProcess:
             bounds=bounds,
             options={"maxiter": steps},
         )
-        self.parameters = found.x
+        self.parameters = optimum.x
         self._x = x
         self._factor = cho_factor(
-            self._covariance(squares)[0] + np.exp(found.x[-1]) * np.eye(len(y)),
+            self._covariance(squares)[0] + np.exp(optimum.x[-1]) * np.eye(len(y)),
             lower=True,
         )
         self._weights = cho_solve(self._factor, y)

@@ -77,7 +77,7 @@ def walk_roots(n_examples: int, noise: float, grid: int = 1025) -> Array:
     bound = 5 * np.sqrt((steps**2).sum())
     s = np.linspace(-bound, bound, grid)
     lags = np.arange(1 - grid, grid) * (s[1] - s[0])
-    worth, found = s, np.zeros(n_examples + 1)
+    worth, roots = s, np.zeros(n_examples + 1)
     for n in range(n_examples - 1, -1, -1):
         # The larger of Q and 0 is a sum of ramps that begin at the grid's points; their
         # expectations are known.
@@ -86,5 +86,5 @@ def walk_roots(n_examples: int, noise: float, grid: int = 1025) -> Array:
         z = lags / steps[n]
         ramps = lags * ndtr(z) + steps[n] * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
         worth = fftconvolve(bends, ramps, mode="valid") - COST
-        found[n] = np.interp(0.0, worth, s)
-    return found
+        roots[n] = np.interp(0.0, worth, s)
+    return roots

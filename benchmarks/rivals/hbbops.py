@@ -101,13 +101,11 @@ class _Proposer:
         rng: np.random.Generator,
         share: float,
     ) -> None:
-        self._pool, self._goal, self._fidelities, self._rng, self._share = (
-            pool,
-            goal,
-            fidelities,
-            rng,
-            share,
-        )
+        self._pool = pool
+        self._goal = goal
+        self._fidelities = fidelities
+        self._rng = rng
+        self._share = share
         self._processes: list[GaussianProcess] = []
         if pool.features is not None:
             spread = pool.features.std(axis=0)
@@ -131,10 +129,14 @@ class _Proposer:
 
     def _propose(self, open_: Arms) -> int:
         counts = self._pool.counts
-        known = [b for b in self._fidelities if (counts >= b).sum() >= AT_LEAST]
-        if self._pool.features is None or not known or self._rng.random() < self._share:
+        fidelities = [b for b in self._fidelities if (counts >= b).sum() >= AT_LEAST]
+        if (
+            self._pool.features is None
+            or not fidelities
+            or self._rng.random() < self._share
+        ):
             return int(open_[counts[open_].argmin()])
-        return int(open_[self._acquisition(open_, max(known)).argmax()])
+        return int(open_[self._acquisition(open_, max(fidelities)).argmax()])
 
     def _acquisition(self, open_: Arms, b: int) -> Array:
         """Expected improvement of the objective times the probability of every constraint."""

@@ -60,9 +60,9 @@ def poes(pool: Pool, goal: Goal, seed: int) -> list[int]:
         else:
             _evaluate(pool, active, min(cells, pool.left))
         means = _estimates(pool)
-        known = active[pool.counts[active] > 0]
-        ranking = ConstrainedRanking().ranking(goal.values(means[known]))
-        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[
+        evaluated = active[pool.counts[active] > 0]
+        ranking = ConstrainedRanking().ranking(goal.values(means[evaluated]))
+        active = np.concatenate((evaluated[ranking], active[pool.counts[active] == 0]))[
             : _half(active)
         ]
     return pool.best(goal, active, means=means)
@@ -81,11 +81,11 @@ def _surplus(pool: Pool, active: Indices) -> int:
 
 def _begin(pool: Pool, cells: int) -> None:
     """Cold start: each group of prompts on the next examples of the order."""
-    each = min(cells // pool.n_arms, pool.n_examples)
-    for nth in range(each):
+    share = min(cells // pool.n_arms, pool.n_examples)
+    for nth in range(share):
         for arm in range(min(pool.n_arms, pool.left)):
             pool.pull(
-                arm, int(pool.order[(arm // GROUP * each + nth) % pool.n_examples])
+                arm, int(pool.order[(arm // GROUP * share + nth) % pool.n_examples])
             )
 
 

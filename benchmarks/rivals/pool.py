@@ -34,11 +34,9 @@ class Pool:
         self.features = (
             None if problem.features is None else problem.features[self._prompts]
         )
-        self.n_arms, self.n_examples, n_metrics = (
-            problem.n_prompts,
-            problem.n_examples,
-            len(problem.goal.metrics),
-        )
+        self.n_arms = problem.n_prompts
+        self.n_examples = problem.n_examples
+        n_metrics = len(problem.goal.metrics)
         self.budget, self.order = problem.budget, problem.order
         self.counts = np.zeros(self.n_arms, dtype=np.int64)
         # Pulls of each cell

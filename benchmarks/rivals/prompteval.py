@@ -58,12 +58,12 @@ def prompteval_bai(
 
 def predict(observed: Array, design: Array) -> Array:
     """(K, N) expected scores, from those observed (K, N; NaN where not; at least one) and the design (K, p)."""
-    known = np.isfinite(observed)
-    low, high = observed[known].min(), observed[known].max()
+    is_observed = np.isfinite(observed)
+    low, high = observed[is_observed].min(), observed[is_observed].max()
     if low == high:
         return np.full(observed.shape, low)
-    labels = np.where(known, (observed - low) / (high - low), 0.0)
-    return np.asarray(low + (high - low) * _logistic(_fit(known, labels, design)))
+    labels = np.where(is_observed, (observed - low) / (high - low), 0.0)
+    return np.asarray(low + (high - low) * _logistic(_fit(is_observed, labels, design)))
 
 
 def _fit(known: npt.NDArray[np.bool_], labels: Array, design: Array) -> Array:
@@ -86,12 +86,13 @@ def _fit(known: npt.NDArray[np.bool_], labels: Array, design: Array) -> Array:
         weight = np.where(known, p * (1 - p), 0.0)
         slope_gamma = design.T @ residual.sum(axis=1) - ridge * gamma
         slope_beta = residual.sum(axis=0) - ridge * beta
-        cross, own = design.T @ weight, weight.sum(axis=0) + ridge
+        cross, curvature = design.T @ weight, weight.sum(axis=0) + ridge
         within = (design.T * weight.sum(axis=1)) @ design + ridge * np.eye(len(gamma))
         step_gamma = np.linalg.solve(
-            within - (cross / own) @ cross.T, slope_gamma - cross @ (slope_beta / own)
+            within - (cross / curvature) @ cross.T,
+            slope_gamma - cross @ (slope_beta / curvature),
         )
-        step_beta = (slope_beta - step_gamma @ cross) / own
+        step_beta = (slope_beta - step_gamma @ cross) / curvature
         size = 1.0
         while (
             then := loss(gamma + size * step_gamma, beta + size * step_beta)
@@ -112,10 +113,12 @@ def _estimates(pool: Pool, features: bool) -> Array:
     columns = []
     for metric in range(pool.observed.shape[2]):
         observed = pool.observed[:, :, metric]
-        known = np.isfinite(observed)
+        is_observed = np.isfinite(observed)
         columns.append(
             np.where(
-                known, observed, predict(observed, design) if known.any() else 0.0
+                is_observed,
+                observed,
+                predict(observed, design) if is_observed.any() else 0.0,
             ).mean(axis=1)
         )
     return np.stack(columns, axis=1)

@@ -22,8 +22,8 @@ _STEPS = 60
 
 def shares(gaps: Array, variances: Array, leader: int) -> Array:
     """(K,) the best shares of pulls; they add up to 1."""
-    others = np.arange(len(gaps)) != leader
-    square, v = np.maximum(gaps[others], _LEAST_GAP) ** 2, variances[others]
+    is_rival = np.arange(len(gaps)) != leader
+    square, v = np.maximum(gaps[is_rival], _LEAST_GAP) ** 2, variances[is_rival]
     lead = variances[leader]
     low, high = 0.0, float(square.min() / lead)
     x = np.ones(len(v))
@@ -33,9 +33,9 @@ def shares(gaps: Array, variances: Array, leader: int) -> Array:
         y = 0.5 * (low + high)
         x = v / (square / y - lead)
         low, high = (y, high) if (lead / v) @ x**2 < 1.0 else (low, y)
-    found = np.ones(len(gaps))
-    found[others] = x
-    return np.asarray(found / found.sum())
+    pulls = np.ones(len(gaps))
+    pulls[is_rival] = x
+    return np.asarray(pulls / pulls.sum())
 
 
 def track_and_stop(
@@ -57,9 +57,9 @@ def track_and_stop(
         leader, gaps = leads(pool, goal)
         if not np.isfinite(gaps).all():
             break
-        own = pool.squares[:, 0] / pool.counts - (pool.sums[:, 0] / pool.counts) ** 2
+        sample = pool.squares[:, 0] / pool.counts - (pool.sums[:, 0] / pool.counts) ** 2
         pooled = pool.deviation[0] ** 2
-        variances = (pool.counts * own + pooled) / (pool.counts + 1.0) / pooled
+        variances = (pool.counts * sample + pooled) / (pool.counts + 1.0) / pooled
         if delta is not None and pool.counts.min() >= fewest:
             evidence = (gaps + tolerance / pool.deviation[0]) ** 2 / (
                 2.0

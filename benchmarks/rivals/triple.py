@@ -22,10 +22,10 @@ def triple_sh(pool: Pool, goal: Goal, seed: int) -> list[int]:
         per_arm = max(1, pool.budget // (n_rounds * len(active)))
         for arm in np.repeat(active, per_arm)[: pool.left]:
             pool.pull(int(arm))
-        known = active[pool.counts[active] > 0]
-        ranking = ConstrainedRanking().ranking(goal.values(pool.means[known]))
+        evaluated = active[pool.counts[active] > 0]
+        ranking = ConstrainedRanking().ranking(goal.values(pool.means[evaluated]))
         keep = math.ceil(len(active) / 2)
-        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[
+        active = np.concatenate((evaluated[ranking], active[pool.counts[active] == 0]))[
             :keep
         ]
     return pool.best(goal, active)

@@ -32,9 +32,9 @@ def triple_clst(pool: Pool, goal: Goal, seed: int) -> list[int]:
     )
     for rounds in range(max(1, math.ceil(math.log2(len(active)))), 0, -1):
         spread(pool, active, pool.left // rounds)
-        known = active[pool.counts[active] > 0]
-        ranking = ConstrainedRanking().ranking(goal.values(pool.means[known]))
-        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[
+        evaluated = active[pool.counts[active] > 0]
+        ranking = ConstrainedRanking().ranking(goal.values(pool.means[evaluated]))
+        active = np.concatenate((evaluated[ranking], active[pool.counts[active] == 0]))[
             : math.ceil(len(active) / 2)
         ]
     return pool.best(goal, active)
@@ -42,11 +42,11 @@ def triple_clst(pool: Pool, goal: Goal, seed: int) -> list[int]:
 
 def _better_half(pool: Pool, goal: Goal, groups: list[Arms]) -> Arms:
     """Prompts of the clusters with the better means by a third of the budget; all prompts if it is too small."""
-    each = pool.budget // (3 * len(groups))
-    if each == 0 or len(groups) == 1:
+    share = pool.budget // (3 * len(groups))
+    if share == 0 or len(groups) == 1:
         return np.arange(pool.n_arms)
     for group in groups:
-        spread(pool, group, each, every_turn_another_example=True)
+        spread(pool, group, share, every_turn_another_example=True)
     means = np.array(
         [pool.sums[group].sum(axis=0) / pool.counts[group].sum() for group in groups]
     )
@@ -77,16 +77,16 @@ def clusters(features: Array, n: int, seed: int, starts: int = 10) -> list[Arms]
     rng = np.random.default_rng(seed)
     least, labels = np.inf, np.zeros(len(features), dtype=np.int64)
     for _ in range(starts):
-        centres, found = kmeans2(
+        centres, nearest = kmeans2(
             features,
             _first_centres(features, n, rng),
             minit="matrix",
             iter=50,
             missing="warn",
         )
-        loss = float(((features - centres[found]) ** 2).sum())
+        loss = float(((features - centres[nearest]) ** 2).sum())
         if loss < least:
-            least, labels = loss, found
+            least, labels = loss, nearest
     return [np.flatnonzero(labels == label) for label in np.unique(labels)]
 
 

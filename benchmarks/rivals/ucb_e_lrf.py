@@ -73,22 +73,24 @@ def ucb_e_lrf(pool: Pool, goal: Goal, seed: int) -> list[int]:
 
 def complete(observed: Array, rng: np.random.Generator) -> Completed:
     """Alternating least squares of every member at once; `observed` (K, N), NaN where not."""
-    known = np.isfinite(observed)
-    arms, examples = np.nonzero(known)
-    kept = (rng.random((len(arms), ENSEMBLE), dtype=np.float32) >= DROPPED).astype(
+    is_observed = np.isfinite(observed)
+    arms, examples = np.nonzero(is_observed)
+    weights = (rng.random((len(arms), ENSEMBLE), dtype=np.float32) >= DROPPED).astype(
         np.float32
     )
-    by_arm = _sums(observed[known], arms, len(observed))
-    by_example = _sums(observed[known], examples, observed.shape[1])
+    by_arm = _sums(observed[is_observed], arms, len(observed))
+    by_example = _sums(observed[is_observed], examples, observed.shape[1])
     u = np.abs(rng.normal(size=(len(observed), ENSEMBLE))).astype(np.float32)
     for _ in range(ITERATIONS):
-        v = _least_squares(kept * u[arms], *by_example)
-        u = _least_squares(kept * v[examples], *by_arm)
+        v = _least_squares(weights * u[arms], *by_example)
+        u = _least_squares(weights * v[examples], *by_arm)
     u, v = u.astype(float), v.astype(float)
     mean = u @ v.T / ENSEMBLE
     variance = (u**2 @ (v**2).T - ENSEMBLE * mean**2) / (ENSEMBLE - 1)
     deviation = np.sqrt(np.maximum(variance, 0.0))
-    return Completed(np.where(known, observed, mean), np.where(known, 0.0, deviation))
+    return Completed(
+        np.where(is_observed, observed, mean), np.where(is_observed, 0.0, deviation)
+    )
 
 
 def _widest(pool: Pool, goal: Goal, completed: Completed) -> int:

@@ -45,12 +45,12 @@ def twice(problem: Replay, budget: int, seed: int) -> list[int]:
         for arm in order[: problem.left].tolist():
             sums[arm] += problem.evaluate(arm, int(problem.order[nth // 2])) or 0.0
             counts[arm] += 1
-    told = order[counts[order, 0] > 0]
-    values = problem.goal.values(sums[told] / counts[told])
+    evaluated = order[counts[order, 0] > 0]
+    values = problem.goal.values(sums[evaluated] / counts[evaluated])
     keeps = (values[:, 1:] >= 0).all(axis=1)
     if keeps.any():
-        return [int(told[np.where(keeps, values[:, 0], -np.inf).argmax()])]
-    return [int(told[values[:, 1:].min(axis=1).argmax()])]
+        return [int(evaluated[np.where(keeps, values[:, 0], -np.inf).argmax()])]
+    return [int(evaluated[values[:, 1:].min(axis=1).argmax()])]
 
 
 def qualities(
@@ -72,7 +72,7 @@ def qualities(
     several = "new" if tasks is None else "few"
     lines = args.output / f"agents-{'-'.join(goal.metrics)}-{several}-{repeats}.jsonl"
     lines.parent.mkdir(parents=True, exist_ok=True)
-    found = asktell.simulate(
+    simulation = asktell.simulate(
         scores,
         goal,
         methods,
@@ -89,12 +89,12 @@ def qualities(
         for budget in budgets:
             mine = [
                 run
-                for run in found.runs
+                for run in simulation.runs
                 if (run["method"], run["budget"]) == (name, budget)
             ]
-            own = np.array([run["quality"] for run in mine if "refused" not in run])
+            values = np.array([run["quality"] for run in mine if "refused" not in run])
             cells.append(
-                f"{own.mean():.2f} ± {half_width(own):.2f}" if len(own) else ""
+                f"{values.mean():.2f} ± {half_width(values):.2f}" if len(values) else ""
             )
         if any(cells):
             rows[name] = cells
@@ -149,10 +149,12 @@ def main() -> None:
     for goal in goals:
         rows = []
         for repeats in (1, n_repeats):
-            found = qualities(recorded, goal, asktell.METHODS, BUDGETS, repeats, args)
+            by_method = qualities(
+                recorded, goal, asktell.METHODS, BUDGETS, repeats, args
+            )
             rows += [
                 (name, "yes" if repeats > 1 else "no", cells)
-                for name, cells in found.items()
+                for name, cells in by_method.items()
             ]
         # Agents have no features, without which these are those of the shorter names.
         rivals = {
@@ -160,7 +162,7 @@ def main() -> None:
             for name, rival in RIVALS.items()
             if not name.endswith("-features")
         }
-        others = qualities(
+        of_rivals = qualities(
             recorded, goal, {**rivals, TWICE: twice}, BUDGETS, n_repeats, args
         )
         show(
@@ -169,7 +171,7 @@ def main() -> None:
                 *rows,
                 *(
                     (name, "yes" if name == TWICE else "", cells)
-                    for name, cells in others.items()
+                    for name, cells in of_rivals.items()
                 ),
             ],
         )
@@ -180,19 +182,19 @@ def main() -> None:
     )
     rows = []
     for repeats in (1, n_repeats):
-        found = qualities(
+        by_method = qualities(
             recorded, goals[0], _SPENDING, BUDGETS_OF_FEW, repeats, args, tasks
         )
         rows += [
             (name, "yes" if repeats > 1 else "no", cells)
-            for name, cells in found.items()
+            for name, cells in by_method.items()
         ]
-    found = qualities(
+    by_method = qualities(
         recorded, goals[0], {TWICE: twice}, BUDGETS_OF_FEW, n_repeats, args, tasks
     )
     show(
         BUDGETS_OF_FEW,
-        [*rows, *((name, "yes", cells) for name, cells in found.items())],
+        [*rows, *((name, "yes", cells) for name, cells in by_method.items())],
     )
 
 

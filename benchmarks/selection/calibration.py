@@ -97,9 +97,9 @@ def recorded_table(
         else table.features[some]
     )
     bound = means.mean() + 0.5 * rng.normal() * means.std()
-    given, new = np.array_split(rng.permutation(scores.shape[1]), 2)
+    old, new = np.array_split(rng.permutation(scores.shape[1]), 2)
     return Table(
-        scores[:, given],
+        scores[:, old],
         features,
         scores[:, new].mean(axis=1),
         _goal(goal, table.metrics[:2], bound),
@@ -130,10 +130,8 @@ def measure(
         )  # fmt: skip
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {"refused": str(error)}
-    result, truth = (
-        play(selector, cells),
-        table.beyond if is_new else cells.mean(axis=1),
-    )
+    result = play(selector, cells)
+    truth = table.beyond if is_new else cells.mean(axis=1)
     line: Line = {name: [0, 0] for name in SHARES}
     chosen = {entry.id for entry in result.selected}
     for arm, entry in enumerate(result.prompts):
@@ -146,8 +144,8 @@ def measure(
             if entry.id in chosen:
                 _count(line["selected"], held)
     best, feasible = _truth(goal, truth)
-    known = stated(selector.state)
-    likely = None if known is None else chances(selector.state, known)
+    statement = stated(selector.state)
+    likely = None if statement is None else chances(selector.state, statement)
     if likely is not None:
         line["optimal"] = binned(likely.p_best, best)
         if likely.p_feasible is not None:
@@ -193,12 +191,12 @@ def _truth(goal: Goal, means: Array) -> tuple[Mask, Mask]:
 
 def binned(probabilities: Array, truth: Mask) -> list[list[float]]:
     """Per bin of EDGES: how many, the sum of their probabilities, how many are true."""
-    which = np.clip(
+    places = np.clip(
         np.searchsorted(EDGES, probabilities, side="right") - 1, 0, len(EDGES) - 2
     )
     size = len(EDGES) - 1
     sums = [
-        np.bincount(which, weights, size)
+        np.bincount(places, weights, size)
         for weights in (None, probabilities, truth.astype(float))
     ]
     return np.stack(sums, axis=1).round(6).tolist()
@@ -410,8 +408,8 @@ def main() -> None:
                 problem = recorded_table(source, goal, arms, seed, args.tables)
             else:
                 problem = simulated_table(source, goal, arms, seed, args.examples)
-            found = measure(problem, _name(method, goal), per_prompt, seed, inputs)
-            lines[task] = {**dict(zip((*AXES, "seed"), task, strict=True)), **found}
+            measured = measure(problem, _name(method, goal), per_prompt, seed, inputs)
+            lines[task] = {**dict(zip((*AXES, "seed"), task, strict=True)), **measured}
             file.write(json.dumps(lines[task]) + "\n")
             file.flush()
     there = [lines[task] for task in wanted if task in lines]

@@ -25,8 +25,11 @@ OF_EXAMPLES = 0.9
 def table(seed: int, part: float = OF_EXAMPLES) -> Any:
     """(6, 200, 2) costs, and scores of 0 and 1."""
     rng = np.random.default_rng(1000 + seed)
-    common, own = rng.normal(size=N_EXAMPLES), rng.normal(size=(len(COSTS), N_EXAMPLES))
-    ability = np.sqrt(part) * common + np.sqrt(1.0 - part) * own
+    common, residual = (
+        rng.normal(size=N_EXAMPLES),
+        rng.normal(size=(len(COSTS), N_EXAMPLES)),
+    )
+    ability = np.sqrt(part) * common + np.sqrt(1.0 - part) * residual
     right_ = np.zeros(ability.shape)
     for row, of_model, accuracy in zip(right_, ability, ACCURACIES, strict=True):
         row[np.argsort(-of_model)[: round(accuracy * N_EXAMPLES)]] = 1.0

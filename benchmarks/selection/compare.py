@@ -46,23 +46,23 @@ def compare(
         if "refused" not in line:
             place = (line["problem"], line["goal"], line["per_prompt"], line["method"])
             runs[place][line["seed"]] = line["quality"]
-    found = []
-    for ours, other in pairs:
+    comparisons = []
+    for ours, rival in pairs:
         for (problem, goal, b, method), qualities in runs.items():
-            theirs = runs.get((problem, goal, b, other), {})
+            theirs = runs.get((problem, goal, b, rival), {})
             seeds = sorted(set(qualities) & set(theirs))
             if method == ours and len(seeds) >= LEAST_SEEDS:
                 differences = np.array(
                     [qualities[seed] - theirs[seed] for seed in seeds]
                 )
-                found.append(
-                    Comparison(ours, other, problem, goal, b, *mean_below(differences))
+                comparisons.append(
+                    Comparison(ours, rival, problem, goal, b, *mean_below(differences))
                 )
-    found.sort(key=lambda comparison: comparison.p)
-    adjusted = holm(np.array([comparison.p for comparison in found]))
+    comparisons.sort(key=lambda comparison: comparison.p)
+    adjusted = holm(np.array([comparison.p for comparison in comparisons]))
     return [
         comparison._replace(adjusted=float(a))
-        for comparison, a in zip(found, adjusted, strict=True)
+        for comparison, a in zip(comparisons, adjusted, strict=True)
     ]
 
 

@@ -54,7 +54,7 @@ def wrong(
     means, values = values.mean(axis=1), values[:, :n_examples]
     population = n_examples if inputs == "given" else None
     if goal == "front":
-        each = _ERROR / (n_arms * (n_arms - 1) * values.shape[2])
+        share = _ERROR / (n_arms * (n_arms - 1) * values.shape[2])
         pairs = (
             (i, j, k)
             for i, j, k in product(range(n_arms), range(n_arms), range(values.shape[2]))
@@ -67,7 +67,7 @@ def wrong(
             (values[j, :, k] - values[i, :, k], values[:, :, k]) for i, j, k in false
         ]
         return any(
-            _proven(lead, -tolerance, each, metric, True, population)
+            _proven(lead, -tolerance, share, metric, True, population)
             for lead, metric in leads
         )
     slack = means[:, 1:].min(axis=1, initial=np.inf)
@@ -84,10 +84,10 @@ def wrong(
         leads = Betting(seen[0] - seen[-1], seen[-1] - seen[0], population)
         # What is known exactly needs no proof
         most = n_examples - 1 if population else n_examples
-        zero, own = np.zeros(n_arms, dtype=np.int64), _ERROR / (2 if tolerance else 1)
+        zero, error = np.zeros(n_arms, dtype=np.int64), _ERROR / (2 if tolerance else 1)
         if (
             certainly_worse(
-                leads, values[:, :most, 0], zero + most, zero, zero == 0, own
+                leads, values[:, :most, 0], zero + most, zero, zero == 0, error
             )[best]
             <= most
         ):
@@ -103,9 +103,9 @@ def wrong(
         return True
     for k in range(1, n_constraints + 1):
         bad = np.flatnonzero(means[:, k] < -tolerance)
-        each = part / (n_arms * n_constraints)
+        share = part / (n_arms * n_constraints)
         if len(bad) and _proven(
-            values[bad, :, k], -tolerance, each, values[:, :, k], False, population
+            values[bad, :, k], -tolerance, share, values[:, :, k], False, population
         ):
             return True
         if _proven(

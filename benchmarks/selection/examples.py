@@ -94,14 +94,14 @@ def plant(scores: Array, seed: int) -> Found:
     ] = True
     planted = np.where(wrong[None, :, None, None], 1.0 - scores, scores)
     results = results_of(planted)
-    called = np.array([each.likely_mislabeled for each in results])
-    told = np.array(
+    called = np.array([example.likely_mislabeled for example in results])
+    discriminations = np.array(
         [
-            np.inf if each.discrimination is None else each.discrimination
-            for each in results
+            np.inf if example.discrimination is None else example.discrimination
+            for example in results
         ]
     )
-    hits = np.cumsum(wrong[np.argsort(told, kind="stable")])
+    hits = np.cumsum(wrong[np.argsort(discriminations, kind="stable")])
     pure = hits >= (1.0 - FDR) * np.arange(1, n + 1)
     return Found(
         float(called[wrong].mean()),
@@ -114,13 +114,13 @@ def row(name: str, tables: Sequence[Array]) -> list[str]:
     """A row of the result: of one table for each seed."""
     shape = tables[0].shape
     as_recorded = [
-        sum(each.likely_mislabeled for each in results_of(scores))
+        sum(example.likely_mislabeled for example in results_of(scores))
         # A recorded one is the same each time
         for scores in {id(scores): scores for scores in tables}.values()
     ]
-    found = [plant(scores, seed) for seed, scores in enumerate(tables)]
-    called, false, at_best = np.mean(found, axis=0)
-    error = np.std([each.called for each in found], ddof=1) / len(found) ** 0.5
+    plants = [plant(scores, seed) for seed, scores in enumerate(tables)]
+    called, false, at_best = np.mean(plants, axis=0)
+    error = np.std([planted.called for planted in plants], ddof=1) / len(plants) ** 0.5
     return [
         name, f"{shape[0]} x {shape[1]}", f"{called:.0%}", f"{error:.0%}", f"{false:.0%}", f"{at_best:.0%}",
         f"{np.mean(as_recorded):.1f}",

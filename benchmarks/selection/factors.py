@@ -57,8 +57,13 @@ class Grid(NamedTuple):
                 self.levels, self.levels[1:], codes, codes[1:], strict=False
             )
         )
-        own, rest = rng.normal(size=len(candidates)), 1.0 - self.factors - self.pairs
-        parts = zip((self.factors, self.pairs, rest), (levels, pairs, own), strict=True)
+        residual, rest = (
+            rng.normal(size=len(candidates)),
+            1.0 - self.factors - self.pairs,
+        )
+        parts = zip(
+            (self.factors, self.pairs, rest), (levels, pairs, residual), strict=True
+        )
         mean = _unit(sum(part**0.5 * _unit(effect) for part, effect in parts))
         scores = _CANDIDATE**0.5 * mean[:, None] + _EXAMPLE**0.5 * rng.normal(
             size=_EXAMPLES
@@ -76,12 +81,12 @@ def _unit(effects: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def recorded(folder: Path) -> tuple[asktell.Candidates, npt.NDArray[np.float64]]:
     """The pairs of models, and their accuracy."""
-    found = read_table(folder / "models" / "agentopt_mathqa.npz")
+    table = read_table(folder / "models" / "agentopt_mathqa.npz")
     pairs = [
         dict(part.split("=", 1) for part in re.split(r" \+ ", name))
-        for name in found.prompts
+        for name in table.prompts
     ]
-    return asktell.Candidates(pairs), found.scores[:, :, 0]
+    return asktell.Candidates(pairs), table.scores[:, :, 0]
 
 
 def quality(

@@ -129,7 +129,7 @@ def missing_row(
 ) -> str:
     """How much worse the choice is where failures have to do with scores: skipped, and counted as 0."""
     k, n, budget = size
-    found: dict[str, list[float]] = {"none": [], "skip": [], "as 0": []}
+    regrets_of: dict[str, list[float]] = {"none": [], "skip": [], "as 0": []}
     for seed in seeds:
         scores, rng = scores_of(k, n, seed), np.random.default_rng([seed, 1])
         if what == "hard examples":  # for every prompt
@@ -144,21 +144,21 @@ def missing_row(
             "skip": {},
             "as 0": {"on_failure": {"accuracy": 0.0}},
         }
-        found["none"].append(
+        regrets_of["none"].append(
             regret(
                 play(scores, np.zeros_like(fails), method, budget, seed).result(),
                 scores,
             )
         )
         for name, option in options.items():
-            found[name].append(
+            regrets_of[name].append(
                 regret(
                     play(scores, fails, method, budget, seed, **option).result(), scores
                 )
             )
     means = [
         f"{np.mean(regrets):.4f} ± {np.std(regrets) / np.sqrt(len(regrets)):.4f}"
-        for regrets in found.values()
+        for regrets in regrets_of.values()
     ]
     return f"| {what} | {method} | {' | '.join(means)} |"
 
@@ -187,7 +187,7 @@ def gate_row(what: str, rate: float, n: int, margin: float, runs: int) -> str:
     """How often the gate passes such a candidate, how many of these passes are false, and how often it fails it."""
     chances, lead = GATE[what]
     goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
-    found, false_passes, spent = dict.fromkeys((PASSED, FAILED, UNDECIDED), 0), 0, 0
+    counts, false_passes, spent = dict.fromkeys((PASSED, FAILED, UNDECIDED), 0), 0, 0
     for seed in range(runs):
         rng = np.random.default_rng([seed, n])
         baseline = (rng.random(n) < 0.6).astype(float)
@@ -215,10 +215,12 @@ def gate_row(what: str, rate: float, n: int, margin: float, runs: int) -> str:
                         ),
                     )
             verdict = rule.look(selector.state)
-        found[verdict] += 1
+        counts[verdict] += 1
         false_passes += verdict == PASSED and is_bad
         spent += selector.spent
-    shares = [f"{found[each] / runs:.0%}" for each in (PASSED, FAILED, UNDECIDED)]
+    shares = [
+        f"{counts[verdict] / runs:.0%}" for verdict in (PASSED, FAILED, UNDECIDED)
+    ]
     return f"| {what} | {rate:.0%} | {' | '.join(shares)} | {false_passes / runs:.1%} | {spent / runs:.0f} |"
 
 

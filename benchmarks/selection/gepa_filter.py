@@ -32,11 +32,9 @@ TABLES = (
 )  # fmt: skip
 SCRIPTED = {"right or wrong": False, "graded": True}
 MOST_EXAMPLES = 400
-FEW, PARENTS, ACCEPTANCE = (
-    "val_evaluation_policy",
-    "candidate_selection_strategy",
-    "acceptance_criterion",
-)
+FEW = "val_evaluation_policy"
+PARENTS = "candidate_selection_strategy"
+ACCEPTANCE = "acceptance_criterion"
 WAYS: dict[str, tuple[str, ...]] = {
     "GEPA": (),
     "GEPA with current_best": (),
@@ -107,8 +105,8 @@ class Scripted:
     def child(self, parent: int) -> int:
         """A new prompt, of a quality 0.1 lower on average, with a standard deviation of 0.4."""
         self._qualities.append(self._qualities[parent] + self._rng.normal(-0.1, 0.4))
-        own = self._rng.normal(0, 1, self.n_examples)
-        self._tastes.append(0.7 * self._tastes[parent] + math.sqrt(1 - 0.7**2) * own)
+        taste = self._rng.normal(0, 1, self.n_examples)
+        self._tastes.append(0.7 * self._tastes[parent] + math.sqrt(1 - 0.7**2) * taste)
         return len(self._qualities) - 1
 
 
@@ -127,12 +125,12 @@ class Adapter:
         """By prompt and example."""
         from gepa.core.adapter import EvaluationBatch
 
-        found = [
+        scores = [
             float(score) for score in self.task.scores(int(candidate["prompt"]))[batch]
         ]
         return EvaluationBatch(
             outputs=list(batch),
-            scores=found,
+            scores=scores,
             trajectories=list(batch) if capture_traces else None,
         )
 
@@ -202,16 +200,16 @@ def main() -> None:
     args = parser.parse_args()
     rows = []
     for name, make in tasks(args.tables):
-        found = {
+        outcomes = {
             way: [
                 outcome(make(seed), way, args.calls, seed) for seed in range(args.seeds)
             ]
             for way in WAYS
         }
-        gepas = np.array([score for score, _ in found["GEPA"]])
+        gepas = np.array([score for score, _ in outcomes["GEPA"]])
         row = [name, f"{gepas.mean():.3f}"]
         for way in list(WAYS)[1:]:
-            leads = np.array([score for score, _ in found[way]]) - gepas
+            leads = np.array([score for score, _ in outcomes[way]]) - gepas
             row.append(
                 f"{leads.mean():+.3f} ({leads.std(ddof=1) / math.sqrt(args.seeds):.3f})"
             )
@@ -219,7 +217,7 @@ def main() -> None:
             [
                 *row,
                 *(
-                    f"{np.mean([n for _, n in found[way]]):.1f}"
+                    f"{np.mean([n for _, n in outcomes[way]]):.1f}"
                     for way in ("GEPA", *list(WAYS)[-1:])
                 ),
             ]

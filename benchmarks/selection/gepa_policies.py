@@ -42,12 +42,12 @@ class TableAdapter:
         """By row and column."""
         from gepa.core.adapter import EvaluationBatch
 
-        found = [
+        batch_scores = [
             float(self.scores[int(candidate["prompt"]), example]) for example in batch
         ]
         return EvaluationBatch(
             outputs=list(batch),
-            scores=found,
+            scores=batch_scores,
             trajectories=list(batch) if capture_traces else None,
         )
 
@@ -104,12 +104,15 @@ def choices(
     seed: int,
 ) -> dict[str, tuple[int, int]]:
     """By each way: the prompt chosen, and the candidates that GEPA accepted."""
-    found = {}
+    chosen = {}
     result, _ = optimize(scores, train, val, None, calls, seed)
-    found["all examples"] = int(result.best_candidate["prompt"]), len(result.candidates)
+    chosen["all examples"] = (
+        int(result.best_candidate["prompt"]),
+        len(result.candidates),
+    )
     policy = AsktellPolicy(few, seed=seed)
     result, _ = optimize(scores, train, val, policy, calls, seed)
-    found[f"{few} examples"] = (
+    chosen[f"{few} examples"] = (
         int(policy.best_candidate(result)["prompt"]),
         len(result.candidates),
     )
@@ -127,8 +130,8 @@ def choices(
     )
     evaluator.warm_start(selector, result)
     best = asktell.run(selector, evaluator, progress=False).selected[0]
-    found[f"{few} examples, then selection"] = int(best.prompt), len(result.candidates)
-    return found
+    chosen[f"{few} examples, then selection"] = int(best.prompt), len(result.candidates)
+    return chosen
 
 
 def main() -> None:

@@ -111,12 +111,12 @@ def equivalent(
     ratios = np.empty(RESAMPLES)
     for r in range(RESAMPLES):
         tables = rng.integers(n_tables, size=(n_tables, 1))
-        one = ours[tables, rng.integers(n_seeds, size=(n_tables, n_seeds))].mean()
+        mean = ours[tables, rng.integers(n_seeds, size=(n_tables, n_seeds))].mean()
         seeds = rng.integers(published.shape[2], size=(n_tables, 1, published.shape[2]))
-        other = np.take_along_axis(
+        resampled = np.take_along_axis(
             published[tables[:, 0]], np.broadcast_to(seeds, published.shape), axis=2
         )
-        ratios[r] = budget_for(float(one), grid, other.mean(axis=(0, 2)))[0] / at
+        ratios[r] = budget_for(float(mean), grid, resampled.mean(axis=(0, 2)))[0] / at
     low, high = np.quantile(ratios, (0.025, 0.975))
     return Equivalent(budget / at, float(low), float(high), mark)
 

@@ -55,12 +55,12 @@ def run(
     ]
     generations = [part.tolist() for part in np.split(order, n_generations)]
     examples = counters.permutation(seed, "examples", scores.shape[1])
-    each = b * _CANDIDATES
+    per_generation = b * _CANDIDATES
     if way == "uniform":
         means = scores[order][:, examples[:b]].mean(axis=1)
         return int(order[means.argmax()]), b * len(order)
     if way == "fresh":
-        return _fresh(scores, generations, examples, each)
+        return _fresh(scores, generations, examples, per_generation)
     waiting: Iterator[list[int]] = iter(generations[1:])
 
     def writer(brief: Brief) -> list[str]:
@@ -69,22 +69,22 @@ def run(
     selector = asktell.Selector(
         [str(arm) for arm in generations[0]],
         asktell.BestFeasible(asktell.maximize("score", range=(0, 1))),
-        each,
+        per_generation,
         way,
         examples=scores.shape[1],
         seed=seed,
     )
-    found = improve(
+    improvement = improve(
         selector,
         lambda prompt, example: float(scores[int(prompt), example]),
         writer,
-        budget=n_generations * each,
+        budget=n_generations * per_generation,
         candidates=_CANDIDATES,
         parents=_PARENTS,
         patience=None,
         progress=False,
     )
-    return int(found.result.selected[0].prompt), found.result.spent
+    return int(improvement.result.selected[0].prompt), improvement.result.spent
 
 
 def _fresh(

@@ -34,10 +34,8 @@ MARGINS = (0.02, 0.05, 0.1)
 
 def signs(n: int, disagree: float, difference: float) -> Floats:
     """Differences of n pairs of 0/1 scores."""
-    more, fewer = (
-        round(n * (disagree + difference) / 2),
-        round(n * (disagree - difference) / 2),
-    )
+    more = round(n * (disagree + difference) / 2)
+    fewer = round(n * (disagree - difference) / 2)
     return np.repeat([1.0, -1.0, 0.0], [more, fewer, n - more - fewer])
 
 
@@ -234,15 +232,15 @@ def margins(runs: int) -> str:
             draws = np.random.default_rng(3).choice(population, x.shape)
             cells = []
             for m in MARGINS:
-                found = (
+                capitals = (
                     betting.log_capital(x, -m),
                     Betting(-1, 1).log_capital(draws, -m),
                 )
-                given, new = (
+                old, new = (
                     until(capital >= math.log(1 / ERROR), range(1, n + 1), n)
-                    for capital in found
+                    for capital in capitals
                 )
-                cells.append(f"{given:.0f}, {new:.0f}")
+                cells.append(f"{old:.0f}, {new:.0f}")
             rows.append(f"| {n} | {name} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 

@@ -40,20 +40,20 @@ def row(judge: str, labels: int, others: int, runs: int, seed: int) -> list[str]
     """Coverage, mean error and half width, of the judge alone and of the three estimates."""
     rng = np.random.default_rng(seed)
     truth = 3.0  # by symmetry
-    alone, found = [], {"humans": [], "weight 1": [], "default": []}
+    alone, outcomes = [], {"humans": [], "weight 1": [], "default": []}
     for _ in range(runs):
         human, judged = grades(rng, labels + others, judge)
         alone.append(judged.mean() - truth)
         for name, weight in (("humans", 0.0), ("weight 1", 1.0), ("default", None)):
-            each = corrected_mean(
+            corrected = corrected_mean(
                 human[:labels], judged[:labels], judged[labels:], weight=weight
             )
-            low, high = each.interval
-            found[name].append(
-                (low <= truth <= high, each.mean - truth, (high - low) / 2)
+            low, high = corrected.interval
+            outcomes[name].append(
+                (low <= truth <= high, corrected.mean - truth, (high - low) / 2)
             )
     cells = [judge, str(labels), f"{np.mean(alone):+.2f}"]
-    for values in found.values():
+    for values in outcomes.values():
         held, off, half = np.mean(values, axis=0)
         cells.append(f"{held:.1%}, {off:+.3f}, ±{half:.2f}")
     return cells
@@ -83,7 +83,7 @@ def skewed(
     """
     rng = np.random.default_rng(seed)
     truth = float(_GRADES @ shares)
-    found = []
+    outcomes = []
     for _ in range(runs):
         human = rng.choice(_GRADES, labels + others, p=shares)
         judged = human if judge == "perfect" else rng.choice(_GRADES, labels + others)
@@ -95,14 +95,14 @@ def skewed(
             ).interval
             for weight in (None, 1.0)
         ]
-        found.append(
+        outcomes.append(
             [
                 x
                 for low, high in intervals
                 for x in (low - 1e-9 <= truth <= high + 1e-9, (high - low) / 2)
             ]
         )
-    return tuple(np.mean(found, axis=0).tolist())
+    return tuple(np.mean(outcomes, axis=0).tolist())
 
 
 def accepted(
@@ -114,18 +114,18 @@ def accepted(
     share; and the half width.
     """
     rng = np.random.default_rng(seed)
-    found = []
+    outcomes = []
     for _ in range(runs):
         human = (rng.random(labels + others) < share).astype(float)
         judged = np.where(rng.random(labels + others) < agreement, human, 1 - human)
-        each = corrected_mean(human[:labels], judged[:labels], judged[labels:])
-        low, high = each.interval
+        corrected = corrected_mean(human[:labels], judged[:labels], judged[labels:])
+        low, high = corrected.interval
         error = human[:labels].std(ddof=1) / math.sqrt(labels)
         plain = (
             abs(human[:labels].mean() - share) <= stats.t.ppf(0.975, labels - 1) * error
         )
-        found.append((plain, low <= share <= high, (high - low) / 2))
-    return tuple(np.mean(found, axis=0).tolist())
+        outcomes.append((plain, low <= share <= high, (high - low) / 2))
+    return tuple(np.mean(outcomes, axis=0).tolist())
 
 
 def flagged(
@@ -148,10 +148,10 @@ def flagged(
         )
         judge[0, (rng.random(labels) < kinder) & (people[0] < 1)] = 1.0
         pairs = {i: list(zip(people[i], judge[i], strict=True)) for i in range(prompts)}
-        found = contradicted(pairs)
-        any_ += bool(found)
+        against = contradicted(pairs)
+        any_ += bool(against)
         any_alone += any(contradicted({i: of_prompt}) for i, of_prompt in pairs.items())
-        right += 0 in found
+        right += 0 in against
     return any_ / runs, any_alone / runs, right / runs
 
 

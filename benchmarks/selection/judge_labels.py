@@ -44,9 +44,9 @@ def world(
     better = np.argsort(-people.mean(axis=1))[: _PROMPTS // 2]
     weights = np.where(np.isin(arms, better), 4.0, 1.0)
     chosen = rng.choice(len(cells), n, replace=False, p=weights / weights.sum())
-    known = np.full(len(cells), np.nan)
-    known[chosen] = people[arms[chosen], examples[chosen]]
-    pairs = Pairs(arms, examples, judge[arms, examples], known)
+    labels = np.full(len(cells), np.nan)
+    labels[chosen] = people[arms[chosen], examples[chosen]]
+    pairs = Pairs(arms, examples, judge[arms, examples], labels)
     truth = {
         # People label the better half more often, so the bias is that of the labeled cells.
         "bias": float(np.average((judge - people)[arms, examples], weights=weights)),
@@ -81,7 +81,7 @@ def row(n: int, is_binary: bool, by_prompt: bool, own: float, runs: int) -> list
             same.interval[0] <= truth["bias"] <= same.interval[1],
             abs(same.corrected - truth["mean"]) <= 1.96 * same.corrected_error,
             abs(most.mean - truth["means"][most.arm]) <= 1.96 * most.error,
-            *(each.change is not None for each in moved),
+            *(entry.change is not None for entry in moved),
         ]
     return list(counts / runs)
 
@@ -90,12 +90,12 @@ def rows(runs: int) -> Iterator[tuple[str, list[float]]]:
     """Every kind of world, in words, with its shares."""
     for is_binary in (True, False):
         for by_prompt in (False, True):
-            for own in (0.0, 0.05, 0.15):
+            for bias in (0.0, 0.05, 0.15):
                 for n in _SIZES:
                     kind = "0 or 1" if is_binary else "grades"
                     order = "by prompt" if by_prompt else "random"
-                    name = f"{kind:<7} {order:<10} {own:<5} {n:>4}"
-                    yield name, row(n, is_binary, by_prompt, own, runs)
+                    name = f"{kind:<7} {order:<10} {bias:<5} {n:>4}"
+                    yield name, row(n, is_binary, by_prompt, bias, runs)
 
 
 def main() -> None:

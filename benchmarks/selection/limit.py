@@ -159,9 +159,9 @@ def by_value_of_information(residual: Float[Floats, " metrics"]) -> Iterator[Non
             after = qualities.mean(axis=0) + nodes[:, None, None] * moves
             best_of += np.tensordot(weights, after.max(axis=2), 1) / weights.sum()
         gain = np.maximum(best_of - best_of.min(), 0.0)
-        found = np.zeros(problem.n_arms)
-        found[alive] = gain / max(float(gain.max()), 1e-300)
-        return found
+        shares = np.zeros(problem.n_arms)
+        shares[alive] = gain / max(float(gain.max()), 1e-300)
+        return shares
 
     def everyone(method: Any, look: _Look, belief: Any) -> Bool[Bools, " open"]:
         return np.ones(len(look.open_), dtype=bool)
@@ -199,7 +199,7 @@ def optimal_targets(problem: BenchmarkProblem) -> Float[Floats, " arms"]:
 
 def variances_of(scores: Array) -> list[Variances]:
     """The variances of prompts, examples and residuals of each metric, by the moments of the whole table."""
-    found = []
+    variances = []
     for column in np.moveaxis(scores, 2, 0):
         k, n = column.shape
         rows, columns, level = column.mean(1), column.mean(0), column.mean()
@@ -207,8 +207,8 @@ def variances_of(scores: Array) -> list[Variances]:
         e = float((residual**2).sum() / ((k - 1) * (n - 1)))
         a = max(float(rows.var(ddof=1)) - e / n, 1e-6 * e + 1e-12)
         b = max(float(columns.var(ddof=1)) - e / k, 1e-6 * e + 1e-12)
-        found.append(Variances(a, b, max(e, 1e-12)))
-    return found
+        variances.append(Variances(a, b, max(e, 1e-12)))
+    return variances
 
 
 @contextmanager
@@ -332,23 +332,23 @@ def lines_of(
 ) -> list[Line]:
     """A line for each run; those that the file lacks are run and appended to it."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    known = {_key(line): line for line in read_lines(output)}
+    line_of = {_key(line): line for line in read_lines(output)}
     # Seed by seed, so that an interrupted run has as many seeds of every table.
     wanted = [
         (goal, name, variant, b, seed)
         for seed, name, variant, b in product(range(n_seeds), names, variants, budgets)
     ]
     with output.open("a") as file:
-        for task in tqdm([task for task in wanted if task not in known], unit="run"):
+        for task in tqdm([task for task in wanted if task not in line_of], unit="run"):
             _, name, variant, b, seed = task
             problem = problem_of(name, goal, folder, seed)
             answer = run(variant, problem, round(b * len(problem.scores)), seed)
             quality = evaluate(problem, answer)["quality"]
             line = dict(zip(_KEYS, task, strict=True)) | {"quality": round(quality, 6)}
-            known[task] = line
+            line_of[task] = line
             file.write(json.dumps(line) + "\n")
             file.flush()
-    return [known[task] for task in wanted]
+    return [line_of[task] for task in wanted]
 
 
 def summary(
@@ -377,8 +377,8 @@ def mean_quality(lines: Sequence[Line], variant: str, budget: float) -> str:
     share tables and seeds.
     """
     mine, auto = (
-        np.array([of.mean() for of in _by_table(lines, one, budget)])
-        for one in (variant, "auto")
+        np.array([of.mean() for of in _by_table(lines, name, budget)])
+        for name in (variant, "auto")
     )
     of = mine if variant == "auto" else mine - auto
     error = of.std(ddof=1) / np.sqrt(len(of)) if len(of) > 1 else np.nan
@@ -389,7 +389,7 @@ def mean_gain(lines: Sequence[Line], variant: str, budget: float) -> str:
     """The mean over tables of the gain in quality over `auto`, and its standard error over seeds."""
     is_best, gains = variant == BEST_START, []
     start = next(iter(STARTS)) if is_best else variant
-    pairs = (_by_table(lines, one, budget) for one in (start, "auto"))
+    pairs = (_by_table(lines, name, budget) for name in (start, "auto"))
     for of_start, of_auto in zip(*pairs, strict=True):
         gain = of_start - of_auto
         if is_best:

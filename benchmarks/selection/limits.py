@@ -42,7 +42,8 @@ def probabilities(
             selector.fail(trial, "simulated")
         else:
             selector.tell(
-                trial, {name: float(own[cell]) for name, own in scores.items()}
+                trial,
+                {name: float(scores_of[cell]) for name, scores_of in scores.items()},
             )
     for arm, entry in enumerate(selector.result().prompts):
         if entry.evaluations and entry.p_feasible is not None:
@@ -87,32 +88,33 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=60)
     args = parser.parse_args()
-    found: dict[tuple[str, int], list[tuple[float, bool]]] = {}
+    pairs_of: dict[tuple[str, int], list[tuple[float, bool]]] = {}
     for seed in tqdm(range(args.runs)):
         rng = np.random.default_rng(seed)
         for k in (2, 8):
             b = int(rng.choice((3, 10, 30)))
             for kind, goal, scores, keeps in cases(k, rng):
                 for arm, p in probabilities(goal, scores, b * k, seed):
-                    found.setdefault((kind, b), []).append((p, bool(keeps[arm])))
+                    pairs_of.setdefault((kind, b), []).append((p, bool(keeps[arm])))
     rows = []
-    for (kind, b), pairs in sorted(found.items()):
-        said, true = np.array(pairs, dtype=float).T
+    for (kind, b), pairs in sorted(pairs_of.items()):
+        stated, true = np.array(pairs, dtype=float).T
         of_fifth = [
-            (said >= low) & (said < low + 0.2 + (low == FIFTHS[-1])) for low in FIFTHS
+            (stated >= low) & (stated < low + 0.2 + (low == FIFTHS[-1]))
+            for low in FIFTHS
         ]
         cells = [
-            f"{said[own].mean():.2f} / {true[own].mean():.2f} ({own.sum()})"
-            if own.any()
+            f"{stated[is_in_fifth].mean():.2f} / {true[is_in_fifth].mean():.2f} ({is_in_fifth.sum()})"
+            if is_in_fifth.any()
             else ""
-            for own in of_fifth
+            for is_in_fifth in of_fifth
         ]
         rows.append(
             [
                 kind,
                 str(b),
                 *cells,
-                f"{((said - true) ** 2).mean():.3f}",
+                f"{((stated - true) ** 2).mean():.3f}",
                 f"{true.mean() * (1 - true.mean()):.3f}",
             ]
         )

@@ -33,6 +33,7 @@ from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.prompteval import prompteval, prompteval_bai
 from benchmarks.rivals.psips import psips
 from benchmarks.rivals.pulse import pulse
+from benchmarks.rivals.sysrs import sysrs
 from benchmarks.rivals.track_and_stop import track_and_stop
 from benchmarks.rivals.triple import triple_sh
 from benchmarks.rivals.triple_clst import triple_clst
@@ -96,6 +97,7 @@ RIVALS = {
     "capo-race": Rival(capo_race, BOTH),
     "agentopt": Rival(arm_elimination, (BestFeasible,)),
     "lucb": Rival(lucb, (BestFeasible,)),
+    "sysrs": Rival(sysrs, (BestFeasible,)),
     "track-and-stop": Rival(track_and_stop, (BestFeasible,)),
     "ucb-e": Rival(ucb_e, (BestFeasible,)),
     "ucb-e-lrf": Rival(ucb_e_lrf, (BestFeasible,)),
@@ -215,12 +217,12 @@ def _run_filtered(
             [int(among[i].id) for i in rule_of(goal).answer(values)], result.spent
         )
     violation = np.maximum(0.0, -values[:, len(metrics) :]).max(axis=1)
-    kept = (
+    rows = (
         np.flatnonzero(violation == 0)
         if (violation == 0).any()
         else [int(violation.argmin())]
     )
-    return Played([int(among[i].id) for i in kept], result.spent)
+    return Played([int(among[i].id) for i in rows], result.spent)
 
 
 @lru_cache(maxsize=64)

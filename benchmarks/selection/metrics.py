@@ -13,11 +13,11 @@ def evaluate(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
     0 if it misses the threshold (hard), or misses it by more than a tenth of it (soft,
     as published).
     """
-    found = problem.truth.judge(answer)
+    measures = problem.truth.judge(answer)
     if not isinstance(problem.goal, BestFeasible):
-        return found
+        return measures
     if not answer:
-        return {**found, "hard": 0.0, "soft": 0.0}
+        return {**measures, "hard": 0.0, "soft": 0.0}
     best, chosen = (
         float(problem.means[at, 0].max()) for at in (problem.truth.feasible, answer[:1])
     )
@@ -26,5 +26,9 @@ def evaluate(problem: BenchmarkProblem, answer: list[int]) -> dict[str, float]:
         problem.means[answer[0], -1]
         >= problem.threshold - TOLERATED * abs(problem.threshold)
     )
-    keeps = not found["infeasible"]
-    return {**found, "hard": relative * keeps, "soft": relative * (keeps or tolerated)}
+    keeps = not measures["infeasible"]
+    return {
+        **measures,
+        "hard": relative * keeps,
+        "soft": relative * (keeps or tolerated),
+    }

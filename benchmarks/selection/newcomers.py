@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="write a JSON line per run")
     arguments = parser.parse_args(argv)
     names = replay_names(arguments.tables)
-    found: list[dict[str, Any]] = []
+    triples: list[dict[str, Any]] = []
     end = time.monotonic() + 60 * arguments.minutes
     for seed in tqdm(range(arguments.seeds), unit="seed"):
         if time.monotonic() > end:
@@ -117,15 +117,15 @@ def main(argv: Sequence[str] | None = None) -> None:
                     problem, arguments.method, b * k, seed, way
                 )
                 line[way] = evaluate(problem, answer)["quality"]
-            found.append(line)
+            triples.append(line)
             if arguments.output is not None:
                 with arguments.output.open("a") as file:
                     file.write(json.dumps(line) + "\n")
     print(
-        f"{len(found)} triples of runs of {arguments.method} on {len({line['problem'] for line in found})} tables"
+        f"{len(triples)} triples of runs of {arguments.method} on {len({line['problem'] for line in triples})} tables"
     )
     for goal, b in product(_GOALS, (3, 10)):
-        lines = [line for line in found if (line["goal"], line["b"]) == (goal, b)]
+        lines = [line for line in triples if (line["goal"], line["b"]) == (goal, b)]
         if lines:
             print(_summary(f"{goal}, b = {b}", lines))
 

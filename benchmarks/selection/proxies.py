@@ -112,7 +112,7 @@ def run(task: tuple[tuple[str, ...], Path | None, float, int]) -> Array:
         case = summarization(folder, name, tuple(by))
     else:
         case = world(name, seed)
-    found = []
+    rows = []
     for proxies in ({}, case.proxies):
         n = round(per_prompt * len(case.scores))
         scores = case.scores[:, :, None]
@@ -123,8 +123,8 @@ def run(task: tuple[tuple[str, ...], Path | None, float, int]) -> Array:
         errors = np.array([entry.standard_error["score"] for entry in entries])
         truth = case.truth[[int(entry.id) for entry in entries]]
         covered = (np.abs(means - truth) <= 1.96 * errors).mean() if entries else np.nan
-        found.append((quality(case.truth, answer[0]), covered))
-    return np.array(found).T.ravel()
+        rows.append((quality(case.truth, answer[0]), covered))
+    return np.array(rows).T.ravel()
 
 
 def main() -> None:
@@ -156,10 +156,10 @@ def main() -> None:
                 continue
             for b in args.per_prompt:
                 tasks = [(about, args.tables, b, seed) for seed in seeds]
-                found = np.array(pool.map(run, tasks))
-                gain = found[:, 1] - found[:, 0]
+                outcomes = np.array(pool.map(run, tasks))
+                gain = outcomes[:, 1] - outcomes[:, 0]
                 error = gain.std(ddof=1) / np.sqrt(len(gain))
-                means = np.nanmean(found, axis=0)
+                means = np.nanmean(outcomes, axis=0)
                 row = [
                     name,
                     f"{b:g}",

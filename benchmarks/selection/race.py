@@ -132,8 +132,8 @@ def tolerant(goal: Any, tolerance: float, of_constraints: bool = False) -> Any:
     data = dump_goal(goal)
     dumped = data["objectives"] + data["subject_to"] * of_constraints
     parts = (*goal.objectives, *goal.constraints)
-    for each, part in zip(dumped, parts, strict=False):
-        each["tolerance"] = tolerance * part.scale or None
+    for entry, part in zip(dumped, parts, strict=False):
+        entry["tolerance"] = tolerance * part.scale or None
     return load_goal(data)
 
 
@@ -146,14 +146,14 @@ def is_right(goal: Any, values: Floats, answer: list[int], tolerance: float) -> 
             return True  # nobody keeps every constraint, and the result says so
         best = values[feasible, 0].max()
         return bool(feasible[answer[0]] and values[answer[0], 0] >= best - slack)
-    others = values[answer]
+    selected = values[answer]
     front = np.flatnonzero(pareto_mask(np.round(values, 12)))
-    found = all(
-        i in answer or (others >= values[i] - slack).all(axis=1).any() for i in front
+    is_covered = all(
+        i in answer or (selected >= values[i] - slack).all(axis=1).any() for i in front
     )
-    dominated = ((values[None] > others[:, None] + slack).all(axis=2)).any()
+    dominated = ((values[None] > selected[:, None] + slack).all(axis=2)).any()
     return bool(
-        found and not dominated and (tolerance > 0 or set(front) == set(answer))
+        is_covered and not dominated and (tolerance > 0 or set(front) == set(answer))
     )
 
 

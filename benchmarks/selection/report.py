@@ -78,11 +78,11 @@ def mean(lines: Iterable[Line], column: str = "quality") -> Mean:
 
 def load(paths: Iterable[Path]) -> list[Line]:
     """The lines of all files that ran; of several with the same key (other commits) the last."""
-    found: dict[Any, Line] = {}
+    line_of: dict[Any, Line] = {}
     for path in paths:
         for line in read_lines(path):
-            found[key(line)] = line
-    return [line for line in found.values() if "refused" not in line]
+            line_of[key(line)] = line
+    return [line for line in line_of.values() if "refused" not in line]
 
 
 def grouped(lines: Iterable[Line], *names: str) -> dict[tuple[Any, ...], list[Line]]:
@@ -128,7 +128,7 @@ def ranking(lines: Sequence[Line], columns: Sequence[str]) -> str:
     rows = []
     for (problem, b), part in grouped(lines, "problems", "per_prompt").items():
         everywhere = {line["problem"] for line in part}
-        found = []
+        ranked = []
         for (method,), mine in grouped(part, "method").items():
             means = [mean(mine, column) for column in columns]
             spent = float(np.mean([line["spent"] / line["k"] for line in mine]))
@@ -138,10 +138,10 @@ def ranking(lines: Sequence[Line], columns: Sequence[str]) -> str:
                 str(len({line["seed"] for line in mine})),
                 str(missing),
             ]
-            texts = [text for each in means for text in each.cells]
-            found.append((means[0].rank, [problem, f"{b:g}", method, *texts, *counts]))
+            texts = [text for metric_mean in means for text in metric_mean.cells]
+            ranked.append((means[0].rank, [problem, f"{b:g}", method, *texts, *counts]))
         rows += [
-            row for _, row in sorted(found, key=lambda item: item[0], reverse=True)
+            row for _, row in sorted(ranked, key=lambda item: item[0], reverse=True)
         ]
     titles = [title for column in columns for title in (column, f"{column} ±")]
     return table(
@@ -174,8 +174,8 @@ def thresholds(lines: Iterable[Line], b: float) -> str:
     ]
     mine = [line for line in mine if kind(line) != "models"]  # which have one threshold
     rows = [
-        [method, f"{1 - float(goal.removeprefix('best@')):.0%}", *mean(found).cells]
-        for (method, goal), found in grouped(mine, "method", "goal").items()
+        [method, f"{1 - float(goal.removeprefix('best@')):.0%}", *mean(cells).cells]
+        for (method, goal), cells in grouped(mine, "method", "goal").items()
     ]
     return table(["method", "feasible prompts", "quality", "±"], rows)
 
@@ -190,13 +190,11 @@ def pool_sizes(lines: Iterable[Line]) -> str:
     mine = [line for line in lines if (line["problem"], line["per_prompt"]) in several]
     mine = [line for line in mine if line["goal"] in (MIDDLE, problems.PARETO)]
     rows = []
-    for (goal, problem, b, method, k), found in grouped(
+    for (goal, problem, b, method, k), runs in grouped(
         mine, "goal", "problems", "per_prompt", "method", "k"
     ).items():
-        quality, times = (
-            mean(found),
-            [line["seconds"] for line in found if "seconds" in line],
-        )
+        quality = mean(runs)
+        times = [line["seconds"] for line in runs if "seconds" in line]
         seconds = f"{np.median(times):.2g}" if times else ""
         rows.append(
             [
@@ -207,7 +205,7 @@ def pool_sizes(lines: Iterable[Line]) -> str:
                 str(k),
                 *quality.cells,
                 seconds,
-                str(len(found)),
+                str(len(runs)),
             ]
         )
     return table(
@@ -229,14 +227,14 @@ def against_the_best(lines: Sequence[Line], goal: str) -> str:
     for (problem, b), part in grouped(
         rankable(lines, goal), "problems", "per_prompt"
     ).items():
-        found = {
+        means = {
             method: mean(mine) for (method,), mine in grouped(part, "method").items()
         }
-        rivals = [m for m in found if not m.startswith(methods.AUTO) and found[m].told]
-        if "auto" in found and rivals:
-            best = max(rivals, key=lambda m, found=found: found[m].rank)  # type: ignore[misc]
+        rivals = [m for m in means if not m.startswith(methods.AUTO) and means[m].told]
+        if "auto" in means and rivals:
+            best = max(rivals, key=lambda m, found=means: found[m].rank)  # type: ignore[misc]
             shown = [
-                " ± ".join(found[m].cells) if m in found else ""
+                " ± ".join(means[m].cells) if m in means else ""
                 for m in ("auto", reference, "uniform", best)
             ]
             rows.append([problem, f"{b:g}", *shown, best])
@@ -256,16 +254,14 @@ def never_worse(lines: Iterable[Line]) -> str:
     """Paired comparisons on every recorded table, goal and budget; Holm's adjustment over all of a method's."""
     recorded = [line for line in lines if not line["problem"].startswith("synthetic/")]
     rows = []
-    for ours, others in CLAIMS.items():
-        everything = compare(recorded, [(ours, other) for other in others])
-        for other in others:
-            found = [c for c in everything if c.other == other]
-            if found:
-                worst = found[0]
-                average, losses = (
-                    np.mean([c.difference for c in found]),
-                    sum(c.adjusted < LEVEL for c in found),
-                )
+    for ours, rivals in CLAIMS.items():
+        everything = compare(recorded, [(ours, rival) for rival in rivals])
+        for rival in rivals:
+            comparisons = [c for c in everything if c.other == rival]
+            if comparisons:
+                worst = comparisons[0]
+                average = np.mean([c.difference for c in comparisons])
+                losses = sum(c.adjusted < LEVEL for c in comparisons)
                 place = f"{worst.problem}, {worst.goal}, b = {worst.per_prompt:g}"
                 numbers = [
                     f"{worst.difference:+.3f}",
@@ -276,8 +272,8 @@ def never_worse(lines: Iterable[Line]) -> str:
                 rows.append(
                     [
                         ours,
-                        other,
-                        str(len(found)),
+                        rival,
+                        str(len(comparisons)),
                         f"{average:+.3f}",
                         str(losses),
                         place,

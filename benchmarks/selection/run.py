@@ -65,15 +65,15 @@ def tasks(
     suite: Suite, problem_names: Sequence[str], method_names: Sequence[str]
 ) -> list[Task]:
     """Every combination, problem by problem."""
-    found = []
+    planned = []
     for problem, goal, method in product(problem_names, suite.goals, method_names):
         slow = method.startswith(SLOW)
         budgets = suite.slow_per_prompt if slow else suite.per_prompt
         seeds = range(suite.slow_seeds if slow else suite.seeds)
-        found += [
+        planned += [
             Task(problem, goal, method, b, seed) for b, seed in product(budgets, seeds)
         ]
-    return found
+    return planned
 
 
 def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
@@ -88,11 +88,11 @@ def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {**line, "refused": str(error)}
     line["seconds"] = round(time.process_time() - start, 4)
-    found = {
+    measures = {
         name: round(value, 6)
         for name, value in evaluate(problem, outcome.answer).items()
     }
-    return {**line, "spent": outcome.spent, "answer": outcome.answer, **found}
+    return {**line, "spent": outcome.spent, "answer": outcome.answer, **measures}
 
 
 def run_tasks(
@@ -108,10 +108,10 @@ def run_tasks(
     def run_all(missing: Sequence[Task]) -> Iterator[dict[str, Any]]:
         return ({**line, "commit": commit} for line in _run_all(missing, folder, jobs))
 
-    known = known_lines(
+    line_of = known_lines(
         path, wanted, key, run_all, lambda line: any_commit or line["commit"] == commit
     )
-    return [known[task] for task in wanted]
+    return [line_of[task] for task in wanted]
 
 
 def by_half(
@@ -121,12 +121,12 @@ def by_half(
     summary: Callable[[Sequence[dict[str, Any]]], str],
 ) -> dict[str, str]:
     """A page's parts `NAME-development` and `NAME-report`, or one of them: the summary of a half's lines, if any."""
-    found = {}
-    for one in ("development", "report") if half is None else (half,):
-        mine = [line for line in lines if problems.half(line["problem"]) == one]
+    parts = {}
+    for of_half in ("development", "report") if half is None else (half,):
+        mine = [line for line in lines if problems.half(line["problem"]) == of_half]
         if mine:
-            found[f"{name}-{one}"] = summary(mine)
-    return found
+            parts[f"{name}-{of_half}"] = summary(mine)
+    return parts
 
 
 def _run_all(
@@ -201,11 +201,11 @@ def chosen_problems(args: argparse.Namespace) -> list[str]:
     everything = problems.names(args.tables)
     names = everything
     if args.problems:
-        known = [*everything, *problems.grown.NAMES]
+        all_names = [*everything, *problems.grown.NAMES]
         unknown = [
             name
             for name in args.problems
-            if not any(one.startswith(base(name)) for one in known)
+            if not any(candidate.startswith(base(name)) for candidate in all_names)
         ]
         if unknown:
             where = (
@@ -227,12 +227,12 @@ def chosen_problems(args: argparse.Namespace) -> list[str]:
             )
         names = [name for name in everything if name.startswith(tuple(args.problems))]
         names += [name for name in args.problems if "@" in name]
-    found = [name for name in names if args.half in (None, problems.half(name))]
-    if not found:
+    chosen = [name for name in names if args.half in (None, problems.half(name))]
+    if not chosen:
         raise SystemExit(
             f"None of these problems is of the {args.half} half: {', '.join(names)}."
         )
-    return found
+    return chosen
 
 
 def base(problem: str) -> str:

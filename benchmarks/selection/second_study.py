@@ -92,7 +92,7 @@ def run(
         profile=profile,
     )
     start = time.perf_counter()
-    found = evaluate(
+    measures = evaluate(
         problem, [int(entry.id) for entry in play(selector, problem.scores).selected]
     )
     return {
@@ -104,7 +104,7 @@ def run(
         "k": k,
         "seconds": round(time.perf_counter() - start, 3),
         "learning": round(learning, 3),
-        **{metric: round(value, 5) for metric, value in found.items()},
+        **{metric: round(value, 5) for metric, value in measures.items()},
     }
 
 
@@ -127,11 +127,11 @@ def earlier_profile(
 ) -> asktell.ExampleProfile | None:
     """What the history tells."""
     if history == "other":
-        others = other_tables(name, folder)
-        if not others:
+        tables = other_tables(name, folder)
+        if not tables:
             return None
         table = problems.load(
-            others[split % len(others)], problems.PARETO, folder
+            tables[split % len(tables)], problems.PARETO, folder
         ).table
     else:
         table = halves(name, split, folder)[0]
@@ -147,10 +147,10 @@ def earlier_profile(
     names = np.array(ids(n))
     if history == "shuffled":
         names = names[counters.permutation(split, "shuffled", n)]
-    each = {"5": 5, "all": n}.get(history, min(20, n))
+    n_examples = {"5": 5, "all": n}.get(history, min(20, n))
     selector = asktell.Selector(table.prompts, problem.goal, k, examples=names.tolist())
     for arm in range(k):
-        for j in counters.permutation(split, "history", n, arm)[:each].tolist():
+        for j in counters.permutation(split, "history", n, arm)[:n_examples].tolist():
             selector.observe(arm, problem.scores[arm, j], j)
     return asktell.ExampleProfile.of(selector)
 
@@ -161,9 +161,9 @@ def other_tables(name: str, folder: Path | None) -> list[str]:
     if not task.startswith("capo/"):
         return []
     return [
-        other
-        for other in problems.names(folder)
-        if other.startswith(f"{task}_") and other != f"{task}_{rest}"
+        table
+        for table in problems.names(folder)
+        if table.startswith(f"{task}_") and table != f"{task}_{rest}"
     ]
 
 
@@ -203,7 +203,7 @@ def qualities(
 ) -> tuple[Array, Array]:
     """(tables, splits) with the history and (tables, grid, splits) without: tables and splits that have every run."""
     names = list(dict.fromkeys(key[0] for key in quality))
-    cells = [(b, history), *((each, "none") for each in GRID)]
+    cells = [(b, history), *((grid_b, "none") for grid_b in GRID)]
 
     def has(name: str, split: int) -> bool:
         return all(
@@ -280,19 +280,19 @@ def main(argv: Sequence[str] | None = None) -> None:
             "no recorded table with 20 prompts among the problems: nothing to run"
         )
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
-    known = known_lines(
+    line_of = known_lines(
         args.output,
         wanted,
         _key,
         lambda missing: _run_all(missing, args.tables, args.jobs, end),
     )
-    found = by_half(
+    parts = by_half(
         "second-study",
-        [known[task] for task in wanted if task in known],
+        [line_of[task] for task in wanted if task in line_of],
         args.half,
         summary,
     )
-    print("\n\n".join(f"{name}:\n\n{text}" for name, text in found.items()))
+    print("\n\n".join(f"{name}:\n\n{text}" for name, text in parts.items()))
 
 
 def _run_all(

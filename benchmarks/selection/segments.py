@@ -114,13 +114,13 @@ def ways(bound: float) -> dict[str, dict[str, Way]]:
 
 def qualities(right: Array, segments: list[str], bound: float) -> dict[str, Array]:
     """(K,) by goal."""
-    found = {}
+    by_goal = {}
     for name, goal in (("worst", WORST), ("every", every_segment(bound))):
         truth = Truth(*means_of(right[:, :, None], goal, segments))
-        found[name] = np.array(
+        by_goal[name] = np.array(
             [truth.judge([model])["quality"] for model in range(len(right))]
         )
-    return found
+    return by_goal
 
 
 def worst_of(right: Array, segments: list[str]) -> Array:
@@ -137,14 +137,14 @@ def worst_of(right: Array, segments: list[str]) -> Array:
 def drawn(n_models: int, segments: list[str]) -> Array:
     """(K, N) right answers of models that are good at different categories."""
     rng = np.random.default_rng(7)
-    names, which = np.unique(segments, return_inverse=True)
+    names, places = np.unique(segments, return_inverse=True)
     share = (
         0.6
         + 0.07 * rng.normal(size=(n_models, 1))
         + 0.12 * rng.normal(size=(n_models, len(names)))
     )
     return np.asarray(
-        rng.random((n_models, len(segments))) < np.clip(share, 0.05, 0.95)[:, which],
+        rng.random((n_models, len(segments))) < np.clip(share, 0.05, 0.95)[:, places],
         dtype=np.float64,
     )
 
@@ -174,7 +174,7 @@ def main() -> None:
     sources = {"mmlu_pro": scores, "drawn": drawn(len(scores), segments)}
     rows = []
     for source, b in product(args.sources, args.per_prompt):
-        scores, found = sources[source], dict[tuple[str, str], list[float]]()
+        scores, outcomes = sources[source], dict[tuple[str, str], list[float]]()
         bound = float(np.round(np.median(worst_of(scores, segments)), 2))
         for seed in tqdm(range(args.seeds), desc=f"{source}, b = {b}"):
             some = np.random.default_rng([seed, 5]).permutation(len(scores))[
@@ -184,10 +184,10 @@ def main() -> None:
             quality = qualities(right, segments, bound)
             for goal, all_ways in ways(bound).items():
                 for name, way in all_ways.items():
-                    found.setdefault((goal, name), []).append(
+                    outcomes.setdefault((goal, name), []).append(
                         quality[goal][way(right, segments, b * len(right), seed)]
                     )
-        for (goal, name), of_seeds in found.items():
+        for (goal, name), of_seeds in outcomes.items():
             error = np.std(of_seeds, ddof=1) / np.sqrt(len(of_seeds))
             rows.append(
                 [source, goal, str(b), name, f"{np.mean(of_seeds):.3f}", f"{error:.3f}"]

@@ -200,10 +200,8 @@ def summary(lines: Sequence[Line]) -> str:
 def _numbers(lines: Sequence[Line]) -> str:
     n = len(lines)
     stopped = [line for line in lines if line["stopped"]]
-    wrong, alone = (
-        sum(not x["right"] for x in stopped),
-        sum(not x["unproven_right"] for x in lines),
-    )
+    wrong = sum(not x["right"] for x in stopped)
+    alone = sum(not x["unproven_right"] for x in lines)
     saved, before = (
         100 * (1 - np.mean([x[name] for x in lines]))
         for name in ("spent", "unproven_spent")

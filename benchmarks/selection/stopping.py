@@ -118,10 +118,8 @@ def table(lines: Sequence[Line]) -> str:
     rows = []
     for where, mine in cells.items():
         stopped = [line for line in mine if line["stopped"]]
-        wrong, saved = (
-            sum(not line["right"] for line in stopped),
-            1 - np.mean([line["spent"] for line in mine]),
-        )
+        wrong = sum(not line["right"] for line in stopped)
+        saved = 1 - np.mean([line["spent"] for line in mine])
         rows.append(
             [*where, *map(str, (len(mine), len(stopped), wrong)), f"{saved:.0%}"]
         )

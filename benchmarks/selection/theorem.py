@@ -127,10 +127,8 @@ def draw(
     seen = r > 0
     # Wilson's interval at 95 %.
     z = 1.96
-    centre, width = (
-        r + z**2 / (2 * runs),
-        z * np.sqrt(r * (1 - r) / runs + (z / (2 * runs)) ** 2),
-    )
+    centre = r + z**2 / (2 * runs)
+    width = z * np.sqrt(r * (1 - r) / runs + (z / (2 * runs)) ** 2)
     low, high = (
         np.clip(v / (1 + z**2 / runs), 0, 1) for v in (centre - width, centre + width)
     )

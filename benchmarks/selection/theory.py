@@ -53,8 +53,8 @@ def constrained_gaps(means: Means, thresholds: npt.ArrayLike) -> tuple[Vector, i
 
 def hardness(gaps: Vector, best: int | None = None) -> float:
     """H = the largest gap^-2 over all arms except `best`; infinite where one cannot be told from the best."""
-    others = gaps if best is None else np.delete(gaps, best)
-    least = float(others.min(initial=np.inf))
+    of_rivals = gaps if best is None else np.delete(gaps, best)
+    least = float(of_rivals.min(initial=np.inf))
     return float("inf") if least <= 0 else least**-2
 
 

@@ -92,13 +92,15 @@ def listed(noise: str, n_broken: int, rounds: int, rechecks: int, runs: int) -> 
         again = Rechecks(noisy(selector), "right", None)
         again.run(agent, rechecks)
         by_sign = len(again.comparison.regressions(1.0))
-        found = [int(each.example) for each in again.comparison.regressions(FDR)]
-        n_right = int(broken[found].sum())
+        broken_ids = [
+            int(regression.example) for regression in again.comparison.regressions(FDR)
+        ]
+        n_right = int(broken[broken_ids].sum())
         rows.append(
             (
                 by_sign,
-                len(found),
-                1.0 - n_right / len(found) if found else 0.0,
+                len(broken_ids),
+                1.0 - n_right / len(broken_ids) if broken_ids else 0.0,
                 n_right / max(1, n_broken),
             )
         )
@@ -113,7 +115,7 @@ def biased(n: int, margin: float, runs: int) -> str:
     Looks better: the mean difference is above the negated margin; of an unbiased
     estimate that is so in half of runs.
     """
-    found = []
+    rows = []
     for seed in range(runs):
         rng = np.random.default_rng([seed, n])
         right, _ = agents("even", n, 0, rng)
@@ -121,14 +123,14 @@ def biased(n: int, margin: float, runs: int) -> str:
         first = (rng.random((2, n)) < right).astype(float)
         second = (rng.random((2, n)) < right).astype(float)
         again = np.where(first[0] != first[1], (first + second) / 2.0, first)
-        found.append(
+        rows.append(
             [
                 float(first[0].mean() - first[1].mean() > -margin),
                 float(again[0].mean() - again[1].mean() > -margin),
             ]
         )
-        found[-1] += [float(x[0].mean() - x[1].mean() + margin) for x in (first, again)]
-    kept_out, counted, bias, bias_with = np.mean(found, axis=0)
+        rows[-1] += [float(x[0].mean() - x[1].mean() + margin) for x in (first, again)]
+    kept_out, counted, bias, bias_with = np.mean(rows, axis=0)
     return f"| {n} | {margin:g} | {kept_out:.0%} | {counted:.0%} | {bias:+.3f} | {bias_with:+.3f} |"
 
 
@@ -166,7 +168,7 @@ def pair(n: int, lead: int, disagree: float, rng: np.random.Generator) -> Array:
     kinds = rng.permutation(np.repeat([0, 1, 2], [more, fewer, n - more - fewer]))
     agreed = rng.random(n) < 0.6
     return np.stack(
-        [np.where(kinds == 2, agreed, kinds == which) for which in (0, 1)]
+        [np.where(kinds == 2, agreed, kinds == side) for side in (0, 1)]
     ).astype(float)
 
 
@@ -201,7 +203,7 @@ def gate(
     runs: int,
 ) -> str:
     """A row: false passes, passes of equal candidates, their evaluations, and how often noise is noticed."""
-    found: dict[int, list[Any]] = {}
+    by_lead: dict[int, list[Any]] = {}
     just_worse = math.floor(margin * n / (1 - 2 * flips) + 1e-9) + 1  # examples
     for lead, seed in product((-just_worse, 0), range(runs)):
         evaluator = Flipping(
@@ -212,10 +214,10 @@ def gate(
         )
         verdict, remarks = judged(evaluator, margin, rounds, seed)
         noticed = any("differ" in remark for remark in remarks)
-        found.setdefault(lead, []).append(
+        by_lead.setdefault(lead, []).append(
             (verdict == PASSED, noticed, evaluator.n_calls / 2)
         )
-    worse, equal = (np.mean(rows, axis=0) for rows in found.values())
+    worse, equal = (np.mean(rows, axis=0) for rows in by_lead.values())
     who = "declared" if repeatable else "unknown"
     return (
         f"| {n} x {rounds} | {disagree:.0%} | {margin:g} | {who} | {flips:.0%} | {worse[0]:.1%} | {equal[0]:.0%} | "
@@ -231,22 +233,20 @@ def coverage(n: int, flips: float, runs: int) -> str:
         selector = asktell.Selector(
             ["0", "1"], GOAL, 2 * n, "uniform", examples=n, seed=seed, inputs="given"
         )
-        found = asktell.run(
+        result = asktell.run(
             selector, Flipping(table, flips, False, seed), progress=False
         ).compare(0, 1)
-        each, truth = (
-            found.differences["right"],
-            (1 - 2 * flips) * float((table[0] - table[1]).mean()),
-        )
-        assert each.low is not None
-        assert each.high is not None
-        held = each.low - 1e-9 <= truth <= each.high + 1e-9
+        difference = result.differences["right"]
+        truth = (1 - 2 * flips) * float((table[0] - table[1]).mean())
+        assert difference.low is not None
+        assert difference.high is not None
+        held = difference.low - 1e-9 <= truth <= difference.high + 1e-9
         rows.append(
             (
                 held,
-                found.guaranteed,
-                found.guaranteed and not held,
-                each.high - each.low,
+                result.guaranteed,
+                result.guaranteed and not held,
+                difference.high - difference.low,
             )
         )
     held, claimed, wrong, width = np.mean(rows, axis=0)
@@ -256,7 +256,7 @@ def coverage(n: int, flips: float, runs: int) -> str:
 def drift(name: str, n: int, at: float, runs: int) -> str:
     """A row: where prompts change places at a part of the budget, early stops, wrong ones, and how often it is said."""
     methods = {"auto": asktell.Adaptive, "race": asktell.Race}
-    stopped = wrong = said = alarms = 0
+    stopped = wrong = n_noticed = alarms = 0
     for seed in range(runs):
         rng = np.random.default_rng([seed, n])
         before, after = (
@@ -280,8 +280,8 @@ def drift(name: str, n: int, at: float, runs: int) -> str:
             elif result.stopped_early and result.spent > at * 4 * n:
                 stopped += 1
                 wrong += result.selected[0].id != int(after.mean(axis=1).argmax())
-                said += noticed
-    return f"| {name} | {at * 4 * n:.0f} | {stopped} of {runs} | {wrong} | {said} | {alarms} of {runs} |"
+                n_noticed += noticed
+    return f"| {name} | {at * 4 * n:.0f} | {stopped} of {runs} | {wrong} | {n_noticed} | {alarms} of {runs} |"
 
 
 def steps(smooth: bool, name: str, budget: int, runs: int) -> str:
@@ -294,10 +294,8 @@ def steps(smooth: bool, name: str, budget: int, runs: int) -> str:
     seen = {0.0: 0, 0.5: 0}
     for fall, seed in product(seen, range(runs)):
         rng = np.random.default_rng([seed, smooth])
-        levels, noise = (
-            rng.normal(0, 0.4, (8, 1)) + rng.normal(size=100),
-            rng.normal(size=(8, 100)),
-        )
+        levels = rng.normal(0, 0.4, (8, 1)) + rng.normal(size=100)
+        noise = rng.normal(size=(8, 100))
         selector = asktell.Selector(
             [f"p{i}" for i in range(8)], GOAL_OF_STEPS, budget, name, 100, seed=seed
         )
@@ -323,9 +321,9 @@ def steps(smooth: bool, name: str, budget: int, runs: int) -> str:
 
 def needed(n: int, disagree: float, margin: float, is_noisy: bool, runs: int) -> str:
     """A row: how many evaluations of each the gate expects to pass an equal prompt, and how many it takes."""
-    said = pairs_for_equal(n, disagree, margin, 0.95, is_noisy)
-    assert said is not None
-    rounds = math.ceil(6 * said / n) if is_noisy else 1
+    expected = pairs_for_equal(n, disagree, margin, 0.95, is_noisy)
+    assert expected is not None
+    rounds = math.ceil(6 * expected / n) if is_noisy else 1
     # Two such coins differ in that share of throws
     heads = (1 - math.sqrt(1 - 2 * disagree)) / 2 if is_noisy else 0.0
     took = []
@@ -341,7 +339,7 @@ def needed(n: int, disagree: float, margin: float, is_noisy: bool, runs: int) ->
     took.sort()
     noise = "unknown" if is_noisy else "declared"
     median, most_runs = took[runs // 2], took[9 * runs // 10]
-    return f"| {n} | {noise} | {disagree:.0%} | {margin:g} | {said} | {median:.0f} | {most_runs:.0f} |"
+    return f"| {n} | {noise} | {disagree:.0%} | {margin:g} | {expected} | {median:.0f} | {most_runs:.0f} |"
 
 
 def decided(

@@ -215,7 +215,7 @@ def change_of_equals(world: World) -> tuple[World, str, str]:
     play(selector, scores)
     table = asktell.analyze(scores, goal, prompts=prompts, baseline="p0")
     changes = (selector.result().verdict.change, table.verdict.change)
-    run, finished = ("" if each is None else each.decision for each in changes)
+    run, finished = ("" if change is None else change.decision for change in changes)
     return world, run, finished
 
 
@@ -226,7 +226,7 @@ def equal_worlds(n_runs: int) -> Iterator[World]:
         for k, b, kind in product((2, 5, 20), (4, 20), KINDS)
     ]
     return islice(
-        (each._replace(seed=seed) for seed in range(n_runs) for each in kinds), n_runs
+        (world._replace(seed=seed) for seed in range(n_runs) for world in kinds), n_runs
     )
 
 
@@ -269,10 +269,10 @@ def equals(found: Sequence[tuple[World, str, str]]) -> str:
     rows = []
     for k, kind in product((2, 5, 20), KINDS):
         mine = [
-            each for each in found if (each[0].n_prompts, each[0].kind) == (k, kind)
+            line for line in found if (line[0].n_prompts, line[0].kind) == (k, kind)
         ]
         for at, source in ((1, "run"), (2, "finished table")):
-            counts = Counter(each[at] for each in mine)
+            counts = Counter(line[at] for line in mine)
             shares = [
                 f"{counts[decision] / max(1, len(mine)):.1%}"
                 for decision in ("ship", "keep", "not decided")
@@ -294,8 +294,8 @@ def main() -> None:
         if arguments.equal:
             text = equals(list(run(change_of_equals, equal_worlds(arguments.runs))))
         else:
-            found = run(measure, worlds(arguments.runs))
-            text = actions([line for line in found if line is not None])
+            lines = run(measure, worlds(arguments.runs))
+            text = actions([line for line in lines if line is not None])
     sys.stdout.write(f"{text}\n")
 
 

@@ -40,13 +40,13 @@ def pairing(ax: Axes) -> None:
     for _ in range(repetitions):
         y = table(rng, 2)
         truth = y[0].mean() - y[1].mean()
-        one, other = rng.permutation(N), rng.permutation(N)
+        order_a, order_b = rng.permutation(N), rng.permutation(N)
         for column, n in enumerate(counts):
             errors[0, column] += (
-                y[0, one[:n]].mean() - y[1, other[:n]].mean() - truth
+                y[0, order_a[:n]].mean() - y[1, order_b[:n]].mean() - truth
             ) ** 2
             errors[1, column] += (
-                y[0, one[:n]].mean() - y[1, one[:n]].mean() - truth
+                y[0, order_a[:n]].mean() - y[1, order_a[:n]].mean() - truth
             ) ** 2
     for row, label in zip(
         np.sqrt(errors / repetitions),

@@ -178,8 +178,8 @@ def of_table(source: Table, task: Task) -> Drawn:
     n_given = min(_MOST_GIVEN, len(examples) // 2)
     order = [1, 0] if task.seed % 2 else [0, 1]
     scores = source.scores[rows][:, :, order]
-    others = scores[:, examples[n_given:]]
-    truth = others.mean(axis=1)
+    unseen = scores[:, examples[n_given:]]
+    truth = unseen.mean(axis=1)
     spread = max(
         truth[:, 1].std(), 0.5 * source.scores[:, :, order[1]].mean(axis=1).std()
     )
@@ -191,7 +191,7 @@ def of_table(source: Table, task: Task) -> Drawn:
     half = "development" if source.name in DEVELOPMENT else "report"
     is_models = source.name.startswith(("models/", "alpaca_eval/", "summarization/"))
     family = f"{'models' if is_models else 'prompts'}, {half}"
-    errors = others.std(axis=1, ddof=1) / np.sqrt(others.shape[1])
+    errors = unseen.std(axis=1, ddof=1) / np.sqrt(unseen.shape[1])
     return Drawn(goal, scores[:, examples[:n_given], None], truth, errors, family)
 
 
@@ -208,13 +208,13 @@ def run(drawn: Drawn, per_prompt: float, seed: int) -> Saved:
         repeats=repeats,
         on_failure=drawn.on_failure or "skip",
     )
-    told: list[tuple[int, int, Array]] = []
-    answers = [_play(selector, drawn.cells, told)]
+    log_of_tells: list[tuple[int, int, Array]] = []
+    answers = [_play(selector, drawn.cells, log_of_tells)]
     text = selector.to_json()
-    spent, log = selector.spent, list(told)
+    spent, log = selector.spent, list(log_of_tells)
     for part in _LATER:
         selector.extend(spent + round(part * spent) - selector.budget)
-        answers.append(_play(selector, drawn.cells, told))
+        answers.append(_play(selector, drawn.cells, log_of_tells))
     return {
         "family": drawn.family,
         "truth": drawn.truth.tolist(),
@@ -243,10 +243,10 @@ def _play(
 
 def _scale(scores: Array) -> float:
     """Width of a metric's scores, from the 1st to the 99th percentile; 1 if they are 0 and 1."""
-    known = scores[~np.isnan(scores)]
-    if np.isin(known, (0.0, 1.0)).all():
+    numbers = scores[~np.isnan(scores)]
+    if np.isin(numbers, (0.0, 1.0)).all():
         return 1.0
-    low, high = np.quantile(known, [0.01, 0.99])
+    low, high = np.quantile(numbers, [0.01, 0.99])
     return float(high - low) or 1.0
 
 
@@ -255,20 +255,20 @@ def _bootstrap(
 ) -> tuple[float, float | None]:
     """P(best) and P(feasible) of the answer by resampling the examples that were seen."""
     goal, n_arms = drawn.goal, len(drawn.truth)
-    arms, examples = (np.array([each[i] for each in told]) for i in (0, 1))
-    scores = np.stack([each[2] for each in told])
+    arms, examples = (np.array([row[i] for row in told]) for i in (0, 1))
+    scores = np.stack([row[2] for row in told])
     failed: Mask = np.any(np.isnan(scores), axis=1)
     if drawn.on_failure is not None:
         scores[failed] = [drawn.on_failure[name] for name in goal.metrics]
-    known: Mask = np.all(~np.isnan(scores), axis=1)
-    scores = np.where(known[:, None], scores, 0.0)
+    is_known: Mask = np.all(~np.isnan(scores), axis=1)
+    scores = np.where(is_known[:, None], scores, 0.0)
     seen, places = np.unique(examples, return_inverse=True)
     rng, hits = np.random.default_rng(len(told)), np.zeros(2)
     for _ in range(_BOOTSTRAPS):
         weights = rng.multinomial(len(seen), np.full(len(seen), 1.0 / len(seen)))[
             places
         ].astype(float)
-        counts = np.bincount(arms, weights * known, n_arms)
+        counts = np.bincount(arms, weights * is_known, n_arms)
         sums = [
             np.bincount(arms, weights * column, n_arms) / np.maximum(counts, _ROUNDING)
             for column in scores.T
@@ -300,20 +300,20 @@ def tasks(
     of_worlds, of_tables = (
         range(first, first + (n if seeds is None else seeds)) for n in default
     )
-    found = [
+    planned = [
         Task(name, k, b, seed)
         for name in names
         for k, b in cells[name]
         for seed in of_worlds
     ]
-    found += [
+    planned += [
         Task(name, k, b, seed)
         for name in tables
         for k, b in OF_TABLES[suite]
         for seed in of_tables
     ]
     # So that there are runs of all, wherever it is stopped
-    return sorted(found, key=lambda task: task.seed)
+    return sorted(planned, key=lambda task: task.seed)
 
 
 def make(wanted: Sequence[Task], folder: Path, tables: Path | None) -> None:
@@ -409,12 +409,12 @@ def state(saved: Saved) -> Stated:
     result = selector.result()
     truth = Truths.of(result.goal, np.array(saved["truth"]))
     answer, verdict = int(result.selected[0].id), result.verdict
-    said, rival = result.prompts[answer], saved["bootstrap"]
+    selected, rival = result.prompts[answer], saved["bootstrap"]
     p_best = p_feasible = loss = None
-    if said.p_best is not None:
-        p_best = Chance(said.p_best, rival[0], float(truth.best[answer]))
-    if said.p_feasible is not None:
-        p_feasible = Chance(said.p_feasible, rival[1], float(truth.keeps[answer]))
+    if selected.p_best is not None:
+        p_best = Chance(selected.p_best, rival[0], float(truth.best[answer]))
+    if selected.p_feasible is not None:
+        p_feasible = Chance(selected.p_feasible, rival[1], float(truth.keeps[answer]))
     if verdict.loss is not None and verdict.loss_95 is not None:
         loss = verdict.loss, verdict.loss_95, truth.loss(answer)
     estimates, unstated = _estimates(result, truth, saved, answer)
@@ -475,17 +475,15 @@ class Truths(NamedTuple):
 def _estimates(
     result: Result, truth: Truths, saved: Saved, answer: int
 ) -> tuple[dict[str, Array], int]:
-    found, unstated = {}, 0
+    by_metric, unstated = {}, 0
     n = len(truth.objective)
     places = np.argsort(np.argsort(truth.objective)) / max(1, n - 1)
     for j, metric in enumerate(result.goal.columns):
         rows = []
         scale = saved["scales"][j] if j < len(saved["scales"]) else 1.0
         for arm, entry in enumerate(result.prompts):
-            estimate, error = (
-                entry.estimate.get(metric),
-                entry.standard_error.get(metric),
-            )
+            estimate = entry.estimate.get(metric)
+            error = entry.standard_error.get(metric)
             if estimate is None or error is None:
                 unstated += entry.evaluations > 0
                 continue
@@ -496,44 +494,50 @@ def _estimates(
             rows.append(
                 (entry.evaluations, off / scale, within, places[arm], arm == answer)
             )
-        found[metric] = np.array(rows, dtype=float).reshape(-1, 5)
-    return found, unstated
+        by_metric[metric] = np.array(rows, dtype=float).reshape(-1, 5)
+    return by_metric, unstated
 
 
 def _later(result: Result, truth: Truths, answers: Sequence[int]) -> list[Later]:
     now, *after = (truth.loss(answer) for answer in answers)
-    said = {each.evaluations: each.loss for each in result.verdict.outlook}
-    found = []
+    loss_after = {
+        forecast.evaluations: forecast.loss for forecast in result.verdict.outlook
+    }
+    later = []
     for part, loss in zip(_LATER, after, strict=True):
         n = round(part * result.spent)
-        if n in said and result.verdict.loss is not None:
-            found.append(Later(part, result.verdict.loss, said[n], now, loss))
-    return found
+        if n in loss_after and result.verdict.loss is not None:
+            later.append(Later(part, result.verdict.loss, loss_after[n], now, loss))
+    return later
 
 
 def _leads(result: Result, truth: Truths, answer: int) -> list[Lead]:
     """The selected prompt against others, those that are evaluated most."""
-    others = sorted(
+    rivals = sorted(
         (entry for entry in result.prompts if int(entry.id) != answer),
         key=lambda entry: -entry.evaluations,
     )
-    objective, found = result.goal.objectives[0], []
-    for other in others[:_RIVALS]:
-        said = result.compare(result.prompts[answer], other).differences[
+    objective, leads = result.goal.objectives[0], []
+    for rival in rivals[:_RIVALS]:
+        difference = result.compare(result.prompts[answer], rival).differences[
             objective.metric
         ]
-        true = truth.objective[answer] - truth.objective[int(other.id)]
+        true = truth.objective[answer] - truth.objective[int(rival.id)]
         holds = is_right = None
-        if said.low is not None and said.high is not None:
+        if difference.low is not None and difference.high is not None:
             holds = (
-                said.low - _ROUNDING <= objective.sign * true <= said.high + _ROUNDING
+                difference.low - _ROUNDING
+                <= objective.sign * true
+                <= difference.high + _ROUNDING
             )
-        if said.verdict in ("better", "worse"):
+        if difference.verdict in ("better", "worse"):
             is_right = bool(
-                true > _ROUNDING if said.verdict == "better" else true < -_ROUNDING
+                true > _ROUNDING
+                if difference.verdict == "better"
+                else true < -_ROUNDING
             )
-        found.append(Lead(holds, is_right))
-    return found
+        leads.append(Lead(holds, is_right))
+    return leads
 
 
 # Tables
@@ -545,17 +549,15 @@ def overview(runs: Sequence[Stated]) -> Row:
     of_estimates = estimates(runs)
     row |= {name: of_estimates[name] for name in ("within", "+-", "bias")}
     for title, name in _PROBABILITIES.items():
-        found = chance(name)(runs)
-        row[f"{title}: said / true"] = [found["said"], found["true"]]
+        scores = chance(name)(runs)
+        row[f"{title}: said / true"] = [scores["said"], scores["true"]]
         row[f"Brier of {title} / a rival's"] = [
-            found["Brier"],
-            min(found["constant"], found["bootstrap"]),
+            scores["Brier"],
+            min(scores["constant"], scores["bootstrap"]),
         ]
     loss = losses(runs)
-    row["loss: said / true"], row["loss_95 holds"] = (
-        [loss["said"], loss["true"]],
-        loss["holds"],
-    )
+    row["loss: said / true"] = [loss["said"], loss["true"]]
+    row["loss_95 holds"] = loss["holds"]
     none, gain = nones(runs), outlook(1.0)(runs)
     row['"none" / wrong'] = [none['"none" said'], none["though some keep"]]
     row["gain of +100 %: said / true"] = [gain["gain said"], gain["gain true"]]
@@ -566,10 +568,10 @@ def overview(runs: Sequence[Stated]) -> Row:
 def estimates(runs: Sequence[Stated]) -> Row:
     """Coverage, bias, by evaluations of the prompt."""
     row: Row = {}
-    by_run = [np.concatenate(list(each.estimates.values())) for each in runs]
+    by_run = [np.concatenate(list(run.estimates.values())) for run in runs]
     every = np.concatenate(by_run)
     row["prompts"] = len(every)
-    row["no error"] = sum(each.unstated for each in runs)
+    row["no error"] = sum(run.unstated for run in runs)
     covered, noise = _clustered([rows[:, 2] for rows in by_run])
     row["within"], row["+-"], row["bias"] = covered, noise, _mean(every[:, 1])
     chosen = {
@@ -587,7 +589,11 @@ def chance(name: str) -> Callable[[Sequence[Stated]], Row]:
 
     def measure(runs: Sequence[Stated]) -> Row:
         return briers(
-            [each for each in (getattr(run, name) for run in runs) if each is not None]
+            [
+                stated
+                for stated in (getattr(run, name) for run in runs)
+                if stated is not None
+            ]
         )
 
     return measure
@@ -595,45 +601,47 @@ def chance(name: str) -> Callable[[Sequence[Stated]], Row]:
 
 def briers(found: Sequence[Chance]) -> Row:
     """What was said and came true, and the mean square of the difference; also of a constant and of the bootstrap."""
-    said, other, true = np.array(found, dtype=float).reshape(-1, 3).T
+    stated, bootstrap, true = np.array(found, dtype=float).reshape(-1, 3).T
     return {
-        "stated": len(said),
-        "said": _mean(said),
+        "stated": len(stated),
+        "said": _mean(stated),
         "true": _mean(true),
         "+-": _noise(true),
-        "Brier": _mean((said - true) ** 2),
+        "Brier": _mean((stated - true) ** 2),
         "constant": _mean((true - _mean(true)) ** 2),
-        "bootstrap": _mean((other - true) ** 2),
+        "bootstrap": _mean((bootstrap - true) ** 2),
     }
 
 
 def of_all(runs: Sequence[Stated]) -> Row:
     """P(feasible) of all prompts."""
-    said, true = np.concatenate([run.of_all for run in runs]).T
+    stated, true = np.concatenate([run.of_all for run in runs]).T
     share = _mean(true)
-    return {"prompts": len(said), "said": _mean(said), "true": share, "Brier": _mean((said - true) ** 2),
+    return {"prompts": len(stated), "said": _mean(stated), "true": share, "Brier": _mean((stated - true) ** 2),
             "constant": share * (1.0 - share)}  # fmt: skip
 
 
 def losses(runs: Sequence[Stated]) -> Row:
     """The loss as stated and as it is, and how often its bound holds."""
-    said, bound, true = (
+    stated, bound, true = (
         np.array([run.loss for run in runs if run.loss is not None]).reshape(-1, 3).T
     )
-    return {"stated": len(said), "said": _mean(said), "true": _mean(true), "loss_95": _mean(bound),
+    return {"stated": len(stated), "said": _mean(stated), "true": _mean(true), "loss_95": _mean(bound),
             "holds": _mean(true <= bound + _ROUNDING), "+-": _noise(true <= bound + _ROUNDING)}  # fmt: skip
 
 
 def nones(runs: Sequence[Stated]) -> Row:
     """How often no prompt is said to keep every bound, and how often one does."""
     mine = [run for run in runs if run.is_constrained]
-    said = [run for run in mine if run.action == "none"]
-    beside = [run.p_feasible.said for run in said if run.p_feasible is not None]
+    without_answer = [run for run in mine if run.action == "none"]
+    beside = [
+        run.p_feasible.said for run in without_answer if run.p_feasible is not None
+    ]
     return {
         "constrained": len(mine),
         "some keep": _mean([run.some_keep for run in mine]),
-        '"none" said': len(said),
-        "though some keep": _mean([run.some_keep for run in said]),
+        '"none" said': len(without_answer),
+        "though some keep": _mean([run.some_keep for run in without_answer]),
         "P(feasible) beside it": _mean(beside),
     }
 
@@ -642,22 +650,22 @@ def outlook(part: float) -> Callable[[Sequence[Stated]], Row]:
     """The gain of more evaluations, as predicted and as it was."""
 
     def measure(runs: Sequence[Stated]) -> Row:
-        return gains([each for run in runs for each in run.later if each.part == part])
+        return gains(
+            [later for run in runs for later in run.later if later.part == part]
+        )
 
     return measure
 
 
 def gains(found: Sequence[Later]) -> Row:
     """Mean losses before and after, and the ratio of the gains if the true one is above its standard error."""
-    _, said_now, said, now, after = np.array(found, dtype=float).reshape(-1, 5).T
-    predicted, realized, noise = (
-        _mean(said_now - said),
-        _mean(now - after),
-        _noise(now - after),
-    )
+    _, said_now, said_later, now, after = np.array(found, dtype=float).reshape(-1, 5).T
+    predicted = _mean(said_now - said_later)
+    realized = _mean(now - after)
+    noise = _noise(now - after)
     return {
-        "runs": len(said),
-        "loss said": [_mean(said_now), _mean(said)],
+        "runs": len(said_later),
+        "loss said": [_mean(said_now), _mean(said_later)],
         "true ": [_mean(now), _mean(after)],
         "gain said": predicted,
         "gain true": realized,
@@ -678,20 +686,18 @@ def actions(runs: Sequence[Stated]) -> Row:
     doubtful = [
         run for run in took if run.p_feasible is not None and run.p_feasible.said < 0.5
     ]
-    row["below 1/2"], row["of them infeasible"] = (
-        len(doubtful),
-        _mean([not run.keeps for run in doubtful]),
-    )
+    row["below 1/2"] = len(doubtful)
+    row["of them infeasible"] = _mean([not run.keeps for run in doubtful])
     going = [
-        each
+        later
         for run in runs
         if run.action == "go on"
-        for each in run.later
-        if each.part == 1.0
+        for later in run.later
+        if later.part == 1.0
     ]
     row["go on: loss now / +100 %"] = [
-        _mean([each.now for each in going]),
-        _mean([each.after for each in going]),
+        _mean([later.now for later in going]),
+        _mean([later.after for later in going]),
     ]
     return row
 
@@ -715,15 +721,15 @@ def contenders(runs: Sequence[Stated]) -> Row:
 
 def comparisons(runs: Sequence[Stated]) -> Row:
     """Intervals of the selected prompt's lead over others, and decisions; of equal prompts, every decision is wrong."""
-    found = [lead for run in runs for lead in run.leads]
-    decided = [lead.is_right for lead in found if lead.is_right is not None]
+    leads = [lead for run in runs for lead in run.leads]
+    decided = [lead.is_right for lead in leads if lead.is_right is not None]
     return {
-        "pairs": len(found),
+        "pairs": len(leads),
         "interval holds": _mean(
-            [lead.holds for lead in found if lead.holds is not None]
+            [lead.holds for lead in leads if lead.holds is not None]
         ),
         "decided": len(decided),
-        "wrong, of all pairs": _mean([lead.is_right is False for lead in found]),
+        "wrong, of all pairs": _mean([lead.is_right is False for lead in leads]),
         "wrong, of those decided": _mean([not is_right for is_right in decided]),
     }
 
@@ -739,13 +745,18 @@ def tenths(runs: Sequence[Stated]) -> list[Row]:
             if ("/" in run.task.source) == (kind == "tables")
         ]
         columns[f"{kind}, {title}"] = np.array(
-            [each for each in mine if each is not None], dtype=float
+            [probability for probability in mine if probability is not None],
+            dtype=float,
         ).reshape(-1, 3)
     for low in range(10):
         row: Row = {"of": f"{low / 10:.1f} to {(low + 1) / 10:.1f}"}
-        for name, found in columns.items():
-            here = np.minimum((10 * found[:, 0]).astype(int), 9) == low
-            row[name] = [_mean(found[here, 0]), _mean(found[here, 2]), int(here.sum())]
+        for name, triples in columns.items():
+            here = np.minimum((10 * triples[:, 0]).astype(int), 9) == low
+            row[name] = [
+                _mean(triples[here, 0]),
+                _mean(triples[here, 2]),
+                int(here.sum()),
+            ]
         rows.append(row)
     return rows
 
@@ -771,17 +782,17 @@ def _clustered(by_run: Sequence[Array]) -> tuple[float, float]:
 
 def groups(runs: Sequence[Stated], by_cell: bool) -> dict[str, list[Stated]]:
     """Runs by what they are counted among: world, family of tables, all of each, and number of prompts."""
-    found: dict[str, list[Stated]] = {}
+    by_group: dict[str, list[Stated]] = {}
     for run in runs:
         cell = f", K={run.task.arms}, b={run.task.per_prompt:g}" if by_cell else ""
-        found.setdefault(run.family + cell, []).append(run)
+        by_group.setdefault(run.family + cell, []).append(run)
     for kind, has_slash in (("WORLDS", False), ("TABLES", True)):
         mine = [run for run in runs if ("/" in run.task.source) == has_slash]
         if mine:
-            found[f"{kind}, all"] = mine
+            by_group[f"{kind}, all"] = mine
             for k in sorted({run.task.arms for run in mine}):
-                found[f"{kind}, K={k}"] = [run for run in mine if run.task.arms == k]
-    return found
+                by_group[f"{kind}, K={k}"] = [run for run in mine if run.task.arms == k]
+    return by_group
 
 
 def by_metric(found: Mapping[str, list[Stated]]) -> dict[str, list[Stated]]:
@@ -807,11 +818,11 @@ def by_metric(found: Mapping[str, list[Stated]]) -> dict[str, list[Stated]]:
 
 def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]]:
     """Every table, by its title."""
-    found = groups(runs, by_cell)
+    by_group = groups(runs, by_cell)
 
     def rows(
         measure: Callable[[Sequence[Stated]], Row],
-        of: Mapping[str, list[Stated]] = found,
+        of: Mapping[str, list[Stated]] = by_group,
     ) -> list[Row]:
         every = ({"of": name, **measure(mine)} for name, mine in of.items())
         return [
@@ -821,13 +832,13 @@ def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]
         ]
 
     constrained = {
-        n: [run for run in mine if run.is_constrained] for n, mine in found.items()
+        n: [run for run in mine if run.is_constrained] for n, mine in by_group.items()
     }
     constrained = {name: mine for name, mine in constrained.items() if mine}
     return {
         "Overview": rows(overview),
         "Estimates: share within 1.96 errors, and bias in units of the scores' range; by evaluations: within / bias":
-            rows(estimates, by_metric(found)),
+            rows(estimates, by_metric(by_group)),
         "P(best) of the selected prompt": rows(chance("p_best")),
         "P(feasible) of the selected prompt": rows(chance("p_feasible"), constrained),
         "P(feasible) of all prompts": rows(of_all, constrained),
@@ -855,7 +866,7 @@ def text(title: str, rows: Sequence[Row]) -> str:
 
 def _cell(value: Any, name: str) -> str:
     if isinstance(value, list):
-        return " / ".join(_cell(each, name) for each in value)
+        return " / ".join(_cell(part, name) for part in value)
     if value is None:  # what was no number, after JSON
         return "-"
     if isinstance(value, float):
@@ -935,15 +946,15 @@ def main() -> None:
     )
     wanted = tasks(args.suite, args.worlds, names, args.seeds, args.first_seed)
     make(wanted, args.runs, args.tables)
-    found = []
+    stated = []
     for task in tqdm(
         [task for task in wanted if (args.runs / task.file).exists()],
         unit="run",
         mininterval=20,
     ):
         with gzip.open(args.runs / task.file, "rt") as file:
-            found.append(state(json.load(file)))
-    shown = report(found, args.by_cell)
+            stated.append(state(json.load(file)))
+    shown = report(stated, args.by_cell)
     if args.json:
         args.json.write_text(json.dumps(shown, indent=1).replace("NaN", "null"))
     if args.against:
@@ -956,7 +967,7 @@ def main() -> None:
         else f" and of recorded tables ({', '.join(args.half)})"
     )
     print(
-        f"Suite {args.suite}: {len(found)} runs of {len(args.worlds)} worlds{halves}\n"
+        f"Suite {args.suite}: {len(stated)} runs of {len(args.worlds)} worlds{halves}\n"
     )
     for title, rows in shown.items():
         if args.overview and not title.startswith(("Overview", "Tenths")):
@@ -968,7 +979,10 @@ def _with_before(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
     """Below each row, the one of the same name from before."""
     old = {row["of"]: {**row, "of": "- before"} for row in before}
     return [
-        each for row in rows for each in (row, old.get(row["of"])) if each is not None
+        shown
+        for row in rows
+        for shown in (row, old.get(row["of"]))
+        if shown is not None
     ]
 
 

@@ -242,8 +242,8 @@ def main() -> None:
     if args.engine:
         ENGINES[args.engine](marks, args.patience)
         return
-    own, optuna = import_seconds("asktell; asktell.Selector"), import_seconds("optuna")
-    imports = f"Import: asktell {own:.3f} s, Optuna {optuna:.3f} s."
+    ours, optuna = import_seconds("asktell; asktell.Selector"), import_seconds("optuna")
+    imports = f"Import: asktell {ours:.3f} s, Optuna {optuna:.3f} s."
     print(f"{imports}\n\n{table(args.engines, marks, args.patience)}")
 
 

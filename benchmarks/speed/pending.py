@@ -75,7 +75,7 @@ def main() -> None:
     )
     n = parser.parse_args().pending
     selector = new_selector()
-    found = {"selector": measured(selector, selector.ask(n))}
+    times_of = {"selector": measured(selector, selector.ask(n))}
     with TemporaryDirectory() as folder:
         storages: dict[str, AbstractStorage] = {
             "memory": MemoryStorage(),
@@ -89,11 +89,11 @@ def main() -> None:
                 times["open"] = milliseconds(
                     partial(Study.open, storage, study.name), 3, time.process_time
                 )
-                found[f"study in {name}{of_worker}"] = times
+                times_of[f"study in {name}{of_worker}"] = times
     header = ["", "tell", "by its id", "by its prompt", "tell and ask", "opening, CPU"]
     rows = [
         [what, *(f"{time:.2f} ms" for time in times.values()), *[""] * (5 - len(times))]
-        for what, times in found.items()
+        for what, times in times_of.items()
     ]
     print(table(header, rows))
 

@@ -71,9 +71,9 @@ def main() -> None:
                 result = asktell.run(
                     selector, evaluator, concurrency=size, progress=False
                 )
-                each = 1000 * (time.perf_counter() - start) / result.spent
+                per_evaluation = 1000 * (time.perf_counter() - start) / result.spent
                 print(
-                    f"process that stays, {size} at once: {each:.1f} ms an evaluation"
+                    f"process that stays, {size} at once: {per_evaluation:.1f} ms an evaluation"
                 )
 
 

@@ -94,10 +94,10 @@ def measure(url: str, n_clients: int, seconds: float) -> Row:
         processes = [context.Process(target=client, args=a) for a in arguments]
         for process in processes:
             process.start()
-        found = [results.get() for _ in processes]
+        parts = [results.get() for _ in processes]
         for process in processes:
             process.join()
-        asks, tells = ([x for part in found for x in part[i]] for i in (0, 1))
+        asks, tells = ([x for part in parts for x in part[i]] for i in (0, 1))
         if study.spent != len(tells):
             raise SystemExit(
                 f"{len(tells)} evaluations were told, and the study has {study.spent}."
@@ -108,7 +108,7 @@ def measure(url: str, n_clients: int, seconds: float) -> Row:
         seconds,
         asks,
         tells,
-        sum(part[2] for part in found),
+        sum(part[2] for part in parts),
     )
 
 
@@ -250,10 +250,10 @@ def serving_process(url: str) -> Iterator[tuple[str, int]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            found = re.search(r"http://\S+", process.stdout.readline())
-            if found is None:
+            match = re.search(r"http://\S+", process.stdout.readline())
+            if match is None:
                 raise SystemExit("The service did not start.")
-            yield found[0], process.pid
+            yield match[0], process.pid
         finally:
             process.terminate()
 

@@ -136,10 +136,10 @@ def latency(
             times[name] += timed(step, 25)
     return {
         name: {
-            "median": 1e3 * statistics.median(found),
-            "p99": 1e3 * float(np.quantile(found, 0.99)),
+            "median": 1e3 * statistics.median(latencies),
+            "p99": 1e3 * float(np.quantile(latencies, 0.99)),
         }
-        for name, found in times.items()
+        for name, latencies in times.items()
     }
 
 
@@ -168,9 +168,9 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
             seconds = time.perf_counter() - start
             filler._replica.storage.close()
         synced.spent  # noqa: B018 - catches up
-        found, syncs = [], []
+        latencies, syncs = [], []
         for _ in range(10):
-            found += timed(ask_and_tell(synced, "worker 1"), 20)
+            latencies += timed(ask_and_tell(synced, "worker 1"), 20)
             syncs += timed(fsync, 20)
         opened = in_a_new_process(path)
         assert opened["spent"] == synced.spent
@@ -181,7 +181,7 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
             {
                 "told": mark,
                 "unsynced ms": 1e3 * seconds / max(1, mark - before),
-                "median ms": 1e3 * statistics.median(found),
+                "median ms": 1e3 * statistics.median(latencies),
                 "fsync ms": 1e3 * statistics.median(syncs),
                 "reload s": opened["seconds"],
                 "reload peak MB": opened["peak MB"],
@@ -196,8 +196,8 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
 def in_a_new_process(path: Path) -> dict[str, float]:
     """The seconds and the peak memory of opening a study, for a process that has done nothing else."""
     command = [sys.executable, "-m", "benchmarks.speed.studies", "--open", str(path)]
-    found: dict[str, float] = json.loads(subprocess.check_output(command))
-    return found
+    opening: dict[str, float] = json.loads(subprocess.check_output(command))
+    return opening
 
 
 def opening(path: Path) -> dict[str, float]:

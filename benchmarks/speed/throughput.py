@@ -149,10 +149,8 @@ def measure(llm: LLM, size: int, arguments: argparse.Namespace, mark: str) -> Ro
         evaluator.evaluate_batch(trials[first : first + size])
     seconds, computed = time.perf_counter() - start, cpu_seconds() - cpu_start
     good = [answer for answer in counting.answers if isinstance(answer, Completion)]
-    read, cached = (
-        sum(a.prompt_tokens for a in good),
-        sum(a.cached_tokens for a in good),
-    )
+    read = sum(a.prompt_tokens for a in good)
+    cached = sum(a.cached_tokens for a in good)
     written = sum(a.completion_tokens for a in good)
     return Row(
         size,

@@ -29,9 +29,10 @@ def main() -> None:
         for name, make in trackers(Path(folder)):
             bare = seconds(arguments, None)
             tracked = seconds(arguments, make)
-            each = 1e6 / arguments.evaluations
+            per_evaluation = 1e6 / arguments.evaluations
             print(
-                f"{name}: {each * bare:.0f} us an evaluation without, {each * tracked:.0f} with, end included"
+                f"{name}: {per_evaluation * bare:.0f} us an evaluation without, {per_evaluation * tracked:.0f} with, "
+                "end included"
             )
 
 

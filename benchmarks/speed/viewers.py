@@ -55,9 +55,9 @@ async def view(
             seen.bytes += len(body)
         if answer.startswith(b"HTTP/1.1 200") and b"content-encoding" in answer.lower():
             begin = zlib.decompressobj(31).decompress(body, 400).decode()
-            found = re.search(r'"state":"([\d.]+)"', begin)
-            seen.states += found is not None and found[1] != version
-            version = found[1] if found else ""
+            match = re.search(r'"state":"([\d.]+)"', begin)
+            seen.states += match is not None and match[1] != version
+            version = match[1] if match else ""
         elif not re.match(rb"HTTP/1.1 (200|404)", answer):
             # At first there is no study yet
             seen.errors += 1
@@ -167,10 +167,10 @@ def told(rows: list[Row], seen: list[dict[str, float]], viewers: int) -> str:
         with_ / without for without, with_ in zip(rates[::2], rates[1::2], strict=True)
     ]
     middle = {
-        name: statistics.median(each[name] for each in seen)
+        name: statistics.median(viewer[name] for viewer in seen)
         for name in ("looks/s", "median ms", "p99 ms")
     }
-    errors = sum(each["errors"] for each in seen)
+    errors = sum(viewer["errors"] for viewer in seen)
     return (
         f"{os.cpu_count()} shared cores; load average of the machine at the end: {os.getloadavg()[0]:.1f}. Beside "
         f"{viewers} viewers the worker makes {statistics.median(parts):.2f} of the requests per second that it makes "

@@ -212,13 +212,13 @@ def measure(kind: Kind, n: int, seconds: float, name: str) -> dict[str, float]:
         before_all = step()  # what is done once only is done now
         os.write(ready, b"x")
         os.read(go, 1)  # until nobody can write there any more
-        told, slowest, start = 0, 0.0, time.perf_counter()
+        n_told, slowest, start = 0, 0.0, time.perf_counter()
         before, end = start, start + seconds
         while before < end:
-            told += step()
+            n_told += step()
             now = time.perf_counter()
             before, slowest = now, max(slowest, now - before)
-        os.write(write, f"{told} {before - start} {slowest} {before_all}\n".encode())
+        os.write(write, f"{n_told} {before - start} {slowest} {before_all}\n".encode())
 
     gc.collect()
     # Or the first collection of each process copies whatever was imported here
@@ -252,17 +252,17 @@ def measure(kind: Kind, n: int, seconds: float, name: str) -> dict[str, float]:
         statuses = [os.waitpid(pid, 0)[1] for pid in children]
     os.close(write)
     with os.fdopen(read) as lines:
-        found = [[float(word) for word in line.split()] for line in lines]
+        rows = [[float(word) for word in line.split()] for line in lines]
     for handle in (ready_read, ready, go):
         os.close(handle)
     assert not any(statuses), f"a process of {kind.name} failed"
-    told = sum(row[0] + row[3] for row in found)
-    assert kind.count(name) == told, (
-        f"{told} were told to {kind.name}, which has {kind.count(name)}"
+    n_told = sum(row[0] + row[3] for row in rows)
+    assert kind.count(name) == n_told, (
+        f"{n_told} were told to {kind.name}, which has {kind.count(name)}"
     )
     return {
-        "per second": sum(row[0] / row[1] for row in found),
-        "slowest": max(row[2] for row in found),
+        "per second": sum(row[0] / row[1] for row in rows),
+        "slowest": max(row[2] for row in rows),
     }
 
 
@@ -274,12 +274,12 @@ def run(
     for turn in range(rounds):
         for kind in chosen:
             for n in workers:
-                found = measure(kind, n, seconds, f"{kind.name} {n} {turn}")
-                seen.setdefault((kind.name, n), []).append(found)
+                speeds = measure(kind, n, seconds, f"{kind.name} {n} {turn}")
+                seen.setdefault((kind.name, n), []).append(speeds)
                 line = {
                     "kind": kind.name,
                     "workers": n,
-                    **{what: round(x, 4) for what, x in found.items()},
+                    **{what: round(x, 4) for what, x in speeds.items()},
                 }
                 print(
                     json.dumps({**line, "load": round(os.getloadavg()[0], 1)}),
@@ -288,7 +288,7 @@ def run(
     return {
         kind.name: {
             n: {
-                what: statistics.median(found[what] for found in seen[kind.name, n])
+                what: statistics.median(speeds[what] for speeds in seen[kind.name, n])
                 for what in seen[kind.name, n][0]
             }
             for n in workers
@@ -353,10 +353,10 @@ def main() -> None:
                 postgresql_server(folder / "server", options="")
             ).url
         service = stack.enter_context(serving(f"sqlite:///{folder / 'served.db'}"))
-        found = list(kinds(folder, server, service))
+        all_kinds = list(kinds(folder, server, service))
         chosen = [
             k
-            for k in found
+            for k in all_kinds
             if not arguments.kinds or any(word in k.name for word in arguments.kinds)
         ]
         medians = run(chosen, arguments.workers, arguments.rounds, arguments.seconds)

@@ -47,9 +47,9 @@ def main() -> None:
             k, n, _, *times = table.scores.shape
             repeats = f", {times[0]} repeats" if times else ""
             means = zip(table.metrics, table.means.mean(axis=0), strict=True)
-            said = ", ".join(f"{metric} {mean:.4f}" for metric, mean in means)
+            means_in_words = ", ".join(f"{metric} {mean:.4f}" for metric, mean in means)
             print(
-                f"{path}: {k} arms, {n} examples{repeats}; means over the table: {said}"
+                f"{path}: {k} arms, {n} examples{repeats}; means over the table: {means_in_words}"
             )
 
 

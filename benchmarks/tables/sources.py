@@ -155,13 +155,13 @@ class Source:
         )
         git("sparse-checkout", "set", "--no-cone", *self.patterns)
         git("checkout", "--quiet", "FETCH_HEAD")
-        found = {
+        paths = {
             path.relative_to(folder).as_posix(): path
             for path in folder.rglob("*")
             if path.is_file()
         }
         return {
-            name: found[name] for name in sorted(found) if not name.startswith(".git/")
+            name: paths[name] for name in sorted(paths) if not name.startswith(".git/")
         }
 
 
@@ -172,10 +172,8 @@ def _capo(files: Files) -> Tables:
         _, _, dataset, model, *_ = name.split("/")
         stem = f"capo/{dataset}_{model}_seed42"
         task = read_pickle(path).state["task"].state
-        texts, blocks = (
-            inputs.setdefault(stem, list(array_of(task["xs"]))),
-            dict(task["blocks"]),
-        )
+        texts = inputs.setdefault(stem, list(array_of(task["xs"])))
+        blocks = dict(task["blocks"])
         if list(array_of(task["xs"])) != texts:
             raise ValueError(f"{name}: the examples are not those of the runs before")
         for (prompt, block), scores in task["prompt_score_cache"].items():
@@ -203,11 +201,11 @@ def _alpaca_eval(files: Files) -> Tables:
         name.split("/")[1]: _by("instruction", json.loads(path.read_bytes()))
         for name, path in files.items()
     }
-    told = [
+    judged = [
         {at for at, row in system.items() if row["preference"] is not None}
         for system in rows.values()
     ]
-    examples = sorted(set.intersection(*told))
+    examples = sorted(set.intersection(*judged))
     # The system's is the second output; a draw written as 0 counts as lost
     won = {0: 0.0, 1: 0.0, 1.5: 0.5, 2: 1.0}
     preference = np.array(
@@ -240,7 +238,10 @@ def _summeval(files: Files) -> Tables:
         return [rouge, len(summary["sys_summ"].split()), summary["scores"]["coherence"]]
 
     values = np.array(
-        [[cell(one, system) for one in documents.values()] for system in systems],
+        [
+            [cell(document, system) for document in documents.values()]
+            for system in systems
+        ],
         dtype=np.float32,
     )
     rouge, words, coherence = np.moveaxis(values.astype(float), 2, 0)
@@ -335,11 +336,11 @@ def _mteb(files: Files) -> Tables:
         # "ben-Beng", Bengali, has "eng" in it, too.
         every = task["scores"]["test"]
         english = [
-            one
-            for one in every
-            if any("eng" in language for language in one["languages"])
+            result
+            for result in every
+            if any("eng" in language for language in result["languages"])
         ]
-        return float(np.mean([one["main_score"] for one in english or every]))
+        return float(np.mean([result["main_score"] for result in english or every]))
 
     seconds = np.array(
         [
@@ -396,14 +397,14 @@ def _mcpmark(files: Files) -> Tables:
 
 def _runs(runs: Mapping[str, Any]) -> list[tuple[float, float, float]]:
     """Success, seconds and tokens of each run; one that ended in an error has not succeeded, and cost what it did."""
-    each = [runs[name] for name in sorted(runs)]
+    sorted_runs = [runs[name] for name in sorted(runs)]
     return [
         (
             float(run["success"]),
             run["execution_time"],
             run["token_usage"].get("total_tokens", 0),
         )
-        for run in each
+        for run in sorted_runs
     ]
 
 

@@ -38,12 +38,12 @@ def in_groups(
     Returns:
         The results in the order of `items`.
     """
-    found: dict[int, _Found] = {}
+    outcomes: dict[int, _Found] = {}
     for places in grouped(range(len(items)), lambda place: key(items[place])):
-        found.update(
+        outcomes.update(
             zip(places, evaluate([items[place] for place in places]), strict=True)
         )
-    return [found[place] for place in range(len(items))]
+    return [outcomes[place] for place in range(len(items))]
 
 
 def if_ready(
@@ -58,15 +58,15 @@ def if_ready(
         exception is the item's result.
     """
     ready: dict[int, _Ready] = {}
-    found: dict[int, _Found | Exception] = {}
+    outcomes: dict[int, _Found | Exception] = {}
     for place, item in enumerate(items):
         try:
             ready[place] = prepare(item)
         except Exception as error:
-            found[place] = error
+            outcomes[place] = error
     if ready:
-        found.update(zip(ready, evaluate([*ready.values()]), strict=True))
-    return [found[place] for place in range(len(items))]
+        outcomes.update(zip(ready, evaluate([*ready.values()]), strict=True))
+    return [outcomes[place] for place in range(len(items))]
 
 
 def or_alone(
@@ -83,10 +83,10 @@ def or_alone(
     except Exception as error:
         if len(items) == 1:
             return [error]
-    found: list[_Found | Exception] = []
+    outcomes: list[_Found | Exception] = []
     for item in items:
-        found.extend(or_alone(evaluate, [item]))
-    return found
+        outcomes.extend(or_alone(evaluate, [item]))
+    return outcomes
 
 
 @contextmanager

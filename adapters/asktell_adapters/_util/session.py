@@ -77,19 +77,21 @@ class Session:
         if not self._outside and (pids := _ids()) is not None:
             pids = [pid for pid in pids if self._has(pid)]
             # The program itself stays a zombie until it has been waited for.
-            if not any(map(_of_proc, pids)):
+            if not any(map(_linux_process, pids)):
                 return set()
         processes = list(_processes())
-        inside = {each.pid for each in processes if self._has(each.pid)}
+        inside = {process.pid for process in processes if self._has(process.pid)}
         members = inside | {
-            each.pid for each in processes if each.identity in self._outside
+            process.pid for process in processes if process.identity in self._outside
         }
         n_before = -1
         while n_before < len(members):
             n_before = len(members)
-            members |= {each.pid for each in processes if each.parent in members}
+            members |= {
+                process.pid for process in processes if process.parent in members
+            }
         self._outside = {
-            each.identity for each in processes if each.pid in members - inside
+            process.identity for process in processes if process.pid in members - inside
         }
         return members
 
@@ -112,22 +114,24 @@ def _ids() -> list[int] | None:
 def _processes() -> Iterator[_Process]:
     """All processes that have not ended. None if the system shows none."""
     pids = _ids()
-    yield from _of_ps() if pids is None else filter(None, map(_of_proc, pids))
+    yield from (
+        _macos_processes() if pids is None else filter(None, map(_linux_process, pids))
+    )
 
 
-def _of_proc(pid: int) -> _Process | None:
+def _linux_process(pid: int) -> _Process | None:
     """A process of Linux, or None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
             # The name of the program is in parentheses, and may have any character.
-            state, parent, *others = stat.read().rpartition(")")[2].split()
+            state, parent, *fields = stat.read().rpartition(")")[2].split()
     except (OSError, ValueError):
         return None
     # The start is the 22nd field, and the parent the fourth.
-    return None if state in "ZX" else _Process((pid, others[17]), int(parent))
+    return None if state in "ZX" else _Process((pid, fields[17]), int(parent))
 
 
-def _of_ps() -> Iterator[_Process]:
+def _macos_processes() -> Iterator[_Process]:
     """The processes that `ps` lists, on macOS."""
     columns = ("pid", "ppid", "stat", "lstart")
     command = ["ps", "-A", *(word for name in columns for word in ("-o", f"{name}="))]

@@ -75,20 +75,22 @@ def analyze(arguments: argparse.Namespace) -> int:
 
 def _write_examples(result: Result, path: Path) -> str:
     """Write what scores say of each example, as CSV with a row for each, and return a sentence on its content."""
-    found = result.examples()
+    examples = result.examples()
     columns = [field.name for field in fields(ExampleResult)]
-    rows = ([_cell(each.to_dict()[name]) for name in columns] for each in found)
+    rows = (
+        [_cell(example.to_dict()[name]) for name in columns] for example in examples
+    )
     write_atomically(path, csv_text(columns, rows))
     counts = (
         (
-            sum(each.separates_nobody for each in found),
+            sum(example.separates_nobody for example in examples),
             "without a difference between prompts",
         ),
-        (sum(each.likely_mislabeled for each in found), "probably mislabeled"),
-        (sum(bool(each.near_duplicates) for each in found), "near duplicates"),
+        (sum(example.likely_mislabeled for example in examples), "probably mislabeled"),
+        (sum(bool(example.near_duplicates) for example in examples), "near duplicates"),
     )
-    said = ", ".join(f"{count:,} {what}" for count, what in counts)
-    return f"Examples: {path} ({result.goal.objectives[0].metric} on {len(found):,} examples: {said})"
+    summary = ", ".join(f"{count:,} {what}" for count, what in counts)
+    return f"Examples: {path} ({result.goal.objectives[0].metric} on {len(examples):,} examples: {summary})"
 
 
 def _cell(value: object) -> object:
@@ -130,11 +132,16 @@ def _asked(error: UnclearResultsError) -> Sequence[str] | None:
         return None
     lines = [
         error.question,
-        *(f"{number}. {each.words}" for number, each in enumerate(error.readings, 1)),
+        *(
+            f"{number}. {reading.words}"
+            for number, reading in enumerate(error.readings, 1)
+        ),
     ]
     for line in lines:
         note(line)
-    choices = {str(number): each.flags for number, each in enumerate(error.readings, 1)}
+    choices = {
+        str(number): reading.flags for number, reading in enumerate(error.readings, 1)
+    }
     while True:
         note(f"Which one? Type a number from 1 to {len(choices)}, and press Enter.")
         line = sys.stdin.readline()
@@ -148,9 +155,9 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     """How files are to be read, as the flags say."""
     bounds = (*arguments.at_least, *arguments.at_most, *arguments.within)
     goal = [*arguments.maximize, *arguments.minimize]
-    goal += [each.rpartition("=")[0] for each in bounds]
+    goal += [bound.rpartition("=")[0] for bound in bounds]
     goal += [
-        each.rpartition("=")[0] for each in (*arguments.range, *arguments.tolerance)
+        flag.rpartition("=")[0] for flag in (*arguments.range, *arguments.tolerance)
     ]
     compared = (arguments.baseline, vars(arguments).get("candidate"))
     return Wanted(
@@ -247,13 +254,13 @@ def _add_relative(
     at_most: dict[str, float | str],
 ) -> None:
     """Add the constraints of --within to the bounds, as texts, in the direction of the metric."""
-    for each in arguments.within:
-        name, equals, text = each.partition("=")
+    for flag in arguments.within:
+        name, equals, text = flag.partition("=")
         margin = text if " of " in text else f"{text} of best"
         if not equals or not name:
             raise InvalidArgumentError(
                 f"--within needs a metric and a margin, such as --within accuracy=0.02 or --within 'accuracy=0.02 of "
-                f"baseline', got {each!r}."
+                f"baseline', got {flag!r}."
             )
         if name in at_least or name in at_most:
             raise InvalidArgumentError(
@@ -265,37 +272,37 @@ def _add_relative(
             and less_may_be_better(name)
         ):
             raise InvalidArgumentError(
-                f"--within {each!r} does not say whether less or more {name!r} is better. If less is better, use "
+                f"--within {flag!r} does not say whether less or more {name!r} is better. If less is better, use "
                 f"--at-most '{name}=within {margin}'. If more is better, use --at-least '{name}=within {margin}'."
             )
         (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"
 
 
 def _numbers(
-    given: Sequence[str], flag: str, example: str
+    flag_values: Sequence[str], flag: str, example: str
 ) -> dict[str, tuple[float, ...]]:
     """Numbers given as METRIC=X, or as METRIC=X:Y, by metric. `example`: what the flag needs, and an example of it."""
-    found: dict[str, tuple[float, ...]] = {}
-    for each in given:
-        name, _, text = each.rpartition("=")
+    by_metric: dict[str, tuple[float, ...]] = {}
+    for flag_value in flag_values:
+        name, _, text = flag_value.rpartition("=")
         numbers: tuple[float, ...] = ()
         with contextlib.suppress(ValueError):
             numbers = tuple(map(float, text.split(":")))
         if not name or len(numbers) != 1 + example.count(":"):
-            raise InvalidArgumentError(f"{flag} needs {example}, got {each!r}.")
-        if name in found:
+            raise InvalidArgumentError(f"{flag} needs {example}, got {flag_value!r}.")
+        if name in by_metric:
             raise InvalidArgumentError(
                 f"{flag} has {name!r} twice. Keep one of the two."
             )
-        found[name] = numbers
-    return found
+        by_metric[name] = numbers
+    return by_metric
 
 
-def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
+def _bounds(flag_values: Sequence[str], flag: str) -> dict[str, float | str]:
     """Bounds given as METRIC=X, by metric. X is a number, or a text such as `within 0.02 of best`."""
     bounds: dict[str, float | str] = {}
-    for each in given:
-        name, equals, text = each.rpartition("=")
+    for flag_value in flag_values:
+        name, equals, text = flag_value.rpartition("=")
         if name and text.strip().startswith("within") and name not in bounds:
             bounds[name] = text  # which the goal reads
             continue
@@ -305,7 +312,7 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
             bound = math.nan
         if not equals or not name or not math.isfinite(bound):
             raise InvalidArgumentError(
-                f"{flag} needs a metric and a number, such as {flag} cost=2, got {each!r}."
+                f"{flag} needs a metric and a number, such as {flag} cost=2, got {flag_value!r}."
             )
         if name in bounds:
             raise InvalidArgumentError(

@@ -605,17 +605,17 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="COMMAND", required=True, help="asktell COMMAND --help describes it"
     )
     for command in COMMANDS:
-        made = subparsers.add_parser(
+        subparser = subparsers.add_parser(
             command.name,
             description=command.description,
             epilog=command.example,
             usage=command.usage,
             formatter_class=formatter,
         )
-        made.set_defaults(command=command.function)
+        subparser.set_defaults(command=command.function)
         for flags, options in command.arguments:
-            made.add_argument(*flags, **options)
-        made.add_argument(
+            subparser.add_argument(*flags, **options)
+        subparser.add_argument(
             "--debug", action="store_true", help="show the traceback of an error"
         )
     return parser
@@ -627,7 +627,7 @@ def _overview() -> str:
     for group in GROUPS:
         lines += [
             f"{group.title}:",
-            *(f"  {each.name:<10} {each.summary}" for each in group.commands),
+            *(f"  {command.name:<10} {command.summary}" for command in group.commands),
             "",
         ]
     return "\n".join(lines).rstrip()

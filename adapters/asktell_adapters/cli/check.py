@@ -134,7 +134,7 @@ class Attempt:
         yield "--- scores"
         width = max(map(len, self.scores), default=0)
         for name, score in self.scores.items():
-            yield f"{name:<{width}}  {score:.4g}{_of_judge(self.judged.get(name))}"
+            yield f"{name:<{width}}  {score:.4g}{_judge_words(self.judged.get(name))}"
         yield "---"
         cost = (
             f"{self.paid:.4g}" if self.paid or self.is_priced else "no price is known"
@@ -148,7 +148,7 @@ def check(arguments: argparse.Namespace) -> int:
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
         dataset = config.dataset
-        selector, arm = _with_prompt(config, arguments.prompt)
+        selector, arm = _selector_and_arm(config, arguments.prompt)
         prompts = selector.prompts
         row = _position(
             "example",
@@ -182,7 +182,7 @@ def check(arguments: argparse.Namespace) -> int:
                 is not None
             )
             evaluator.begin(config.selector.result)
-            found: list[Mapping[str, float]] = []
+            repeated: list[Mapping[str, float]] = []
             try:
                 checked.evaluate(evaluator, evaluator.example(row))
                 # A selection refuses scores that are missing, not finite, or out of the
@@ -192,7 +192,7 @@ def check(arguments: argparse.Namespace) -> int:
                     scores[labels.table.metric] = labels.options[0].score
                 goal = config.selector.goal
                 goal.vector({name: scores[name] for name in goal.metrics})
-                found.append(checked.scores)
+                repeated.append(checked.scores)
                 for number in range(1, repeats):
                     request = evaluator.request(
                         candidate or prompts.texts[arm], row, number
@@ -200,12 +200,12 @@ def check(arguments: argparse.Namespace) -> int:
                     again = replace(checked, request=request, repeat=number)
                     again.evaluate(evaluator, evaluator.example(row))
                     checked.paid += again.paid
-                    found.append(again.scores)
+                    repeated.append(again.scores)
             finally:  # after a failure, the request and the response help most
                 if arguments.json:
-                    show_json({**checked.to_dict(), **_repeated(found)})
+                    show_json({**checked.to_dict(), **_repeated(repeated)})
                 else:
-                    show("\n".join([*checked.lines(), *_noise(found)]))
+                    show("\n".join([*checked.lines(), *_noise(repeated)]))
         if not arguments.json:
             to = "To estimate the whole run: asktell run {} --estimate"
             if labels is not None:
@@ -214,26 +214,26 @@ def check(arguments: argparse.Namespace) -> int:
         return 0
 
 
-def _repeated(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def _repeated(repeats: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """The scores of repeated evaluations, as JSON data. Empty if there was only one."""
-    return {"repeats": [dict(scores) for scores in found]} if len(found) > 1 else {}
+    return {"repeats": [dict(scores) for scores in repeats]} if len(repeats) > 1 else {}
 
 
-def _noise(found: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def _noise(repeats: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """Describe how much the scores of several evaluations differ, in one line per metric."""
-    if len(found) < 2:
+    if len(repeats) < 2:
         return
-    yield f"--- noise: {len(found)} evaluations of this prompt and example"
-    width = max(map(len, found[0]))
-    for name in found[0]:
-        values = [scores[name] for scores in found]
-        each = " ".join(f"{value:.4g}" for value in values)
+    yield f"--- noise: {len(repeats)} evaluations of this prompt and example"
+    width = max(map(len, repeats[0]))
+    for name in repeats[0]:
+        values = [scores[name] for scores in repeats]
+        shown = " ".join(f"{value:.4g}" for value in values)
         differ = (
             f"standard deviation {statistics.stdev(values):.2g}"
             if len(set(values)) > 1
             else "all agree"
         )
-        yield f"{name:<{width}}  {each}: {differ}"
+        yield f"{name:<{width}}  {shown}: {differ}"
 
 
 def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> int:
@@ -241,19 +241,19 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     assert config.harness is not None
     trial, start = trials[0], time.perf_counter()
     with logging_to_stderr():
-        found = [
+        outcomes = [
             scores
-            for each in trials
-            for scores in config.harness.evaluate_batch([each])
+            for trial in trials
+            for scores in config.harness.evaluate_batch([trial])
         ]
     seconds = time.perf_counter() - start
     example = config.examples[trial.example or 0]
-    for each in found:
-        if isinstance(each, BaseException):
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
             raise EvaluatorError(
-                f"The evaluation failed. The error was {in_words(each)}"
-            ) from each
-    scores = found[0]
+                f"The evaluation failed. The error was {in_words(outcome)}"
+            ) from outcome
+    scores = outcomes[0]
     output = getattr(scores, "details", {}).get("output")
     if as_json:
         shown = {
@@ -263,7 +263,7 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
         }
         candidate = {} if trial.candidate is None else {"candidate": trial.candidate}
         answer = {} if output is None else {"answer": output}
-        timed = {"seconds": round(seconds, 3), **_repeated(found)}
+        timed = {"seconds": round(seconds, 3), **_repeated(outcomes)}
         show_json({**shown, **candidate, **answer, **timed})
     else:
         text = "" if trial.prompt == trial.prompt_id else f": {trial.prompt}"
@@ -282,7 +282,7 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
                 ]
             )
         )
-        show("\n".join([*_noise(found), f"---\nseconds: {seconds:.2g}"]))
+        show("\n".join([*_noise(outcomes), f"---\nseconds: {seconds:.2g}"]))
     missing = [name for name in config.selector.goal.metrics if name not in scores]
     if missing:
         raise ConfigError(
@@ -294,7 +294,7 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     return 0
 
 
-def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
+def _selector_and_arm(config: Config, wanted: str | None) -> tuple[Selector, int]:
     """The selector that has the prompt, and the prompt's position.
 
     It is the configuration's selector, or that of its run if the prompt was added by
@@ -321,12 +321,15 @@ def _wanted(reference: str | Sequence[str] | None) -> Iterator[str]:
 
 
 def _position(
-    what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()
+    what: str,
+    wanted: str | None,
+    ids: Sequence[str],
+    other_names: Sequence[str | None] = (),
 ) -> int:
     """Position of the item with this id or, failing that, with this other name. 0 if none is wanted."""
     if wanted is None:
         return 0
-    for names in (ids, others):
+    for names in (ids, other_names):
         if wanted in names:
             return list(names).index(wanted)
     raise InvalidArgumentError(
@@ -334,7 +337,7 @@ def _position(
     )
 
 
-def _of_judge(details: Mapping[str, Any] | None) -> str:
+def _judge_words(details: Mapping[str, Any] | None) -> str:
     """The grades, the spread and a reason of a judge, to stand after its score."""
     if details is None:
         return ""

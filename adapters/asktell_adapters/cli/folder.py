@@ -146,7 +146,7 @@ class RunFolder:
     ) -> None:
         """Write the set-up of the run, and the inputs of its examples if they are given."""
         if dataset is not None:
-            inputs = [each.input for each in dataset.examples]
+            inputs = [example.input for example in dataset.examples]
             write_atomically(self.inputs_file, json.dumps(inputs) + "\n")
         data = {"format": FORMAT, "version": VERSION, "setup": setup}
         write_atomically(self.setup_file, json.dumps(data, indent=1) + "\n")

@@ -130,9 +130,9 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
         else None
     )
     if not new or changed_responses(saved, now):
-        found = ". ".join(differences(saved, now)) or "No rows were appended"
+        problem = ". ".join(differences(saved, now)) or "No rows were appended"
         raise InvalidArgumentError(
-            f"{path.name}: {found}. Append new rows after the old rows, and leave the old rows unchanged."
+            f"{path.name}: {problem}. Append new rows after the old rows, and leave the old rows unchanged."
         )
     yield new
     folder.write_setup(now, config.dataset)
@@ -220,18 +220,18 @@ def growth_of(state: State) -> str:
         else now.budget - then.budget,
         "examples more": (now.n_examples or 0) - (then.n_examples or 0),
     }
-    found = [f"{n} {what}" for what, n in counts.items() if n]
+    additions = [f"{n} {what}" for what, n in counts.items() if n]
     money = (now.max_cost or 0.0) - (then.max_cost or 0.0)
-    return ", ".join([*found, *([f"{money:.4g} more to spend"] if money else [])])
+    return ", ".join([*additions, *([f"{money:.4g} more to spend"] if money else [])])
 
 
 def _new_examples(
-    there: Sequence[str] | None, given: Sequence[str] | None
+    there: Sequence[str] | None, now: Sequence[str] | None
 ) -> list[str] | None:
     """The ids of the examples that the study lacks. None if the study's own examples are not the first ones given."""
-    if there is None or given is None or list(given[: len(there)]) != list(there):
+    if there is None or now is None or list(now[: len(there)]) != list(there):
         return None
-    return list(given[len(there) :])
+    return list(now[len(there) :])
 
 
 # Profiles
@@ -241,12 +241,12 @@ _SHOWN = 10
 
 def profile(arguments: argparse.Namespace) -> int:
     """`asktell profile`: show which examples discriminated best in earlier runs, and write the profile."""
-    found = ExampleProfile.merged(
+    merged = ExampleProfile.merged(
         *_profiles(arguments.runs), half_life=arguments.half_life
     )
     if arguments.output is not None:
-        write_atomically(arguments.output, found.to_json() + "\n")
-    for line in overview(found):
+        write_atomically(arguments.output, merged.to_json() + "\n")
+    for line in overview(merged):
         show(line)
     if arguments.output is not None:
         show(f"Profile: {arguments.output}")
@@ -259,33 +259,37 @@ def overview(profile: ExampleProfile) -> list[str]:
         f"{len(profile.ids)} examples, of {profile.studies} stud{'y' if profile.studies == 1 else 'ies'}"
     ]
     for metric in profile.metrics:
-        known = profile.examples(metric)
+        examples = profile.examples(metric)
         lines += [
             "",
             f"{metric}: the most informative examples (1: an example not seen before)",
         ]
         rows = [["tells", "divides", "level", "scores", "example"]]
-        for one in known[:_SHOWN]:
-            divides, level = (
-                f"{one.loading:.2f} ± {one.loading_error:.2f}",
-                f"{one.level:.3g} ± {one.level_error:.2g}",
-            )
+        for example in examples[:_SHOWN]:
+            divides = f"{example.loading:.2f} ± {example.loading_error:.2f}"
+            level = f"{example.level:.3g} ± {example.level_error:.2g}"
             rows.append(
-                [f"{one.tells:.2f}", divides, level, f"{one.cells:.0f}", one.id]
+                [
+                    f"{example.tells:.2f}",
+                    divides,
+                    level,
+                    f"{example.cells:.0f}",
+                    example.id,
+                ]
             )
         lines += [line.rstrip() for line in aligned(rows)]
-        if len(known) > _SHOWN:
-            lines.append(f"... and {len(known) - _SHOWN} more")
+        if len(examples) > _SHOWN:
+            lines.append(f"... and {len(examples) - _SHOWN} more")
     return lines
 
 
 def _profiles(runs: list[str]) -> list[ExampleProfile]:
     """The profile of each run, in the given order. At a URL of studies, the next word is the study's name."""
-    words, found = list(runs), []
+    words, profiles = list(runs), []
     while words:
         where = words.pop(0)
         if where.endswith(".json"):
-            found.append(ExampleProfile.from_json(Path(where).read_bytes()))
+            profiles.append(ExampleProfile.from_json(Path(where).read_bytes()))
             continue
         name = None
         if needs_name(where):
@@ -296,9 +300,9 @@ def _profiles(runs: list[str]) -> list[ExampleProfile]:
             name = words.pop(0)
         with Place(where, name).open() as study:
             try:
-                found.append(ExampleProfile.of(study))
+                profiles.append(ExampleProfile.of(study))
             except AsktellError as error:
                 raise InvalidArgumentError(
                     f"The study {study.name!r} gives no profile. {error}"
                 ) from error
-    return found
+    return profiles

@@ -45,10 +45,10 @@ HARNESSES = {
 def kinds() -> dict[str, str]:
     """The values of `--kind`: every kind of LLM and every harness, each with a summary."""
     built_in = {name: MODELS[name].summary for name in MODELS.built_in}
-    others = {
+    of_packages = {
         name: f"of the package {package}" for name, package in MODELS.packages().items()
     }
-    return {**built_in, **HARNESSES, **others}
+    return {**built_in, **HARNESSES, **of_packages}
 
 
 @dataclass
@@ -92,15 +92,17 @@ class Plan:
     def next_steps(self) -> Iterator[str]:
         """The commands to run next, each with its purpose."""
         if self.key is not None and not os.environ.get(self.key):
-            yield _with(f"export {self.key}=...", "keep the key out of the file")
-        yield _with(
+            yield _commented(f"export {self.key}=...", "keep the key out of the file")
+        yield _commented(
             f"asktell check {self.path}", "try one evaluation: response, scores, cost"
         )
-        yield _with(f"asktell run {self.path} --estimate", "estimate the whole run")
-        yield _with(
+        yield _commented(
+            f"asktell run {self.path} --estimate", "estimate the whole run"
+        )
+        yield _commented(
             f"asktell run {self.path}", "Ctrl-C stops it; the same command resumes it"
         )
-        yield _with(f"asktell report {self.path}", "write the result as a page")
+        yield _commented(f"asktell report {self.path}", "write the result as a page")
 
     def text(self) -> str:
         """The content of the configuration file."""
@@ -108,11 +110,9 @@ class Plan:
 
     def _sections(self) -> Iterator[list[str]]:
         """The tables of the file, each as its lines."""
-        home, name, several = (
-            self.path.resolve().parent,
-            str(self.path),
-            len(self.models) > 1,
-        )
+        home = self.path.resolve().parent
+        name = str(self.path)
+        several = len(self.models) > 1
         needs = MODELS.packages().get(self.kind, f"'asktell[{self.kind}]'")
         yield [
             f"# Selects the best prompt.   Next: asktell check {name}, then asktell run {name}",
@@ -120,12 +120,14 @@ class Plan:
             "# Every option: docs/reference/configuration.md",
         ]
         yield [
-            _with(
+            _commented(
                 f"budget = {self.budget}", "evaluations; asktell extend adds more later"
             ),
-            _with("# budget = { cost = 1.0 }", "or money; requires a price in [model]"),
-            _with("# confidence = 0.95", "stop at 95% confidence"),
-            _with(
+            _commented(
+                "# budget = { cost = 1.0 }", "or money; requires a price in [model]"
+            ),
+            _commented("# confidence = 0.95", "stop at 95% confidence"),
+            _commented(
                 "# confirm_above = 5.0",
                 "ask before a run that may cost more; requires a price",
             ),
@@ -133,11 +135,11 @@ class Plan:
         file = f"file = {quoted(relative(self.prompts, home))}"
         yield [
             "[prompts]",
-            _with(file, "one prompt per line or block, or a table"),
+            _commented(file, "one prompt per line or block, or a table"),
             *([f"encoding = {quoted(self.encoding)}"] if self.encoding else []),
             *(
                 [
-                    _with(
+                    _commented(
                         "fields = true",
                         "replace {column} in prompts by the value of the row",
                     )
@@ -149,12 +151,14 @@ class Plan:
         if several:
             yield [
                 "[candidates]",
-                _with(
+                _commented(
                     f"model = [{', '.join(map(quoted, self.models))}]",
                     "each model with every prompt",
                 ),
-                _with("# temperature = [0.0, 0.7]", "settings are combined as well"),
-                _with(
+                _commented(
+                    "# temperature = [0.0, 0.7]", "settings are combined as well"
+                ),
+                _commented(
                     '# exclude = [{ model = "...", prompt = ["..."] }]',
                     "combinations to leave out",
                 ),
@@ -163,21 +167,23 @@ class Plan:
         yield [
             "[data]",
             f"file = {quoted(relative(self.data, home))}",
-            _with(f"input = {quoted(self.input)}", "column of the input"),
-            _with(
+            _commented(f"input = {quoted(self.input)}", "column of the input"),
+            _commented(
                 f"reference = {wanted}",
                 "column of the reference response; false for none",
             ),
             *(f"{name} = {quoted(value)}" for name, value in self.reading.items()),
-            _with("# sample = 200", "use this many rows, drawn at random"),
+            _commented("# sample = 200", "use this many rows, drawn at random"),
         ]
         yield ["[model]", f"type = {quoted(self.kind)}", *self._model()]
         if several:
             price = "price = { input = 0.15, output = 0.6 }"
             different = [f"# {_bare(name)} = {{ {price} }}" for name in self.models]
-            yield [_with("# [models]", "settings of single models"), *different]
-        yield [_with("[cache]", "keep responses on disk, so that none is paid twice")]
-        of_words = _with(
+            yield [_commented("# [models]", "settings of single models"), *different]
+        yield [
+            _commented("[cache]", "keep responses on disk, so that none is paid twice")
+        ]
+        of_words = _commented(
             "token_f1 = true", "words shared with the reference; or exact_match, rouge"
         )
         yield [
@@ -185,7 +191,7 @@ class Plan:
             "output_tokens = true",
             *(
                 [
-                    _with(
+                    _commented(
                         "cost = true",
                         "cost of an evaluation, from the price in [model]",
                     )
@@ -206,14 +212,16 @@ class Plan:
                 f"{name} = {quoted(value)}" for name, value in judge.items() if value
             )
             yield [
-                _with("[metrics.quality]", "an LLM grades every response, from 1 to 5"),
-                _with(
+                _commented(
+                    "[metrics.quality]", "an LLM grades every response, from 1 to 5"
+                ),
+                _commented(
                     'metric = "judge"',
                     "uses the model itself; or set [metrics.quality.model]",
                 ),
                 "max_new_tokens = 512",
                 *(
-                    [_with(f"model = {{ {keys} }}", "judges all models")]
+                    [_commented(f"model = {{ {keys} }}", "judges all models")]
                     if several
                     else []
                 ),
@@ -226,44 +234,48 @@ class Plan:
         yield [
             "[goal]",
             f"maximize = {quoted(metric)}",
-            _with(f"ranges = {{ {metric} = [{ends}] }}", "lowest and highest score"),
+            _commented(
+                f"ranges = {{ {metric} = [{ends}] }}", "lowest and highest score"
+            ),
             self._constraint(),
         ]
 
     def _constraint(self) -> str:
         """The line with the constraint of the goal."""
         if self.most_cost is None:
-            return _with(
+            return _commented(
                 "# at_most = { output_tokens = 100 }", "a constraint on the mean"
             )
         comment = "about the highest cost of an evaluation; lower it to what you would pay on average"
-        return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
+        return _commented(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
         """The lines of the table `[model]` after its type."""
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
-        yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut")
-        yield _with('# system = "You are ..."', "a system message for every call")
+        yield _commented(
+            f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut"
+        )
+        yield _commented('# system = "You are ..."', "a system message for every call")
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
         if self.key is not None:
-            yield _with(
+            yield _commented(
                 f"api_key_env = {quoted(self.key)}",
                 "the variable of the key, never the key itself",
             )
         if self.price:
-            yield _with(
+            yield _commented(
                 f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}",
                 "per million tokens",
             )
-        given = ("base_url", self.base_url), ("price =", self.price)
+        settings = ("base_url", self.base_url), ("price =", self.price)
         for line, comment in MODELS[self.kind].advice:
-            if not any(key in line and value is not None for key, value in given):
-                yield _with(line, comment)
+            if not any(key in line and value is not None for key, value in settings):
+                yield _commented(line, comment)
 
 
-def _with(line: str, comment: str) -> str:
+def _commented(line: str, comment: str) -> str:
     """A line with its comment. The comments of a file are aligned."""
     return f"{line:<44} # {comment}"
 
@@ -331,11 +343,11 @@ def init(arguments: argparse.Namespace) -> int:
     if kind in HARNESSES:
         return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
-    made = plan.examples_of_ours()
-    config = _written(plan, made)
+    files = plan.examples_of_ours()
+    config = _written(plan, files)
     what = "prompts" if config.selector.prompts.candidates is None else "candidates"
     counts = f"{len(config.selector.prompts)} {what}, {len(config.dataset)} examples"
-    show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
+    show(f"Wrote {', '.join(map(str, [path, *files]))}: {counts}.")
     reference = (
         f"reference: {quoted(plan.reference)}"
         if plan.reference
@@ -354,9 +366,9 @@ def _kind(arguments: argparse.Namespace) -> str | None:
     """
     kind: str | None = arguments.kind
     if kind is not None and kind not in kinds():
-        known = list(kinds())
+        names = list(kinds())
         raise InvalidArgumentError(
-            f"--kind must be one of {', '.join(known)}, got {kind!r}{nearest(kind, known)}."
+            f"--kind must be one of {', '.join(names)}, got {kind!r}{nearest(kind, names)}."
         )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
         raise InvalidArgumentError(
@@ -504,13 +516,17 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     )  # fmt: skip
 
 
-def _texts(given: Path | None, usual: Path) -> tuple[Path, list[str], str | None]:
+def _texts(chosen: Path | None, usual: Path) -> tuple[Path, list[str], str | None]:
     """The file of prompts, its texts and a needed encoding. Without a file, the texts are those of our example."""
-    path = given or usual
-    if given is None and not usual.exists():
+    path = chosen or usual
+    if chosen is None and not usual.exists():
         return path, template("prompts.txt").splitlines(), None
-    found, encoding = _decoded(lambda name: load_prompts(path, encoding=name), None)
-    return path, list(found.values() if isinstance(found, dict) else found), encoding
+    prompts, encoding = _decoded(lambda name: load_prompts(path, encoding=name), None)
+    return (
+        path,
+        list(prompts.values() if isinstance(prompts, dict) else prompts),
+        encoding,
+    )
 
 
 def _most_cost(
@@ -565,19 +581,19 @@ def _columns(
             )
         return answer
 
-    given = arguments.input
-    known = f"(columns: {', '.join(columns)})"
+    wanted = arguments.input
+    listed = f"(columns: {', '.join(columns)})"
     chosen = (
-        column(given)
-        if given
-        else ask.text(f"Column of the input? {known}", _likely_input(rows), column)
+        column(wanted)
+        if wanted
+        else ask.text(f"Column of the input? {listed}", _likely_input(rows), column)
     )
     likely = _likely_reference([name for name in columns if name != chosen])
-    given = arguments.reference
-    if given:
-        return chosen, column("" if given == "none" else given)
+    wanted = arguments.reference
+    if wanted:
+        return chosen, column("" if wanted == "none" else wanted)
     return chosen, ask.text(
-        f"Column of the reference response? {known}", likely, column
+        f"Column of the reference response? {listed}", likely, column
     )
 
 
@@ -588,11 +604,11 @@ def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
     by_name = {name.strip().lower(): name for name in columns}
     if usual := [by_name[name] for name in _INPUTS if name in by_name]:
         return usual[0]
-    others = [
+    candidates = [
         name for name in columns if name.lower() not in _NAMES and name != reference
     ]
     return next(
-        (name for name in others if any(_is_text(row.get(name)) for row in rows)),
+        (name for name in candidates if any(_is_text(row.get(name)) for row in rows)),
         columns[0],
     )
 
@@ -600,13 +616,13 @@ def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
 def _likely_reference(columns: Sequence[str]) -> str:
     """The column that, by its name, most likely contains the reference; empty if no name fits."""
     plain = {name: re.sub(r"[\W_]+", "", name.lower()) for name in columns}
-    found = (
+    names = (
         name
         for usual in _REFERENCES
         for name in columns
         if re.fullmatch(usual, plain[name])
     )
-    return next(found, "")
+    return next(names, "")
 
 
 def _is_text(value: object) -> bool:
@@ -644,15 +660,15 @@ def _decoded(
     return read("cp1252"), "cp1252"  # written by Excel on Windows
 
 
-def _rubric(given: Sequence[str]) -> dict[str, str]:
+def _rubric(criteria: Sequence[str]) -> dict[str, str]:
     """The criteria of a judge by their names. A criterion without a name is numbered, or "good" if it is alone."""
     rubric = {}
-    for number, text in enumerate(given, start=1):
+    for number, text in enumerate(criteria, start=1):
         name, equals, rest = text.partition("=")
         if equals and re.fullmatch(r"[\w -]{1,64}", name.strip()):
             rubric[name.strip()] = rest.strip()
         else:
-            rubric["good" if len(given) == 1 else f"criterion {number}"] = text
+            rubric["good" if len(criteria) == 1 else f"criterion {number}"] = text
     return rubric
 
 
@@ -661,13 +677,13 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     _check_harness(kind, arguments)
     text = template(f"{kind}.toml").replace("NAME", str(path))
     files: list[Path] = []
-    said: list[str] = []
+    notes: list[str] = []
     if kind == "promptfoo":
-        text, said = _of_promptfoo(text, path, arguments, ask)
+        text, notes = _promptfoo_config(text, path, arguments, ask)
     elif kind == "inspect":
-        text, files = _of_inspect(text, path, arguments, ask)
+        text, files = _inspect_config(text, path, arguments, ask)
     else:
-        text, files = _of_command(text, path, arguments, ask)
+        text, files = _command_config(text, path, arguments, ask)
     if arguments.budget is not None:
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     if kind == "command":  # others are read by their harness, which may be missing
@@ -675,14 +691,14 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     write_atomically(path, text)
     wrote = f"Wrote {', '.join(map(str, [path, *files]))}."
     next_steps = ["Next:", f"  asktell check {path}", f"  asktell run {path}"]
-    show("\n".join([wrote, *said, *next_steps]))
+    show("\n".join([wrote, *notes, *next_steps]))
     return 0
 
 
 def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
     """Refuse flags for data or metrics that a harness has itself."""
-    own = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
-    for name in own:
+    refused = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
+    for name in refused:
         if getattr(arguments, name) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise InvalidArgumentError(
@@ -704,7 +720,7 @@ def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
         )
 
 
-def _of_inspect(
+def _inspect_config(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[Path]]:
     """Fill in the configuration of an Inspect task. Return its text and the example files written next to it."""
@@ -714,21 +730,21 @@ def _of_inspect(
         model = ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")
     prompts = arguments.prompts or path.parent / "prompts.txt"
     ours = {prompts: "prompts.txt", path.parent / "inspect_task.py": "inspect_task.txt"}
-    made = _write_missing(ours)
+    files = _write_missing(ours)
     file = quoted(relative(prompts, path.resolve().parent))
     text = text.replace('"PROMPTS"', file).replace('"MODEL"', quoted(model))
-    return text, made
+    return text, files
 
 
 def _write_missing(ours: Mapping[Path, str]) -> list[Path]:
     """Write the templates of the files that do not exist. Return these files."""
-    made = [file for file in ours if not file.exists()]
-    for file in made:
+    missing = [file for file in ours if not file.exists()]
+    for file in missing:
         write_atomically(file, template(ours[file]))
-    return made
+    return missing
 
 
-def _of_promptfoo(
+def _promptfoo_config(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[str]]:
     """Fill in the configuration from a promptfoo configuration, if given. Return its text and what to print."""
@@ -736,29 +752,27 @@ def _of_promptfoo(
     if provider is not None:
         text = re.sub(
             "^# (provider =) .*",
-            lambda found: f"{found[1]} {quoted(provider)}",
+            lambda match: f"{match[1]} {quoted(provider)}",
             text,
             flags=re.MULTILINE,
         )
-    if (given := arguments.promptfoo) is None:
+    if (source := arguments.promptfoo) is None:
         return text, []
-    if given.suffix == ".jsonl":
+    if source.suffix == ".jsonl":
         raise InvalidArgumentError(
-            f"{given} looks like results of past runs, as OpenAI Evals exports them. Import them by `promptfoo "
+            f"{source} looks like results of past runs, as OpenAI Evals exports them. Import them by `promptfoo "
             "import`, and give a configuration of prompts, providers and tests in YAML or JSON."
         )
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
-    given = given / "promptfooconfig.yaml" if given.is_dir() else given
-    with PromptfooEvaluator(given, provider=provider) as evaluator:
-        n_prompts, n_tests, metrics = (
-            len(evaluator.prompts),
-            len(evaluator.tests),
-            evaluator.metrics,
-        )
+    source = source / "promptfooconfig.yaml" if source.is_dir() else source
+    with PromptfooEvaluator(source, provider=provider) as evaluator:
+        n_prompts = len(evaluator.prompts)
+        n_tests = len(evaluator.tests)
+        metrics = evaluator.metrics
         unbounded = evaluator.unbounded
     text = text.replace(
-        '"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent))
+        '"promptfooconfig.yaml"', quoted(relative(source, path.resolve().parent))
     )
     text = text.replace(
         "budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} "
@@ -768,17 +782,17 @@ def _of_promptfoo(
         'maximize = "score" ',
         f"maximize = {quoted(_maximized(arguments, names, unbounded, ask))} ",
     )
-    said = [
-        f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
+    notes = [
+        f"{source} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
     ]
     if n_prompts == 1:
-        said.append(
+        notes.append(
             "It has only one prompt. Add others to its `prompts` before the run."
         )
-    return text, said
+    return text, notes
 
 
-def _of_command(
+def _command_config(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[Path]]:
     """Fill in the configuration of a program. Return its text and the example files written next to it."""
@@ -803,11 +817,11 @@ def _of_command(
         ours[home / "SKILL.md"] = "skill.txt"
     else:
         prompts = f"\n[prompts]\nfile = {quoted(relative(arguments.prompts, beside))}\n"
-    made = _write_missing(ours)
+    files = _write_missing(ours)
     of_data = _data_of_command(data, beside, arguments, ask)
     line = f"command = [{', '.join(map(quoted, words))}]"
     why = "started in this folder for every evaluation, without a shell"
-    text = _with_line(text, "command", _with(line, why))
+    text = _with_line(text, "command", _commented(line, why))
     text = text.replace("PROMPTS\n", f"{prompts}\n")
     text = text.replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
     if arguments.maximize not in (None, "success"):
@@ -815,9 +829,9 @@ def _of_command(
         text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
         line = f"maximize = {quoted(arguments.maximize)}"
         text = _with_line(
-            text, "maximize", _with(line, "a metric that the program prints")
+            text, "maximize", _commented(line, "a metric that the program prints")
         )
-    return text, made
+    return text, files
 
 
 def _data_of_command(
@@ -830,8 +844,8 @@ def _data_of_command(
     why = "column that identifies a row; the program gets all"
     return [
         f"file = {quoted(relative(data, beside))}",
-        _with(f"input = {quoted(chosen)}", why),
-        _with(f"reference = {wanted}", "column of the reference; false for none"),
+        _commented(f"input = {quoted(chosen)}", why),
+        _commented(f"reference = {wanted}", "column of the reference; false for none"),
         *(f"{name} = {quoted(value)}" for name, value in reading.items()),
     ]
 
@@ -858,18 +872,18 @@ def _maximized(
         return wanted
     if not unbounded:
         return "score"
-    one = len(unbounded) == 1
-    which = (
+    is_one = len(unbounded) == 1
+    checked = (
         f"the assertion {unbounded[0]!r} runs"
-        if one
+        if is_one
         else f"the assertions {', '.join(map(repr, unbounded))} run"
     )
     why = (
-        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {which} code that "
+        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {checked} code that "
         "may return any number, such as the length of the response. So a response with a high score may be bad."
     )
-    others = [name for name in names if name not in ("score", "success", *unbounded)]
-    metrics = [*others, "success", *unbounded, "score"]
+    plain = [name for name in names if name not in ("score", "success", *unbounded)]
+    metrics = [*plain, "success", *unbounded, "score"]
     if not ask.at_terminal:
         raise InvalidArgumentError(
             f"{why} Pass --maximize METRIC, with one of the metrics {some(metrics)}."

@@ -71,12 +71,12 @@ def labelings(files: Sequence[Path], url: str) -> Iterator[dict[str, Labeling]]:
         url: the storage.
     """
     with contextlib.ExitStack() as stack:
-        found = {}
+        by_study = {}
         for file in files:
             config = load_config(file)
             folder = RunFolder(config.output, url, file.stem)
-            found[file.stem] = stack.enter_context(in_folder(config, folder))
-        yield found
+            by_study[file.stem] = stack.enter_context(in_folder(config, folder))
+        yield by_study
 
 
 @contextlib.contextmanager
@@ -174,7 +174,7 @@ def _remark(study: Study, metric: str, ratings: Sequence[Rating]) -> None:
         return
     who = f"{len(ratings)} rater{'s' if len(ratings) > 1 else ''}"
     text = f"{who} gave the right label to {agreed} of {gold} gold rows."
-    known = study.selector.state.remarks.get(metric)
-    if known is None or known.text != text:
+    remark = study.selector.state.remarks.get(metric)
+    if remark is None or remark.text != text:
         with contextlib.suppress(asktell.StorageError):
             study.remark(text, topic=metric)

@@ -52,7 +52,6 @@ def _run(arguments: argparse.Namespace) -> int:
     module, _, name = arguments.command.partition(":")
     # Its exit code 1 means that the candidate is worse, so errors are 2
     is_gate = name == "gate"
-    code = _MISTAKE if is_gate else _FAILED
     try:
         code = int(
             getattr(import_module(f"asktell_adapters.cli.{module}"), name)(arguments)
@@ -66,12 +65,13 @@ def _run(arguments: argparse.Namespace) -> int:
     except BaseException as error:
         if not is_gate and (arguments.debug or not isinstance(error, Exception)):
             raise
+        code = _FAILED
         with contextlib.suppress(OSError, ValueError):
             if arguments.debug:
                 traceback.print_exc()
             else:
-                found = _complain(error)
-        return _MISTAKE if is_gate else found
+                code = _complain(error)
+        return _MISTAKE if is_gate else code
 
 
 def _open_standard_files() -> None:

@@ -222,8 +222,8 @@ class Store(NamedTuple):
         try:
             return open_study(self.url, name)
         except StudyNotFoundError as error:
-            known = self.names()
-            there = f"There are {some(known)}" if known else "Call `create` first"
+            names = self.names()
+            there = f"There are {some(names)}" if names else "Call `create` first"
             raise ToolError(f"There is no study {name!r}. {there}.") from error
 
 
@@ -233,13 +233,13 @@ class Store(NamedTuple):
 
 def studies(store: Store) -> Studies:
     """List the studies."""
-    known = store.names()
-    said = (
-        f"There are {len(known)}: {some(known)}."
-        if known
+    names = store.names()
+    sentence = (
+        f"There are {len(names)}: {some(names)}."
+        if names
         else "There are no studies yet. `create` one."
     )
-    return Studies(sentence=said, studies=known)
+    return Studies(sentence=sentence, studies=names)
 
 
 def create(
@@ -299,9 +299,9 @@ def create(
     if study in store.names():
         with store.open(study) as there:
             _check_budget(there, budget)
-    with create_study(store.url, study, selector) as made:
+    with create_study(store.url, study, selector) as created:
         return Created(
-            sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.",
+            sentence=f"{_where(created)} The baseline is {baseline}. Now `ask`.",
             goal=str(goal),
         )
 
@@ -321,10 +321,10 @@ def _check_budget(study: AnyStudy, budget: int) -> None:
 
 def add(store: Store, study: Name, prompts: Texts) -> Added:
     """Add prompts that you have written to a study, each under a new id. The budget does not change."""
-    with store.open(study) as found:
-        ids = found.add(prompts)
+    with store.open(study) as opened:
+        ids = opened.add(prompts)
         return Added(
-            sentence=f"Added: {', '.join(map(str, ids))}. {_where(found)}", ids=ids
+            sentence=f"Added: {', '.join(map(str, ids))}. {_where(opened)}", ids=ids
         )
 
 
@@ -335,22 +335,22 @@ def ask(
     worker: Worker = "agent",
 ) -> Asked:
     """Get up to n trials to evaluate, and the trials to stop. Trials that you hold and have not told come again."""
-    with store.open(study) as found:
+    with store.open(study) as opened:
         stop = [
-            each.trial.id
-            for each in found.workers()
-            if each.worker == worker and not each.wanted
+            held.trial.id
+            for held in opened.workers()
+            if held.worker == worker and not held.wanted
         ]
-        bound = found.worker(
+        bound = opened.worker(
             worker, lease=_LEASE, besides=stop, instance=store.instance
         )
         trials = bound.ask(n)
         return Asked(
-            sentence=f"{_where(found)} {_what_next(found, len(trials))}{_to_stop(stop)}",
+            sentence=f"{_where(opened)} {_what_next(opened, len(trials))}{_stop_sentence(stop)}",
             prompts={str(trial.prompt_id): trial.prompt for trial in trials},
-            trials=[_pull(trial, found.example_ids) for trial in trials],
+            trials=[_pull(trial, opened.example_ids) for trial in trials],
             stop=stop,
-            done=found.done,
+            done=opened.done,
         )
 
 
@@ -359,34 +359,36 @@ def tell(
 ) -> Recorded:
     """Record scores or failures. Repeating a result has no effect, and recorded results never change."""
     problems, unchanged = list[str](), list[int]()
-    with store.open(study) as found:
-        for each in results:
+    with store.open(study) as opened:
+        for result in results:
             try:
-                if not _record(found, each, worker):
-                    unchanged.append(each.trial)
+                if not _record(opened, result, worker):
+                    unchanged.append(result.trial)
             except (AsktellError, ToolError) as error:
-                problems.append(f"Trial {each.trial}: {error}")
+                problems.append(f"Trial {result.trial}: {error}")
         n = len(results) - len(problems) - len(unchanged)
         stays = ""
         if unchanged:
-            which = f"Trials {', '.join(map(str, unchanged))}"
-            stays = f" {which} had ended or were given to another worker before, so nothing was recorded for them."
+            trials = f"Trials {', '.join(map(str, unchanged))}"
+            stays = f" {trials} had ended or were given to another worker before, so nothing was recorded for them."
         if problems:
             raise ToolError(
                 f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}"
             )
-        said = f"{n} recorded.{stays} {_where(found)}"
-        if any(each.failed is not None for each in results) and (
-            streak := describe_streak(found.selector.state)
+        sentence = f"{n} recorded.{stays} {_where(opened)}"
+        if any(result.failed is not None for result in results) and (
+            streak := describe_streak(opened.selector.state)
         ):
-            said += f" {streak}. Stop, and tell a person, before you evaluate more."
-        return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
+            sentence += f" {streak}. Stop, and tell a person, before you evaluate more."
+        return Recorded(
+            sentence=sentence, recorded=n, unchanged=unchanged, done=opened.done
+        )
 
 
 def verdict(store: Store, study: Name) -> Judged:
     """Return which prompt is the best and how sure that is, or that it is too early to name a winner."""
-    with store.open(study) as found:
-        result = found.result()
+    with store.open(study) as opened:
+        result = opened.result()
     early = _too_early(result)
     return Judged(
         sentence=" ".join(
@@ -409,20 +411,20 @@ def why(
     ] = None,
 ) -> Evidence:
     """Show the evidence on a prompt: estimates, failures, why it was eliminated, and a comparison with another."""
-    with store.open(study) as found:
-        result = found.result()
-    entry = next((each for each in result.prompts if str(each.id) == prompt), None)
+    with store.open(study) as opened:
+        result = opened.result()
+    entry = next((entry for entry in result.prompts if str(entry.id) == prompt), None)
     if entry is None:
         raise ToolError(
-            f"There is no prompt {prompt!r}. The prompts are {[each.id for each in result.prompts]}."
+            f"There is no prompt {prompt!r}. The prompts are {[entry.id for entry in result.prompts]}."
         )
     reason = f": {entry.reason}" if entry.reason else ""
-    said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
+    sentence = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
     compared = None
     if against is not None or entry.id != result.baseline:
         comparison = result.compare(prompt, against)
-        said, compared = f"{said} {comparison}", comparison.to_dict()
-    return Evidence(sentence=said, prompt=entry.to_dict(), comparison=compared)
+        sentence, compared = f"{sentence} {comparison}", comparison.to_dict()
+    return Evidence(sentence=sentence, prompt=entry.to_dict(), comparison=compared)
 
 
 def report(
@@ -447,8 +449,8 @@ def report(
             f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device. Choose another "
             "path."
         )
-    with store.open(study) as found:
-        found.report(file)
+    with store.open(study) as opened:
+        opened.report(file)
     return Page(
         sentence=f"The report is at {file.resolve()}.", path=str(file.resolve())
     )
@@ -485,30 +487,30 @@ def make_server(url: str) -> MCPServer:
     )
     store = Store(url, uuid.uuid4().hex[:8])
     for function, annotations in _TOOLS.values():
-        server.add_tool(_for_server(function, store), annotations=annotations)
+        server.add_tool(_tool_of_store(function, store), annotations=annotations)
     return server
 
 
-def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answer]:
+def _tool_of_store(tool: Callable[..., Answer], store: Store) -> Callable[..., Answer]:
     """Return the tool for one store. Its errors are written for the agent."""
 
     @functools.wraps(tool)
     def call(**arguments: Any) -> Answer:
         try:
-            found = tool(store, **arguments)
-            json.dumps(found.model_dump(), ensure_ascii=False).encode()
+            answer = tool(store, **arguments)
+            json.dumps(answer.model_dump(), ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             raise ToolError(
                 "This study has a text with half a surrogate pair, which is not valid Unicode and cannot be sent by "
                 "MCP. Ask a person to add a corrected prompt, and to retire this one."
             ) from error
         except (AsktellError, OSError, ToolError) as error:
-            raise ToolError(_for_agents(str(error))) from error
-        return found
+            raise ToolError(_agent_message(str(error))) from error
+        return answer
 
     signature = inspect.signature(tool)
-    _, *own = signature.parameters.values()
-    call.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # which the SDK reads
+    _, *parameters = signature.parameters.values()
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # which the SDK reads
     return call
 
 
@@ -536,47 +538,50 @@ def _what_next(study: AnyStudy, n_trials: int) -> str:
     return f"{pending_trials(len(study.pending))} must be recorded first, by the workers that hold them."
 
 
-def _to_stop(trials: Sequence[int]) -> str:
+def _stop_sentence(trials: Sequence[int]) -> str:
     """The trials that the agent should stop because their prompt was eliminated, in words."""
     if not trials:
         return ""
-    which = (
+    named = (
         f"trial {trials[0]}"
         if len(trials) == 1
         else f"trials {', '.join(map(str, trials))}"
     )
     return (
-        f" Stop {which}, because the prompt was eliminated, and `tell` this as stopped."
+        f" Stop {named}, because the prompt was eliminated, and `tell` this as stopped."
     )
 
 
-def _record(study: AnyStudy, told: Told, worker: str) -> bool:
+def _record(study: AnyStudy, result: Told, worker: str) -> bool:
     """Record the outcome of a trial. False if there was nothing left to record."""
-    if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
+    if (result.scores is not None) + (result.failed is not None) + result.stopped != 1:
         raise ToolError(
             "Give exactly one of `scores`, `failed` (the reason) and `stopped` (only if `ask` requested it)."
         )
-    if told.stopped:
-        return _stopped(study, told, worker)
-    details = None if told.answer is None else {"answer": told.answer}
-    if told.scores is not None:
+    if result.stopped:
+        return _stopped(study, result, worker)
+    details = None if result.answer is None else {"answer": result.answer}
+    if result.scores is not None:
         return study.worker(worker).tell(
-            told.trial, told.scores, told.cost, details=details
+            result.trial, result.scores, result.cost, details=details
         )
     return study.worker(worker).fail(
-        told.trial, told.failed or "", told.cost, details=details
+        result.trial, result.failed or "", result.cost, details=details
     )
 
 
-def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
+def _stopped(study: AnyStudy, result: Told, worker: str) -> bool:
     """Release a trial, and record its cost so far."""
-    held = next((each for each in study.workers() if each.trial.id == told.trial), None)
-    if held is not None and held.worker in (None, worker) and told.cost:
-        study.observe(held.trial, None, held.trial.example, told.cost)
-    return study.worker(worker).release(told.trial)
+    held = next(
+        (holding for holding in study.workers() if holding.trial.id == result.trial),
+        None,
+    )
+    if held is not None and held.worker in (None, worker) and result.cost:
+        study.observe(held.trial, None, held.trial.example, result.cost)
+    return study.worker(worker).release(result.trial)
 
 
-def _for_agents(message: str) -> str:
+def _agent_message(message: str) -> str:
     """A message in the agent's terms: tools for methods of the same name, and no sentence on a method that is no tool.
 
     The first sentence, which describes the mistake, stays.
@@ -584,18 +589,18 @@ def _for_agents(message: str) -> str:
     first, *rest = re.split(
         r"(?<=[.;]) ", message.encode("utf-8", "backslashreplace").decode()
     )
-    kept = [
+    sentences = [
         first,
         *(
-            each
-            for each in rest
-            if _TOOLS.keys() >= set(re.findall(r"\b([a-z_]+)\(", each))
+            sentence
+            for sentence in rest
+            if _TOOLS.keys() >= set(re.findall(r"\b([a-z_]+)\(", sentence))
         ),
     ]
     text = re.sub(
         r"\b([a-z]+)\(\)",
-        lambda found: f"`{found[1]}`" if found[1] in _TOOLS else found[0],
-        " ".join(kept),
+        lambda match: f"`{match[1]}`" if match[1] in _TOOLS else match[0],
+        " ".join(sentences),
     )
     return re.sub(";$", ".", text)
 
@@ -621,11 +626,11 @@ def _too_early(result: Result) -> str:
         # Scores of one combination of factors tell of others
         and entry.candidate is None
     ]
-    found = result.verdict
+    verdict = result.verdict
     if len(result.prompts) == 1:
         return "Too early: there is only one prompt, and nothing to compare it with."
-    change = None if found.change is None else found.change.decision
-    is_open = found.action in ("go on", "best so far") or change == "not decided"
+    change = None if verdict.change is None else verdict.change.decision
+    is_open = verdict.action in ("go on", "best so far") or change == "not decided"
     if not is_open and not fresh:
         return ""
     waiting = f" (no score yet: {some(fresh)})" if fresh else ""

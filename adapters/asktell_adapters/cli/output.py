@@ -111,11 +111,9 @@ def say_braces(config: "Config") -> None:
     if config.fields is not None or config.harness is not None:
         return
     prompts = config.selector.prompts
-    if found := unread_fields(prompts.texts, config.examples):
-        field, where = (
-            next(iter(found.values()))[0],
-            some([prompts.ids[at] for at in found]),
-        )
+    if unread := unread_fields(prompts.texts, config.examples):
+        field = next(iter(unread.values()))[0]
+        where = some([prompts.ids[at] for at in unread])
         words = (
             f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], set fields = true to "
             "insert the column's value, or fields = false to send the braces."

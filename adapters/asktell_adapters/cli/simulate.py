@@ -44,7 +44,7 @@ def simulate(arguments: argparse.Namespace) -> int:
             f"--plot needs a file that ends in {' or '.join(PICTURES)}, got {str(arguments.plot)!r}."
         )
     goal, recorded = _recorded(arguments.table, arguments.name, arguments.goal)
-    found = simulate_methods(
+    simulation = simulate_methods(
         recorded.scores,
         goal,
         arguments.methods,
@@ -57,15 +57,15 @@ def simulate(arguments: argparse.Namespace) -> int:
         lines=arguments.lines,
     )
     if arguments.plot is not None:
-        save_plot(found, arguments.plot, arguments.curve)
+        save_plot(simulation, arguments.plot, arguments.curve)
     if arguments.output is not None:
-        _write(found, arguments.output)
+        _write(simulation, arguments.output)
     if arguments.json:
-        show_json(found.to_dict())
+        show_json(simulation.to_dict())
         return 0
     k, n, _, *repeats = recorded.scores.shape
     times = f", each {repeats[0]} times" if repeats else ""
-    show(f"{k} prompts, {n} examples{times}; {goal}\n\n{found.summary()}")
+    show(f"{k} prompts, {n} examples{times}; {goal}\n\n{simulation.summary()}")
     for what, path in (("Plot", arguments.plot), ("Runs", arguments.output)):
         if path is not None:
             show(f"{what}: {path}")
@@ -108,8 +108,8 @@ def goal_of(text: str) -> Goal:
     Raises:
         InvalidArgumentError: the text is not a goal, or it bounds a metric twice.
     """
-    found = _GOAL.fullmatch(text.strip())
-    whole = {} if found is None else found.groupdict()
+    match = _GOAL.fullmatch(text.strip())
+    whole = {} if match is None else match.groupdict()
     objectives = _parts(_OBJECTIVE, whole.get("objectives") or "")
     bounds = _parts(_BOUND, whole["bounds"]) if whole.get("bounds") else []
     if not objectives or bounds is None:
@@ -151,13 +151,13 @@ def goal_of(text: str) -> Goal:
 
 def _parts(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]] | None:
     """The parts between commas. None if the pattern does not describe one of them."""
-    found = []
+    parts = []
     for part in text.split(","):
         match = pattern.fullmatch(part.strip())
         if match is None:
             return None
-        found.append(match.groupdict())
-    return found
+        parts.append(match.groupdict())
+    return parts
 
 
 def _ranges(parts: Sequence[Mapping[str, str]]) -> dict[str, tuple[float, float]]:
@@ -193,9 +193,11 @@ def _number(text: str | None) -> float:
         ) from None
 
 
-def _write(found: Simulation, path: Path) -> None:
+def _write(simulation: Simulation, path: Path) -> None:
     """Write a row per run, as in `Simulation.to_dataframe`."""
-    runs: Sequence[dict[str, Any]] = [run for run in found.runs if "refused" not in run]
+    runs: Sequence[dict[str, Any]] = [
+        run for run in simulation.runs if "refused" not in run
+    ]
     columns = [name for name in (runs[0] if runs else {}) if name != "answer"]
     rows = ([run.get(name, "") for name in columns] for run in runs)
     write_atomically(path, csv_text(columns, rows))

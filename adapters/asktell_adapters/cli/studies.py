@@ -67,16 +67,16 @@ def result(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             f"--plot needs a file that ends in {' or '.join(PICTURES)}, got {str(picture)!r}."
         )
-    found = result_of(arguments.run, arguments.name)
+    outcome = result_of(arguments.run, arguments.name)
     if picture is not None:
-        save_plot(found, picture)
+        save_plot(outcome, picture)
     if arguments.json:
-        show_json(found.to_dict())
+        show_json(outcome.to_dict())
         return 0
     if arguments.markdown:
-        show(found.to_markdown())
+        show(outcome.to_markdown())
         return 0
-    show(found.table(shutil.get_terminal_size((97, 24)).columns))
+    show(outcome.table(shutil.get_terminal_size((97, 24)).columns))
     if picture is not None:
         show(f"Plot: {picture}")
     return 0
@@ -124,10 +124,8 @@ def _pace(before: "Result", now: "Result", seconds: float) -> str:
     """The speed since `before` and the time to go, in words. Empty if nothing has happened since."""
     if seconds <= 1 or now.spent == before.spent:
         return ""
-    rate, left = (
-        (now.spent - before.spent) / seconds,
-        (now.budget - now.spent) / (now.spent - before.spent),
-    )
+    rate = (now.spent - before.spent) / seconds
+    left = (now.budget - now.spent) / (now.spent - before.spent)
     if now.max_cost is not None and now.spent_cost > before.spent_cost:
         left = min(
             left, (now.max_cost - now.spent_cost) / (now.spent_cost - before.spent_cost)
@@ -225,12 +223,12 @@ def cache(arguments: argparse.Namespace) -> int:
     if arguments.where is not None and arguments.where.suffix == ".toml":
         from asktell_adapters.config import load_cache
 
-        if (found := load_cache(arguments.where)) is None:
+        if (loaded := load_cache(arguments.where)) is None:
             raise InvalidArgumentError(
                 f"{arguments.where.name} has no table [cache], so the responses of its run are not kept. To keep later "
                 "responses, add the line [cache] to the file."
             )
-        answers = found
+        answers = loaded
     if arguments.action == "clear":
         size = answers.path.stat().st_size if answers.path.exists() else 0
         count = answers.clear()
@@ -259,5 +257,5 @@ def serve_studies(arguments: argparse.Namespace) -> int:
             return serve(arguments)
     from asktell_adapters.cli.label import labelings
 
-    with labelings(arguments.label, arguments.url) as found, signals():
-        return serve(arguments, found)
+    with labelings(arguments.label, arguments.url) as labeled, signals():
+        return serve(arguments, labeled)

@@ -67,7 +67,7 @@ def run_config(
                 "--fresh and --join cannot be combined with --study. To start over, give another --name. To add "
                 "another worker, run the same command in another terminal, without --join."
             )
-        with _at_url(
+        with _study_at_url(
             config, arguments.study, arguments.name or config.path.stem
         ) as study:
             outcome = _work(study, config, arguments)
@@ -114,7 +114,7 @@ def _check_measured(outcome: Ending, again: str) -> None:
         )
 
 
-def _at_url(config: Config, url: str, name: str) -> AnyStudy:
+def _study_at_url(config: Config, url: str, name: str) -> AnyStudy:
     """The study at a URL. It is created if it is missing, or extended by the additions of the configuration."""
     try:
         study = create_study(url, name, config.selector)
@@ -299,15 +299,15 @@ class TimedBatches(_Clocked):
     ) -> Any:
         """Scores or an exception for each trial, with the seconds that the batch took."""
         start = time.perf_counter()
-        found = self._evaluator.evaluate_batch(trials, repeats)
+        returned = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)
-        if not isinstance(found, Sequence):
-            return found  # `run` refuses it
+        if not isinstance(returned, Sequence):
+            return returned  # `run` refuses it
         outcomes = [
             outcome
             if isinstance(outcome, BaseException)
             else _with_time(outcome, seconds)
-            for outcome in found
+            for outcome in returned
         ]
         # `run` refuses another number
         for trial, outcome in zip(trials, outcomes, strict=False):
@@ -321,8 +321,8 @@ class TimedCalls(_Clocked):
     async def __call__(self, trial: asktell.Trial, repeat: int = 0) -> Any:
         how = Calling.of(self._evaluator)
         start = time.perf_counter()
-        found = await how.call(*how.arguments([trial], lambda _: repeat))
-        outcome = _with_time(found, time.perf_counter() - start)
+        returned = await how.call(*how.arguments([trial], lambda _: repeat))
+        outcome = _with_time(returned, time.perf_counter() - start)
         self._keep(asked_of(trial), trial.example, outcome)
         return outcome
 
@@ -344,18 +344,18 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
                 "run was started with this configuration. Set another `output`, or pass --fresh, which first renames "
                 "the existing folder."
             )
-    elif found := differences(saved, config.setup):
+    elif changes := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
         if (
             "models" in config.setup
             and saved.get("models", {}).items() <= config.setup["models"].items()
         ):
             same["models"] = config.setup["models"]  # some may join
-        others = differences({**saved, **same}, config.setup) or not only_more_rows(
+        is_changed = differences({**saved, **same}, config.setup) or not only_more_rows(
             saved, config.setup
         )
         if (
-            not others
+            not is_changed
             and folder.study_name is not None
             and not _is_less(saved["budget"], same["budget"])
         ):
@@ -371,19 +371,19 @@ def check_same(config: Config, saved: dict[str, Any] | None, folder: RunFolder) 
                     if got
                     else "The run already has these additions"
                 )
-                note(f"{config.path.name}: {'. '.join(found)}. {more}.")
+                note(f"{config.path.name}: {'. '.join(changes)}. {more}.")
                 folder.write_setup(config.setup, config.dataset)
                 return
         if (
             saved.get("prompts") != config.setup["prompts"]
             and folder.study_name is not None
         ):
-            found = [item for item in found if not item.startswith("The prompts ")]
+            changes = [item for item in changes if not item.startswith("The prompts ")]
             with folder.open_study() as study:
-                found.append(_changed_prompts(study.selector, config.selector))
+                changes.append(_changed_prompts(study.selector, config.selector))
         raise InvalidArgumentError(
             f"{config.path.name}: The run in {str(folder.path)!r} was started with other settings or data. "
-            f"{'. '.join(found)}. To resume it, undo the change. To start another run, "
+            f"{'. '.join(changes)}. To resume it, undo the change. To start another run, "
             "set another `output`, or pass --fresh, which first renames the existing folder."
         )
 
@@ -402,8 +402,8 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
 def _is_less(before: Any, now: Any) -> bool:
     """Whether a budget is smaller than another in evaluations or money, or of another kind."""
     then, limits = (
-        given if isinstance(given, dict) else {"evaluations": given}
-        for given in (before, now)
+        budget if isinstance(budget, dict) else {"evaluations": budget}
+        for budget in (before, now)
     )
     return set(then) != set(limits) or any(
         limits[name] < limit for name, limit in then.items()
@@ -415,12 +415,12 @@ def _changed_prompts(then: Selector, now: Selector) -> str:
     before, after = (
         dict(
             zip(
-                made.prompts.ids,
-                made.prompts.candidates or made.prompts.texts,
+                selector.prompts.ids,
+                selector.prompts.candidates or selector.prompts.texts,
                 strict=True,
             )
         )
-        for made in (then, now)
+        for selector in (then, now)
     )
     besides = {then.prompts.ids[arm] for arm in besides_definition(then.state)} - set(
         after
@@ -454,20 +454,20 @@ def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
         opened = folder.open_study()
     n, concurrency = arguments.estimate, config.concurrency
     with opened as selection:
-        found: Estimate | HarnessEstimate
+        expected: Estimate | HarnessEstimate
         if (harness := config.harness) is None:
-            found = estimate(
+            expected = estimate(
                 config.evaluator(), selection, real_calls=n, concurrency=concurrency
             )
         else:
-            found = estimate_harness(
+            expected = estimate_harness(
                 harness.evaluate_batch, selection, len(config.examples), cost=harness.cost, real=n,
                 concurrency=concurrency, repeatable=harness.repeatable,
             )  # fmt: skip
     if arguments.json:
-        show_json(found.to_dict())
+        show_json(expected.to_dict())
     else:
-        show(str(found))
+        show(str(expected))
 
 
 def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> None:

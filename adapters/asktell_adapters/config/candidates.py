@@ -62,17 +62,17 @@ class CandidatesTable(Table):
     @property
     def factors(self) -> dict[str, Any]:
         """The values of each factor, as a list or by their names. Files are read."""
-        given = self.model_dump(exclude_unset=True, exclude={"exclude", "files"})
+        factors = self.model_dump(exclude_unset=True, exclude={"exclude", "files"})
         for name in self.files or ():
-            if not isinstance(given.get(name), list | dict):
+            if not isinstance(factors.get(name), list | dict):
                 raise self.error(
                     "files",
-                    f"has {name!r}, which is not a factor with a list of files{nearest(name, list(given))}",
+                    f"has {name!r}, which is not a factor with a list of files{nearest(name, list(factors))}",
                 )
-            given[name] = self._read(name, given[name])
+            factors[name] = self._read(name, factors[name])
         if self.files is None:
-            self._check_no_files(given)
-        return given
+            self._check_no_files(factors)
+        return factors
 
     def _read(self, factor: str, values: Any) -> dict[str, str]:
         """The text of each file, by the name of its level. By default the file's name, or "none" without a file."""
@@ -145,29 +145,29 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
                 )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}
-        found = grid(
+        combinations = grid(
             **{
                 name: factors[name]
                 for name in dict.fromkeys(("model", "prompt", *factors))
                 if name in factors
             }
         )
-    rules = [_rule(table, found, given) for given in table.exclude]
-    kept = [
+    rules = [_rule(table, combinations, exclusion) for exclusion in table.exclude]
+    remaining = [
         i
-        for i, names in enumerate(found.levels)
+        for i, names in enumerate(combinations.levels)
         if not any(_matches(names, rule) for rule in rules)
     ]
-    if not kept:
+    if not remaining:
         raise table.error(
             "exclude",
-            f"excludes all {len(found):,} combinations. Exclude fewer of them",
+            f"excludes all {len(combinations):,} combinations. Exclude fewer of them",
         )
-    return found.part(kept)
+    return combinations.part(remaining)
 
 
 def _rule(
-    table: CandidatesTable, found: Candidates, given: Mapping[str, Any]
+    table: CandidatesTable, candidates: Candidates, exclusion: Mapping[str, Any]
 ) -> dict[int, set[str]]:
     """The levels to leave out, by the position of their factor.
 
@@ -175,26 +175,28 @@ def _rule(
         ConfigError: there is no such factor or level.
     """
     rule = {}
-    for factor, wanted in given.items():
-        if factor not in found.factors:
-            known = list(found.factors)
+    for factor, wanted in exclusion.items():
+        if factor not in candidates.factors:
+            factors = list(candidates.factors)
             raise table.error(
                 "exclude",
-                f"has {factor!r}, which is not a factor{nearest(factor, known)}. Use one of the factors "
-                f"{listed(known)}",
+                f"has {factor!r}, which is not a factor{nearest(factor, factors)}. Use one of the factors "
+                f"{listed(factors)}",
             )
-        levels = found.factors[factor]
+        levels = candidates.factors[factor]
         chosen: set[str] = set()
-        for each in wanted if isinstance(wanted, list) else [wanted]:
-            meant = {level for level, value in levels.items() if each in (level, value)}
+        for excluded in wanted if isinstance(wanted, list) else [wanted]:
+            meant = {
+                level for level, value in levels.items() if excluded in (level, value)
+            }
             if not meant:
                 raise table.error(
                     "exclude",
                     f"must have values of {factor!r}, which are {listed(list(levels))}",
-                    each,
+                    excluded,
                 )
             chosen |= meant
-        rule[list(found.factors).index(factor)] = chosen
+        rule[list(candidates.factors).index(factor)] = chosen
     return rule
 
 
@@ -268,7 +270,7 @@ def read_models(
     factors = candidates.factors if isinstance(candidates, Candidates) else {}
     _check_names(top, given, own, list(map(str, factors.get("model", {}).values())))
     # Factors that an LLM is made with. All others are settings of its requests.
-    kinds = {str(each.get("type")) for each in (given, *own.values())}
+    kinds = {str(model.get("type")) for model in (given, *own.values())}
     options = {"model"}
     for kind in kinds if factors else ():
         if kind in MODELS:
@@ -293,47 +295,47 @@ def read_models(
 
 
 def _check_names(
-    top: Table, given: Mapping[str, Any], own: Mapping[str, Any], names: list[str]
+    top: Table, model: Mapping[str, Any], models: Mapping[str, Any], names: list[str]
 ) -> None:
     """Refuse a `[model]` and `[models]` that do not fit the names of the models in `[candidates]`."""
-    if others := [name for name in own if name not in names]:
+    if unused := [name for name in models if name not in names]:
         raise top.mistake(
-            f"[models] has {others[0]!r}, which is not a model in [candidates]. The models there are "
+            f"[models] has {unused[0]!r}, which is not a model in [candidates]. The models there are "
             f"{listed(names) or 'missing. Add model = [...]'}."
         )
-    if "model" in given and names:
+    if "model" in model and names:
         raise top.mistake(
             "'model' is in [model] and in [candidates]. Remove it from [model]."
         )
-    for name, table in own.items():
+    for name, table in models.items():
         if not isinstance(table, dict):
             raise top.mistake(
                 f"{name!r} in [models] must be a table of keys of [model]."
             )
-        if common := [each for each in table if each in ModelTable.model_fields]:
+        if common := [key for key in table if key in ModelTable.model_fields]:
             raise top.mistake(
                 f"{common[0]!r} in [models] must be the same for all models. Move it to [model]."
             )
 
 
 def _with_factors(
-    given: Mapping[str, Any], own: Mapping[str, Any], client: Mapping[str, Any]
+    model: Mapping[str, Any], models: Mapping[str, Any], client: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The table of one LLM: `[model]`, what `[models]` changes in it, and the factors that the LLM is made with."""
-    table = {**given, **own}
+    table = {**model, **models}
     if "loader" in table:
         table.pop("model", None)
         return {**table, "arguments": {**table.get("arguments", {}), **client}}
-    if "model" in own:
+    if "model" in models:
         # The name that the API knows, where the candidates have a shorter one
-        client = {**client, "model": own["model"]}
+        client = {**client, "model": models["model"]}
     return {**table, **client}
 
 
 def _check_currencies(top: Table, models: Iterable[ModelTable]) -> None:
     """Refuse prices in several currencies, which cannot be added."""
-    prices = [each.price_table for each in models if isinstance(each, NamedModel)]
-    currencies = {each.currency for each in prices if each is not None}
+    prices = [model.price_table for model in models if isinstance(model, NamedModel)]
+    currencies = {price.currency for price in prices if price is not None}
     if len(currencies) > 1:
         raise top.mistake(
             f"The prices of the models must have the same currency, but they have {listed(sorted(currencies))}. Set "

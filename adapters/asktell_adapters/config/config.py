@@ -162,13 +162,13 @@ class Config:
         with model.named():
             llm = self.models.make(self.concurrency)
             computed = {
-                name: with_llm(each, llm, self.concurrency, self.cache)
-                for name, each in self.metrics.items()
+                name: with_llm(metric, llm, self.concurrency, self.cache)
+                for name, metric in self.metrics.items()
             }
-            made = llm.made.values() if isinstance(llm, Models) else [llm]
+            llms = llm.made.values() if isinstance(llm, Models) else [llm]
             is_async = all(
-                inspect.iscoroutinefunction(getattr(each, "acomplete", None))
-                for each in made
+                inspect.iscoroutinefunction(getattr(made_llm, "acomplete", None))
+                for made_llm in llms
             )
             kind: type[LLMEvaluator | AsyncLLMEvaluator] = (
                 AsyncLLMEvaluator if is_async else LLMEvaluator
@@ -245,7 +245,7 @@ def configured(
         place = parts.models.unpriced()
         if place:
             raise top.error("confirm_above", _needs_price(place))
-    concurrency, batch_size = _at_once(top, parts)
+    concurrency, batch_size = _concurrency_and_batch_size(top, parts)
     return Config(
         top.config_file,
         output_of(top),
@@ -270,13 +270,13 @@ def _computed(parts: "_Parts") -> tuple[Mapping[str, Any] | None, str]:
     """The metrics that there are, None where a harness decides that, and where they come from."""
     if parts.labels is None:
         return parts.metrics, "[metrics] has"
-    found = dict.fromkeys([*parts.labels.metrics, *(parts.metrics or {})])
-    return found, "[label] and its responses have"
+    metrics = dict.fromkeys([*parts.labels.metrics, *(parts.metrics or {})])
+    return metrics, "[label] and its responses have"
 
 
 def _baseline_of(goal: Goal, prompts: Selected, baseline: str) -> dict[str, Any]:
     """The setting of a baseline, for a goal that is relative to it. Other goals need none."""
-    if all(each.of != "baseline" for each in goal.constraints):
+    if all(constraint.of != "baseline" for constraint in goal.constraints):
         return {}
     # Ids of prompts without names are numbers
     ids = {str(id_): id_ for id_, _ in items(prompts)}
@@ -405,13 +405,13 @@ def _selector(
     return selector
 
 
-def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
+def _concurrency_and_batch_size(top: TopTable, parts: _Parts) -> tuple[int, int]:
     """How many evaluations run at once, and how many are passed to the model in one call."""
     tables = [] if parts.models is None else parts.models.tables.values()
     # An LLM made by a function takes one request at a time
-    named = [each for each in tables if isinstance(each, NamedModel)]
-    kinds = [MODELS[each.type] for each in named]
-    batch_size = max([1, *(each.requests_at_once for each in named)])
+    named = [model for model in tables if isinstance(model, NamedModel)]
+    kinds = [MODELS[model.type] for model in named]
+    batch_size = max([1, *(model.requests_at_once for model in named)])
     concurrency = top.concurrency or (parts.harness and parts.harness.workers)
     if concurrency is None:
         concurrency = max([batch_size, *(kind.concurrency for kind in kinds)])
@@ -485,18 +485,18 @@ def _prompts(
     top: TopTable, dataset: DataSet | None = None
 ) -> tuple[Selected, bool | None]:
     """The prompts or the candidates, and whether names in braces in them are columns; `dataset`: to be checked by."""
-    own = top.candidates
-    if own is not None and top.prompts is None:
-        return read_candidates(own, None), None
+    candidates = top.candidates
+    if candidates is not None and top.prompts is None:
+        return read_candidates(candidates, None), None
     table = top.needed("prompts", top.prompts)
     has_none = (
-        own is not None
-        and own.has("prompt")
+        candidates is not None
+        and candidates.has("prompt")
         and not (table.has("file") or table.has("texts"))
     )
     prompts = None if has_none else read_prompts(table)
-    if own is not None:
-        return read_candidates(own, prompts), table.fields
+    if candidates is not None:
+        return read_candidates(candidates, prompts), table.fields
     assert prompts is not None
     if dataset is not None:
         with table.named():
@@ -535,9 +535,9 @@ def _needs_price(place: str) -> str:
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a method that may stop early, if that is wanted."""
     stop = {key: settings[key] for key in _STOP if key in settings}
-    others = {key: value for key, value in settings.items() if key not in stop}
+    rest = {key: value for key, value in settings.items() if key not in stop}
     if not stop:
-        return others
+        return rest
     if settings["method"] == "race" and "confidence_kind" in stop:
         raise top.error(
             "confidence_kind",
@@ -550,7 +550,7 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
             "change method",
         )
     return {
-        **others,
+        **rest,
         "method": {"auto": asktell.Adaptive, "race": asktell.Race}[settings["method"]](
             **stop
         ),

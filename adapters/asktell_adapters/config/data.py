@@ -140,11 +140,11 @@ def digest(data: Any) -> str:
 def distinct(digests: Sequence[str]) -> tuple[str, ...]:
     """The digests. Repeated digests get a number."""
     seen = Counter[str]()
-    found = []
+    numbered = []
     for text in digests:
         seen[text] += 1
-        found.append(text if seen[text] == 1 else f"{text}-{seen[text]}")
-    return tuple(found)
+        numbered.append(text if seen[text] == 1 else f"{text}-{seen[text]}")
+    return tuple(numbered)
 
 
 class DataTable(Table):
@@ -241,8 +241,8 @@ def read_examples(table: DataTable) -> DataSet:
                 name, "can be used only with `file`, and not with `loader`. Remove it"
             )
         loader = table.loader or ""
-        found = call_named(table, loader, table.arguments or {})
-        examples, named = _as_examples(table, loader, found, columns)
+        returned = call_named(table, loader, table.arguments or {})
+        examples, named = _as_examples(table, loader, returned, columns)
     examples = _taken(table, examples)
     return DataSet(
         tuple(examples),
@@ -292,10 +292,10 @@ def _names(
     """The ids in the data: in the wanted column, of Examples, or in a column called "id" or "name"."""
     names: list[str | None] = []
     for usual in ("id",) if named else ("id", "name"):
-        given = [e.id if named else e.fields.get(usual) for e in examples]
+        cells = [e.id if named else e.fields.get(usual) for e in examples]
         names = [
             None if name is None or isinstance(name, bool | float) else str(name)
-            for name in given
+            for name in cells
         ]
         if all(names) and len(set(names)) == len(names):
             return tuple(map(str, names))
@@ -317,18 +317,21 @@ def _names(
 
 
 def _as_examples(
-    table: Table, loader: str, found: Any, columns: tuple[str, str | None, str | None]
+    table: Table,
+    loader: str,
+    returned: Any,
+    columns: tuple[str, str | None, str | None],
 ) -> tuple[list[Example], bool]:
     """The examples of a loader's rows, and whether their ids are the data's own rather than numbers."""
-    if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
+    if isinstance(returned, str | bytes | Mapping) or not hasattr(returned, "__iter__"):
         raise table.error(
             "loader",
             f"refers to {loader!r}, which must return a list of rows (mappings) or Examples",
-            type(found),
+            type(returned),
         )
     examples = []
     named = True
-    for number, row in enumerate(found):
+    for number, row in enumerate(returned):
         if isinstance(row, Example):
             examples.append(row)
             continue

@@ -43,8 +43,8 @@ class Harness:
     ) -> Sequence[Any]:
         """Scores or an exception for each trial."""
         if self.in_batches:
-            found: Sequence[Any] = self.evaluator.evaluate_batch(trials)
-            return found
+            outcomes: Sequence[Any] = self.evaluator.evaluate_batch(trials)
+            return outcomes
 
         async def each() -> Sequence[Any]:
             return await asyncio.gather(
@@ -142,11 +142,11 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
         ConfigError: keys are missing or contradict each other, or a function of the
             user's own failed.
     """
-    given = [name for name in _KINDS if getattr(table, name) is not None]
-    if len(given) != 1:
+    kinds = [name for name in _KINDS if getattr(table, name) is not None]
+    if len(kinds) != 1:
         raise table.mistake(
             f"[evaluator] needs exactly one of command = [...], type = '...' and loader = '...', got "
-            f"{' and '.join(given) or 'none'}. A type is one of {listed(list(_TYPES))}."
+            f"{' and '.join(kinds) or 'none'}. A type is one of {listed(list(_TYPES))}."
         )
     if table.type is not None and table.type not in _TYPES:
         raise table.error("type", f"must be one of {listed(list(_TYPES))}", table.type)
@@ -154,21 +154,21 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
         if table.has(name) and table.command is None:
             raise table.error(
                 name,
-                f"can be used only with `command`, and not with `{given[0]}`. Remove it",
+                f"can be used only with `command`, and not with `{kinds[0]}`. Remove it",
             )
     if table.command is not None:
         return _command(table, data)
     with table.named():
-        made = _loaded(table) if table.type is None else _TYPES[table.type](table)
-    if not callable(getattr(made.evaluator, "evaluate_batch", None)):
+        harness = _loaded(table) if table.type is None else _TYPES[table.type](table)
+    if not callable(getattr(harness.evaluator, "evaluate_batch", None)):
         raise table.error(
             "loader",
             "must return an object with evaluate_batch(trials)",
-            made.evaluator,
+            harness.evaluator,
         )
-    said = bool(getattr(made.evaluator, "repeatable", False))
+    repeatable = bool(getattr(harness.evaluator, "repeatable", False))
     return replace(
-        made, repeatable=table.repeatable if table.has("repeatable") else said
+        harness, repeatable=table.repeatable if table.has("repeatable") else repeatable
     )
 
 
@@ -243,9 +243,9 @@ def _loaded(table: EvaluatorTable) -> Harness:
     evaluator = call_named(table, table.loader or "", table.arguments)
     examples = next(
         (
-            found
+            attribute
             for name in ("examples", "tests")
-            if (found := getattr(evaluator, name, None))
+            if (attribute := getattr(evaluator, name, None))
         ),
         None,
     )
@@ -271,15 +271,15 @@ def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
             "loader" if table.type is None else "type",
             "gives an evaluator without examples. Add examples to its data",
         )
-    found = tuple(
-        each if isinstance(each, Example) else _example(number, each)
-        for number, each in enumerate(rows)
+    data = tuple(
+        row if isinstance(row, Example) else _example(number, row)
+        for number, row in enumerate(rows)
     )
-    ids = [getattr(each, "id", None) for each in rows]
+    ids = [getattr(row, "id", None) for row in rows]
     named = all(name not in (None, "") for name in ids) and len(
         set(map(str, ids))
     ) == len(ids)
-    return DataSet(found, tuple(map(str, ids)) if named else None)
+    return DataSet(data, tuple(map(str, ids)) if named else None)
 
 
 def _example(number: int, row: Any) -> Example:

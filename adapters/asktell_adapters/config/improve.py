@@ -89,12 +89,12 @@ class Improving:
         """The writer of prompts: a function of the user's own, or an LLM."""
         table = self.table
         if table.loader is not None:
-            found: Writer = call_named(table, table.loader, table.arguments)
-            if not callable(found):
+            writer: Writer = call_named(table, table.loader, table.arguments)
+            if not callable(writer):
                 raise table.error(
-                    "loader", "must return a writer: a function of a Brief", found
+                    "loader", "must return a writer: a function of a Brief", writer
                 )
-            return found
+            return writer
         if self.model is not None:
             llm = self.model.make(concurrency)
         with table.named():

@@ -155,9 +155,9 @@ class Labels:
             if baseline is None:
                 return Responses((text,), scores, cost)
             rival = selector.prompts.trial(trial.id, baseline, trial.example)
-            other, _, more = respond(rival)
+            rival_text, _, more = respond(rival)
             paid = None if cost is None or more is None else cost + more
-            return Responses((text, other), scores, paid)
+            return Responses((text, rival_text), scores, paid)
 
         return Task(
             table.question,
@@ -267,9 +267,9 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
     assert table.responses is not None
     columns = ("prompt", "example", "response")
     rows = Rows(table.beside(table.responses), columns)
-    others = [name for name in rows.names if name not in columns]
+    metrics = [name for name in rows.names if name not in columns]
     positions = {id_: j for j, id_ in enumerate(dataset.ids)}
-    found: _Recorded = {}
+    recorded: _Recorded = {}
     for row in rows.rows:
         where, values = rows.where(row), row.values
         for name in ("prompt", "example"):
@@ -278,7 +278,7 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
         if example is None:
             continue  # [data] may be a part of what was recorded
         cell = str(values["prompt"]), example
-        if cell in found:
+        if cell in recorded:
             raise table.mistake(
                 f"{where} is the second response of the prompt {cell[0]!r} on the example {values['example']!r}. "
                 "Keep one of the two rows."
@@ -286,31 +286,31 @@ def _read_recorded(table: LabelTable, dataset: DataSet) -> _Recorded:
         text = values.get("response")
         scores = {
             name: number
-            for name in others
+            for name in metrics
             if (number := number_in(values.get(name))) is not None
         }
-        found[cell] = "" if text is None else str(text), scores
-    if not found:
+        recorded[cell] = "" if text is None else str(text), scores
+    if not recorded:
         row = rows.rows[0]
         raise table.mistake(
             f"no row of 'responses' in [label] is about an example of [data]. In {rows.where(row)}, the column "
             f"'example' has {str(row.values.get('example'))!r}. The ids of [data] are {some(dataset.ids)}. If they are "
             "in another column, name it by id = '...' in [data]."
         )
-    return found
+    return recorded
 
 
 def _read_gold(table: LabelTable, options: Sequence[Option]) -> tuple[GoldRow, ...]:
     """The gold rows."""
     assert table.gold is not None
-    known = (
+    labels = (
         _SIDES
         if table.compare
         else {option.label: k for k, option in enumerate(options)}
     )
     columns = ("input", "response", *(["other"] if table.compare else []), "label")
     rows = Rows(table.beside(table.gold), columns)
-    return tuple(_gold_row(table, rows, row, columns, known) for row in rows.rows)
+    return tuple(_gold_row(table, rows, row, columns, labels) for row in rows.rows)
 
 
 def _gold_row(
@@ -318,18 +318,18 @@ def _gold_row(
     rows: Rows,
     row: Row,
     columns: Sequence[str],
-    known: Mapping[str, int],
+    labels: Mapping[str, int],
 ) -> GoldRow:
     where = rows.where(row)
     for name in columns:
         check_column(row.values, name, where)
     label = str(row.values["label"])
-    if label not in known:
+    if label not in labels:
         raise table.mistake(
-            f"{where} has the label {label!r}. It must be one of {some(list(known))}."
+            f"{where} has the label {label!r}. It must be one of {some(list(labels))}."
         )
     texts = tuple(str(row.values[name]) for name in columns[1:-1])
-    return GoldRow(str(row.values["input"]), texts, known[label])
+    return GoldRow(str(row.values["input"]), texts, labels[label])
 
 
 def _asking(
@@ -339,16 +339,16 @@ def _asking(
 
     def respond(trial: Trial) -> tuple[str, dict[str, float], float | None]:
         if callable(getattr(evaluator, "evaluate_batch", None)):
-            (found,) = evaluator.evaluate_batch([trial], [0])
+            (outcome,) = evaluator.evaluate_batch([trial], [0])
         else:
             asked = asked_of(trial), trial.example
-            found = outside_of_loops(lambda: evaluator(*asked))
-        if isinstance(found, BaseException):
-            raise found
-        details = found.details
+            outcome = outside_of_loops(lambda: evaluator(*asked))
+        if isinstance(outcome, BaseException):
+            raise outcome
+        details = outcome.details
         if "output" not in details:
             raise EvaluatorError("The evaluator did not keep the LLM's response.")
-        cost = found.get("cost") if found.paid is None else found.paid
-        return str(details["output"]), dict(found), cost
+        cost = outcome.get("cost") if outcome.paid is None else outcome.paid
+        return str(details["output"]), dict(outcome), cost
 
     return respond

@@ -121,11 +121,13 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
     if table.has("shots"):
         if not table.shots:
             raise table.error("shots", "must have at least one table", table.shots)
-        options["shots"] = [Shot(**dict(each)) for each in table.shots]
+        options["shots"] = [Shot(**dict(shot)) for shot in table.shots]
     # The judge of a preference compares with the column that the preference fills in
     if table.has("against") and not isinstance(table, PreferenceTable):
         options["against"] = table.against
-    criteria = {name: _criterion(each) for name, each in table.criteria.items()}
+    criteria = {
+        name: _criterion(criterion) for name, criterion in table.criteria.items()
+    }
     llm = PlannedLLM(_models(table))
     name = table.title.rpartition(".")[2]
     with table.named():
@@ -133,7 +135,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
         if not isinstance(table, PreferenceTable):
             return judge
         labels: dict[tuple[str | int, str | int], float] = {
-            (each.prompt, each.example): each.label for each in table.labels or ()
+            (label.prompt, label.example): label.label for label in table.labels or ()
         }
         return Preference(judge, table.against or BASELINE, labels=labels, name=name)
 
@@ -166,17 +168,17 @@ def _criterion(table: CriterionTable) -> Criterion:
 
 def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
     """The judge's own models. Without any, the judge has the run's LLM."""
-    given = table.model or []
+    tables = table.model or []
     models = []
-    for each in given if isinstance(given, list) else [given]:
-        for name in filter(each.__contains__, _OF_THE_JUDGE):
+    for model in tables if isinstance(tables, list) else [tables]:
+        for name in filter(model.__contains__, _OF_THE_JUDGE):
             is_known = name in JudgeTable.model_fields
             wanted = name if is_known else "instructions"
             raise table.mistake(
                 f"{name!r} in [{table.title}.model] has no effect on a judge. Set {wanted!r} in [{table.title}] "
                 "instead."
             )
-        models.append(read_model(table.config_file, f"{table.title}.model", each))
+        models.append(read_model(table.config_file, f"{table.title}.model", model))
     return tuple(models)
 
 
@@ -197,10 +199,10 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
             f"[metrics.{metric.name}.model]."
         )
     judge = copy.copy(metric)  # what was configured stays so
-    own = [model.make(concurrency) for model in planned.models]
-    judge.ask(own or llm, cache)
-    for each in own:
-        if callable(load := getattr(each, "load", None)):
+    llms = [model.make(concurrency) for model in planned.models]
+    judge.ask(llms or llm, cache)
+    for own_llm in llms:
+        if callable(load := getattr(own_llm, "load", None)):
             load()
     return judge
 
@@ -282,30 +284,30 @@ _BUILT_IN: dict[str, MetricType] = {
 # fmt: on
 
 
-def _of_package(name: str, made: Any) -> MetricType:
+def _package_metric(name: str, loaded: Any) -> MetricType:
     """The metric of another package: a function, or a class whose arguments are the metric's options."""
-    if not callable(made):
-        raise InvalidArgumentError(f"it must be {_A_METRIC}, got {short(made)}")
-    about = (inspect.getdoc(made) or name).partition("\n")[0]
-    needs = bool(getattr(made, "needs_references", False))
-    if not inspect.isclass(made):
-        return MetricType(PlainTable, about, lambda: made, needs)
+    if not callable(loaded):
+        raise InvalidArgumentError(f"it must be {_A_METRIC}, got {short(loaded)}")
+    about = (inspect.getdoc(loaded) or name).partition("\n")[0]
+    needs = bool(getattr(loaded, "needs_references", False))
+    if not inspect.isclass(loaded):
+        return MetricType(PlainTable, about, lambda: loaded, needs)
 
     def make(**options: Any) -> Metric:
         with METRICS.blamed(name):
-            metric = made(**options)
+            metric = loaded(**options)
             if not callable(metric):
                 raise InvalidArgumentError(
                     f"it must make {_A_METRIC}, got {short(metric)}"
                 )
             return cast(Metric, metric)
 
-    table = options_table(made, *arguments_of(made), base=Table)
+    table = options_table(loaded, *arguments_of(loaded), base=Table)
     return MetricType(table, about, make, needs)
 
 
 _A_METRIC = "a metric: a function (completion, example) -> number"
-METRICS: Registry[MetricType] = Registry("asktell.metrics", _BUILT_IN, _of_package)
+METRICS: Registry[MetricType] = Registry("asktell.metrics", _BUILT_IN, _package_metric)
 """The metrics by name: everything about a metric is in its row. Packages add metrics to `asktell.metrics`."""
 
 
@@ -325,32 +327,36 @@ def read_metrics(
         raise top.mistake(
             f"the table [metrics] is missing. Add it, with one or more of {listed(METRICS.names())}."
         )
-    found = {
+    metrics = {
         name: _metric(top, name, options, examples, models)
         for name, options in turned_on(given)
     }
-    if not found:
+    if not metrics:
         raise top.mistake(
             f"[metrics] is empty. Add one or more of {listed(METRICS.names())}."
         )
-    return found
+    return metrics
 
 
 def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The entries of `[metrics]` that are not `false`."""
-    return ((name, given) for name, given in table.items() if given is not False)
+    return ((name, entry) for name, entry in table.items() if entry is not False)
 
 
 def _metric(
-    top: Table, name: str, given: Any, examples: Sequence[Example], models: LLMTables
+    top: Table,
+    name: str,
+    entry_value: Any,
+    examples: Sequence[Example],
+    models: LLMTables,
 ) -> Metric:
     """One entry of `[metrics]`: `true`, options, or a metric of the user's own."""
     title = f"metrics.{name}"
-    if not isinstance(given, dict) and given is not True:
+    if not isinstance(entry_value, dict) and entry_value is not True:
         raise top.mistake(
-            f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}."
+            f"{name!r} in [metrics] must be true, or a table of options, got {short(entry_value)}."
         )
-    entry = {} if given is True else dict(given)
+    entry = {} if entry_value is True else dict(entry_value)
     if "loader" in entry:
         return _loaded_metric(LoaderTable.read(top.config_file, title, entry))
     kind = entry.pop("metric", None) or entry.pop("type", name)

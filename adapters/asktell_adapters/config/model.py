@@ -135,8 +135,8 @@ class NamedModel(ModelTable):
         if batch is None:
             return 1
         option, default = batch
-        given: int | None = getattr(self, option)
-        return default if given is None else given
+        number: int | None = getattr(self, option)
+        return default if number is None else number
 
     def make(self, concurrency: int) -> Any:
         options = self.given(NamedModel)
@@ -147,8 +147,8 @@ class NamedModel(ModelTable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The tables of kinds are made by `options_table`, so that pickle cannot import them.
-        given = self.model_dump(exclude_unset=True, by_alias=True)
-        return read_model, (self.config_file, self.title, given)
+        options = self.model_dump(exclude_unset=True, by_alias=True)
+        return read_model, (self.config_file, self.title, options)
 
 
 Options: TypeAlias = dict[str, Any]
@@ -387,18 +387,18 @@ _BUILT_IN: dict[str, ModelType] = {
 }
 
 
-def _of_package(name: str, made: Any) -> ModelType:
+def _package_model(name: str, loaded: Any) -> ModelType:
     """The kind of LLM of another package: a class, whose first argument is the model's name.
 
     Its other arguments are keys of `[model]`, except `concurrency`, which asktell passes,
     and settings of requests, such as `temperature`.
     """
-    if not callable(made):
-        raise InvalidArgumentError(f"it must be a class of LLMs, got {short(made)}")
-    names = arguments_of(made)[1:]
+    if not callable(loaded):
+        raise InvalidArgumentError(f"it must be a class of LLMs, got {short(loaded)}")
+    names = arguments_of(loaded)[1:]
     further = {*NamedModel.model_fields, "concurrency", "price"}
     table = options_table(
-        made,
+        loaded,
         *(option for option in names if option not in further),
         base=NamedModel,
         **({"price": _PRICE} if "price" in names else {}),
@@ -408,17 +408,17 @@ def _of_package(name: str, made: Any) -> ModelType:
         if "concurrency" in names:
             options["concurrency"] = concurrency
         with MODELS.blamed(name):
-            llm = made(table.model, **options)
+            llm = loaded(table.model, **options)
             if not _is_llm(llm):
                 raise InvalidArgumentError(f"it must make {_AN_LLM}, got {short(llm)}")
             return llm
 
-    about = (inspect.getdoc(made) or name).partition("\n")[0]
-    at_once: int = getattr(made, "concurrency", 1)
-    return ModelType(made, table, about, about, name, make=make, concurrency=at_once)
+    about = (inspect.getdoc(loaded) or name).partition("\n")[0]
+    at_once: int = getattr(loaded, "concurrency", 1)
+    return ModelType(loaded, table, about, about, name, make=make, concurrency=at_once)
 
 
-MODELS: Registry[ModelType] = Registry("asktell.llms", _BUILT_IN, _of_package)
+MODELS: Registry[ModelType] = Registry("asktell.llms", _BUILT_IN, _package_model)
 """The kinds of LLM by the `type` in `[model]`. For asktell's own, the name is also that of the extra to install."""
 
 

@@ -87,12 +87,12 @@ class ProxiesTable(Table):
                 if prompt is None or example is None:
                     continue
                 n_found += 1
-                found = (
+                cells = (
                     (name, number_in(row.values.get(name))) for name in self.columns
                 )
-                known = {name: score for name, score in found if score is not None}
-                if known:
-                    selector.observe(Trial(-1, prompt, "", example), known, example)
+                scores = {name: score for name, score in cells if score is not None}
+                if scores:
+                    selector.observe(Trial(-1, prompt, "", example), scores, example)
         if not n_found:
             raise self.error(
                 "scores",

@@ -33,12 +33,16 @@ def describe(
         **settings,
         "goal": {"type": "best-feasible", **data["goal"]},
         "metrics": {
-            name: {} if given is True else given
-            for name, given in turned_on(data.get("metrics", {}))
+            name: {} if entry is True else entry
+            for name, entry in turned_on(data.get("metrics", {}))
         },
         "model": _untuned(model),
         **(
-            {"models": {name: _untuned(own) for name, own in data["models"].items()}}
+            {
+                "models": {
+                    name: _untuned(model) for name, model in data["models"].items()
+                }
+            }
             if "models" in data
             else {}
         ),
@@ -69,12 +73,12 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         saved: the set-up of an earlier run, `Config.setup`.
         now: the set-up of a configuration now.
     """
-    before, after = (dict(_flat(_without_responses(each))) for each in (saved, now))
-    found = []
+    before, after = (dict(_flat(_without_responses(setup))) for setup in (saved, now))
+    sentences = []
     if rows := _changed_rows(saved["data"], now["data"]):
-        found.append(f"The examples have changed: {rows}")
+        sentences.append(f"The examples have changed: {rows}")
     if only_more_rows(saved, now) and (responses := changed_responses(saved, now)):
-        found.append(responses)
+        sentences.append(responses)
     for name in dict.fromkeys((*before, *after)):
         section, _, key = name.partition(".")
         if before.get(name, _MISSING) == after.get(name, _MISSING) or name in _ROWS:
@@ -84,7 +88,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if section in ("prompts", "data") and key in ("count", "sha256"):
             old, new = before.get(f"{section}.count"), after.get(f"{section}.count")
             what = "prompts" if section == "prompts" else "examples"
-            found.append(
+            sentences.append(
                 f"The {what} have changed (there were {old}, and there are {new} now)"
             )
         else:
@@ -92,8 +96,8 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
                 "not given" if flat.get(name) is None else short(flat[name])
                 for flat in (before, after)
             )
-            found.append(f"{name!r} was {old}, and is {new} now")
-    return list(dict.fromkeys(found))
+            sentences.append(f"{name!r} was {old}, and is {new} now")
+    return list(dict.fromkeys(sentences))
 
 
 def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -119,7 +123,7 @@ def changed_responses(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     Responses of additional prompts, and to examples that were added at the end, are no
     difference.
     """
-    before, after = (each.get("label", {}).get(RESPONSES) for each in (saved, now))
+    before, after = (setup.get("label", {}).get(RESPONSES) for setup in (saved, now))
     if before is None and after is not None:
         return "The responses came from the LLM, and are recorded ones now"
     if before is not None and after is None:
@@ -144,8 +148,8 @@ def changed_responses(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def _without_responses(setup: Mapping[str, Any]) -> dict[str, Any]:
     """A set-up without the digests of recorded responses."""
     label = setup.get("label", {})
-    kept = {name: value for name, value in label.items() if name != RESPONSES}
-    return {**setup, **({"label": kept} if label else {})}
+    rest = {name: value for name, value in label.items() if name != RESPONSES}
+    return {**setup, **({"label": rest} if label else {})}
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -160,11 +164,13 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """The changes of the data, in words. Empty if there are none."""
     if before.get("ids") and after.get("ids"):
-        found = changes(before["ids"], after["ids"])
+        change = changes(before["ids"], after["ids"])
         was = dict(zip(before["ids"], before["rows"], strict=True))
         now = zip(after["ids"], after["rows"], strict=True)
         return str(
-            found._replace(edited=[id_ for id_, row in now if was.get(id_, row) != row])
+            change._replace(
+                edited=[id_ for id_, row in now if was.get(id_, row) != row]
+            )
         )
     found_by_digest = changed_digests(distinct(before["rows"]), distinct(after["rows"]))
     if found_by_digest and before.get("ids"):
@@ -198,35 +204,38 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
 
     Rows that were replaced between the same neighbors count as edited.
     """
-    found = changes(before, after)
-    gone, come = _by_neighbour(before, found.missing), _by_neighbour(after, found.added)
+    change = changes(before, after)
+    gone, come = (
+        _rows_by_neighbour(before, change.missing),
+        _rows_by_neighbour(after, change.added),
+    )
     pairs = [
         pair
         for neighbour in gone
         for pair in zip(gone[neighbour], come.get(neighbour, ()), strict=False)
     ]
     was, edited = ({pair[i] for pair in pairs} for i in (0, 1))
-    found = found._replace(
-        edited=[row for row in found.added if row in edited],
-        added=[row for row in found.added if row not in edited],
-        missing=[row for row in found.missing if row not in was],
+    change = change._replace(
+        edited=[row for row in change.added if row in edited],
+        added=[row for row in change.added if row not in edited],
+        missing=[row for row in change.missing if row not in was],
     )
     numbers = [{row: n for n, row in enumerate(rows, 1)} for rows in (before, after)]
-    return found.in_words(
+    return change.in_words(
         lambda row: " to ".join(
             f"row {number[row]}" for number in numbers if row in number
         )
     )
 
 
-def _by_neighbour(
+def _rows_by_neighbour(
     rows: Sequence[str], some: Iterable[str]
 ) -> dict[str | None, list[str]]:
     """The chosen rows, by the last row before them that is not chosen. None stands for the beginning."""
-    chosen, found, last = set(some), dict[str | None, list[str]](), None
+    chosen, rows_after, last = set(some), dict[str | None, list[str]](), None
     for row in rows:
         if row in chosen:
-            found.setdefault(last, []).append(row)
+            rows_after.setdefault(last, []).append(row)
         else:
             last = row
-    return found
+    return rows_after

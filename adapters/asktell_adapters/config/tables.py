@@ -106,13 +106,13 @@ class Table(BaseModel):
             within = f"{name}.{field}" if name else field
             value = getattr(self, field)
             if isinstance(value, dict):
-                for key, each in value.items():
-                    if isinstance(each, Table):
-                        each._place(path, f"{within}.{key}")
+                for key, inner in value.items():
+                    if isinstance(inner, Table):
+                        inner._place(path, f"{within}.{key}")
                 continue
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, Table):
-                    each._place(path, within)
+            for inner in value if isinstance(value, list) else [value]:
+                if isinstance(inner, Table):
+                    inner._place(path, within)
 
     @property
     def config_file(self) -> Path:
@@ -319,25 +319,25 @@ def _explained(
 
     # A number or a table that is neither has an error for both. The deeper error
     # belongs to the table that the user wrote.
-    def order(each: Any) -> tuple[bool, int]:
-        return each["type"] != "extra_forbidden", -len(each["loc"])
+    def order(mistake: Any) -> tuple[bool, int]:
+        return mistake["type"] != "extra_forbidden", -len(mistake["loc"])
 
-    found = sorted(error.errors(include_url=False), key=order)[0]
-    table, name, at, value = _mistaken(table, name, data, found["loc"])
+    mistake = sorted(error.errors(include_url=False), key=order)[0]
+    table, name, at, value = _mistaken(table, name, data, mistake["loc"])
     where = _where(name)
-    if found["type"] == "extra_forbidden":
+    if mistake["type"] == "extra_forbidden":
         return f"unknown key {at!r} {where}. {_advice(at, name, keys_of(table))}"
     field = _field(table, at)
     assert field is not None, "pydantic finds mistakes in known keys only"
-    if found["type"] == "missing":
+    if mistake["type"] == "missing":
         return f"{at!r} is missing {where}. Add it. It must be {expected(field)}."
-    limits = found.get("ctx", {})
+    limits = mistake.get("ctx", {})
     wanted = {
         "greater_than": f"above {limits.get('gt', 0):g}",
         "greater_than_equal": f"at least {limits.get('ge', 0):g}",
         "less_than_equal": f"at most {limits.get('le', 0):g}",
-    }.get(found["type"], expected(field))
-    got = found["input"] if value is _GOT_NOTHING else value
+    }.get(mistake["type"], expected(field))
+    got = mistake["input"] if value is _GOT_NOTHING else value
     return f"{at!r} {where} must be {wanted}, got {short(got)}."
 
 
@@ -384,18 +384,18 @@ def _table_in(kind: Any) -> type[Table] | None:
     return next(filter(None, map(_table_in, parts)), None)
 
 
-def _advice(name: str, table: str, known: Sequence[str]) -> str:
+def _advice(name: str, table: str, keys: Sequence[str]) -> str:
     """What to do about an unknown key: a similar key, its table, or the known keys."""
-    if close := difflib.get_close_matches(name, known, 1):
+    if close := difflib.get_close_matches(name, keys, 1):
         return f"Did you mean {close[0]!r}?"
-    for home, other in sorted(
+    for home, owner in sorted(
         TABLES.items(), key=lambda item: (item[0].count("."), item[0])
     ):
-        if name in keys_of(other) and home != table:
+        if name in keys_of(owner) and home != table:
             if not home:
                 return f"{name!r} belongs at the top of the file, before the first [table]."
             return f"{name!r} belongs in [{home}]."
-    return f"The keys are {listed(known)}."
+    return f"The keys are {listed(keys)}."
 
 
 _WORDS = {
@@ -422,7 +422,9 @@ def _kind(kind: Any) -> str:
         return "a table"
     if origin in (types.UnionType, Union):
         return ", or ".join(
-            _kind(each) for each in arguments if each is not types.NoneType
+            _kind(alternative)
+            for alternative in arguments
+            if alternative is not types.NoneType
         )
     if origin is Literal:
         return (
@@ -440,8 +442,8 @@ def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, field in table.model_fields.items():
         extra = field.json_schema_extra
-        given: Any = extra.get("said") if isinstance(extra, dict) else ""
-        default = str(given() if callable(given) else given)
+        stated: Any = extra.get("said") if isinstance(extra, dict) else ""
+        default = str(stated() if callable(stated) else stated)
         if not default and field.is_required():
             default = "needed"
         elif not default and field.get_default(call_default_factory=True) not in (

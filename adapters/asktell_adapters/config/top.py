@@ -330,22 +330,22 @@ def output_of(top: TopTable) -> Path:
         ConfigError: it would be a file, or contain the configuration itself.
     """
     path = top.config_file
-    given = (
+    name = (
         (path.stem if path.suffix else f"{path.name}-run")
         if top.output is None
         else top.output
     )
     home = path.resolve().parent
-    folder = top.beside(given).resolve() if given else home
+    folder = top.beside(name).resolve() if name else home
     if folder == home or folder in home.parents:
         raise top.error(
             "output",
             "must be a folder of the run's own, as in output = 'runs/first'",
-            given,
+            name,
         )
     if folder.exists() and not folder.is_dir():
         raise top.error(
-            "output", "must be a folder, but this is a file. Choose another name", given
+            "output", "must be a folder, but this is a file. Choose another name", name
         )
     return folder
 

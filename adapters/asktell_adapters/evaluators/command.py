@@ -209,7 +209,7 @@ class CommandEvaluator:
                 "executable"
             ) from error
         lines = ended.lines()
-        found = _metrics(lines[-1]) if lines else None
+        metrics = _metrics(lines[-1]) if lines else None
         if ended.cancelled is not None and ended.code is None:
             raise _with_cost(ended.cancelled, lines)
         if ended.code is None:
@@ -218,13 +218,13 @@ class CommandEvaluator:
             )
         elif ended.code != 0:
             problem = f"the program ended with {_ending(ended.code)}"
-        elif found is None:
+        elif metrics is None:
             problem = (
                 "the last line of the program's output must be a JSON object with the metrics, "
                 f"{_instead(ended, lines)}"
             )
         else:
-            scores, details = found
+            scores, details = metrics
             return Scores({"seconds": ended.seconds, **scores}, details)
         # A failed evaluation may have cost money. Without it, a budget in money would
         # be exceeded.
@@ -263,13 +263,13 @@ class CommandEvaluator:
         """
         output, errors = _Tail(_OUTPUT), _Tail(_ERRORS)
         # Not a pipe, which would fill up if the program does not read it
-        with tempfile.TemporaryFile() as given:
-            given.write(request.encode())
-            given.seek(0)
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(request.encode())
+            stdin.seek(0)
             # All processes of a session can be stopped together.
             process = subprocess.Popen(
                 self.command,
-                stdin=given,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=self.folder,
@@ -424,9 +424,9 @@ def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
     """Set the error's `cost` to the last cost in the program's lines, if there is one. Return the error."""
     candidates = (line for line in reversed(lines) if b"cost" in line)
     for line in itertools.islice(candidates, _COST_LINES):
-        found = _metrics(line)
-        if found is not None and "cost" in found[0]:
-            error.cost = found[0]["cost"]  # type: ignore[attr-defined]
+        metrics = _metrics(line)
+        if metrics is not None and "cost" in metrics[0]:
+            error.cost = metrics[0]["cost"]  # type: ignore[attr-defined]
             break
     return error
 

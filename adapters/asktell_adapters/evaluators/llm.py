@@ -119,10 +119,10 @@ class _Scoring(Generic[_LLM]):
         keep_answers: bool = False,
     ) -> None:
         # A class such as OpenAIChat has the methods of an LLM, too, but it makes LLMs.
-        one = not isinstance(llm, type) and (
+        is_llm = not isinstance(llm, type) and (
             hasattr(llm, "complete") or hasattr(llm, "acomplete")
         )
-        self.llm: Any = llm if one else Models(llm)  # type: ignore[arg-type]
+        self.llm: Any = llm if is_llm else Models(llm)  # type: ignore[arg-type]
         self.keep_answers = keep_answers
         self.answers: Any = self.llm if cache is None else CachedLLM(self.llm, cache)
         if not examples:
@@ -204,10 +204,10 @@ class _Scoring(Generic[_LLM]):
                 "The same request is repeated at temperature 0, so the response will be the same. Give the evaluator a "
                 "temperature, or leave out repeats, unless a metric such as a judge varies."
             )
-        given = self.example(example)
+        data = self.example(example)
         if of.fields:
-            given = replace(given, fields={**given.fields, **of.fields})
-        chat = of.framing.chat(of.prompt, given)
+            data = replace(data, fields={**data.fields, **of.fields})
+        chat = of.framing.chat(of.prompt, data)
         # The number of the repeat is part of the key in a cache, so that repeats are
         # not the same response.
         settings: dict[str, Any] = {
@@ -239,12 +239,14 @@ class _Scoring(Generic[_LLM]):
         """
         check_dataset(selection, self.examples, names_of)
         for name, span in selection.goal.ranges.items():
-            own = range_of(self.metrics[name]) if name in self.metrics else None
-            if own is not None and own != span:
+            metric_range = (
+                range_of(self.metrics[name]) if name in self.metrics else None
+            )
+            if metric_range is not None and metric_range != span:
                 raise InvalidArgumentError(
                     f"The goal has the range {list(span)} for {name!r}, but the metric itself has the range "
-                    f"{list(own)}. Nothing was evaluated. Make the goal with the metric's range: "
-                    f"asktell.maximize({name!r}, range={own}), or minimize."
+                    f"{list(metric_range)}. Nothing was evaluated. Make the goal with the metric's range: "
+                    f"asktell.maximize({name!r}, range={metric_range}), or minimize."
                 )
 
     def check_prompts(self, prompts: Sequence[Asked] | Mapping[str, Asked]) -> None:
@@ -265,18 +267,20 @@ class _Scoring(Generic[_LLM]):
             if isinstance(prompts, Mapping)
             else {str(i): text for i, text in enumerate(prompts)}
         )
-        found = {id_: self._sort(asked) for id_, asked in named.items()}
-        examples = self._with_factors(list(found.values()))
+        by_id = {id_: self._sort(asked) for id_, asked in named.items()}
+        examples = self._with_factors(list(by_id.values()))
         check_fields(
-            {id_: each.prompt for id_, each in found.items()},
+            {id_: candidate.prompt for id_, candidate in by_id.items()},
             examples,
             self.framing.fields,
         )
-        self._is_sampled = any(each.temperature > 0 for each in found.values())
+        self._is_sampled = any(
+            candidate.temperature > 0 for candidate in by_id.values()
+        )
         if isinstance(self.llm, Models):
             llms = {
-                str(each.client.get("model")): self.llm.of(each.client)
-                for each in found.values()
+                str(candidate.client.get("model")): self.llm.of(candidate.client)
+                for candidate in by_id.values()
             }
             without = [
                 name for name, llm in llms.items() if getattr(llm, "price", 0) is None
@@ -322,14 +326,14 @@ class _Scoring(Generic[_LLM]):
         Raises:
             InvalidArgumentError: a factor has the wrong type, or a prompt is needed and missing.
         """
-        given = {"prompt": asked} if isinstance(asked, str) else asked
+        all_factors = {"prompt": asked} if isinstance(asked, str) else asked
         factors: dict[str, Any] = {
-            name: value for name, value in given.items() if value is not None
+            name: value for name, value in all_factors.items() if value is not None
         }
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
         client: dict[str, Any] = {}
         # Whether these are options of requests or fields of prompts depends on the LLM.
-        others: dict[str, Any] = {}
+        unassigned: dict[str, Any] = {}
         for name, value in factors.items():
             if name in _SETTINGS:
                 kind, words = _SETTINGS[name]
@@ -341,9 +345,9 @@ class _Scoring(Generic[_LLM]):
             elif name in takes:
                 client[name] = value
             else:
-                others[name] = value
+                unassigned[name] = value
         # Ask the LLM for its options only if needed, because this makes the LLM.
-        options = self._options(client) if others else ()
+        options = self._options(client) if unassigned else ()
         framing = replace(
             self.framing,
             system=factors.get("system", self.framing.system),
@@ -363,8 +367,8 @@ class _Scoring(Generic[_LLM]):
             factors.get("temperature", self.temperature),
             factors.get("max_new_tokens", self.max_new_tokens),
             client,
-            {name: value for name, value in others.items() if name in options},
-            {name: value for name, value in others.items() if name not in options},
+            {name: value for name, value in unassigned.items() if name in options},
+            {name: value for name, value in unassigned.items() if name not in options},
         )
 
     def _options(self, client: Mapping[str, Any]) -> frozenset[str]:
@@ -385,7 +389,7 @@ class _Scoring(Generic[_LLM]):
     def _unknown(self, name: str, client: Mapping[str, Any]) -> str:
         """The message about a factor that has no use."""
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
-        known = sorted({*_SETTINGS, *self._options(client), *takes})
+        settings = sorted({*_SETTINGS, *self._options(client), *takes})
         if name == "model" and not takes:
             problem = (
                 "This evaluator has one LLM for all candidates. To compare models, pass a mapping from names to LLMs, "
@@ -393,7 +397,7 @@ class _Scoring(Generic[_LLM]):
             )
         else:
             problem = (
-                f"It is not a setting of the LLM{nearest(name, known)}, and no prompt or template has the field "
+                f"It is not a setting of the LLM{nearest(name, settings)}, and no prompt or template has the field "
                 f"{{{name}}}."
             )
             if self.framing.fields is not True:
@@ -401,7 +405,7 @@ class _Scoring(Generic[_LLM]):
                     f" In a plain-text prompt, {{{name}}} is a field only if `fields` is true (in a TOML file, in the "
                     "table [prompts])."
                 )
-        return f"The factor {name!r} has no effect. {problem} The settings of the LLM are {some(known)}."
+        return f"The factor {name!r} has no effect. {problem} The settings of the LLM are {some(settings)}."
 
     def begin(self, result: Callable[[], Result]) -> None:
         """Prepare the metrics for a selection. `asktell.run` calls this before the first evaluation.
@@ -425,11 +429,14 @@ class _Scoring(Generic[_LLM]):
         ]
         if not metrics:
             return
-        found = result()
+        selection = result()
         prompts = {
-            entry.id: _plain(entry.candidate or entry.prompt) for entry in found.prompts
+            entry.id: _plain(entry.candidate or entry.prompt)
+            for entry in selection.prompts
         }
-        self.baseline = None if found.baseline is None else prompts[found.baseline]
+        self.baseline = (
+            None if selection.baseline is None else prompts[selection.baseline]
+        )
         if self.baseline is not None:
             asked = (
                 self.request(self.baseline, row) for row in range(len(self.examples))
@@ -437,10 +444,10 @@ class _Scoring(Generic[_LLM]):
             keys = {answer_key(request.client, request) for request in asked}
             # A second run of the evaluator with the same baseline keeps the responses
             # that are paid for.
-            known = self.answers if isinstance(self.answers, AnsweredOnce) else None
-            if known is None or known.keys != keys:
+            once = self.answers if isinstance(self.answers, AnsweredOnce) else None
+            if once is None or once.keys != keys:
                 self.answers = AnsweredOnce(
-                    self.answers if known is None else known.llm, keys
+                    self.answers if once is None else once.llm, keys
                 )
         for metric in metrics:
             metric.begin(self, prompts)
@@ -455,18 +462,20 @@ class _Scoring(Generic[_LLM]):
             `Selector.remark`. If more than 5% of the responses were cut at
             `max_new_tokens`, there is also a text with the key "responses".
         """
-        found = {
+        methods = {
             name: getattr(metric, "remarks", None)
             for name, metric in self.metrics.items()
         }
-        said = {name: remarks() for name, remarks in found.items() if callable(remarks)}
+        remarks_of = {
+            name: remarks() for name, remarks in methods.items() if callable(remarks)
+        }
         if self._n_cut > _MOST_CUT * self._n_scored:
             text = (
                 f"{self._n_cut:,} of {self._n_scored:,} responses were cut at the largest number of tokens, and were "
                 "scored as they are. Raise max_new_tokens if whole responses would have other scores."
             )
-            said["responses"] = text, False
-        return said
+            remarks_of["responses"] = text, False
+        return remarks_of
 
     def scores(
         self,
@@ -547,12 +556,12 @@ class _Scoring(Generic[_LLM]):
             details["output"] = completion.text
         if completion.from_cache:
             details["cached"] = True
-        if said := {
+        if judgements := {
             name: dict(value.details)
             for name, value in judged.items()
             if isinstance(value, Judgement)
         }:
-            details["judged"] = said
+            details["judged"] = judgements
         return details
 
     def judged(self, answered: Sequence[Answered]) -> list[Judged]:
@@ -567,12 +576,12 @@ class _Scoring(Generic[_LLM]):
             For each response, in order, metric name -> score, or the exception if the
             metric failed. Metrics without `score_all` are not included.
         """
-        found: list[Judged] = [{} for _ in answered]
+        outcomes: list[Judged] = [{} for _ in answered]
         for name, metric in self.metrics.items():
             if answered and callable(score_all := getattr(metric, "score_all", None)):
-                for values, value in zip(found, score_all(answered), strict=True):
+                for values, value in zip(outcomes, score_all(answered), strict=True):
                     values[name] = value
-        return found
+        return outcomes
 
 
 class LLMEvaluator(_Scoring[LLM]):
@@ -685,9 +694,9 @@ class LLMEvaluator(_Scoring[LLM]):
             return trial, self.request(asked_of(trial), trial.example, repeat)
 
         def answered(
-            each: tuple[tuple[Trial, Request], Completion | Exception],
+            pair: tuple[tuple[Trial, Request], Completion | Exception],
         ) -> Answered:
-            (trial, request), answer = each
+            (trial, request), answer = pair
             return (
                 or_raise(answer),
                 self.example(trial.example),
@@ -695,10 +704,10 @@ class LLMEvaluator(_Scoring[LLM]):
                 _plain(asked_of(trial)),
             )
 
-        def scored(each: list[Answered]) -> list[Any]:
+        def scored(answers: list[Answered]) -> list[Any]:
             return [
-                attempt(self.scores, *one[:3], judged)
-                for one, judged in zip(each, self.judged(each), strict=True)
+                attempt(self.scores, *answer[:3], judged)
+                for answer, judged in zip(answers, self.judged(answers), strict=True)
             ]
 
         def evaluate(ready: list[tuple[Trial, Request]]) -> list[Any]:
@@ -711,8 +720,8 @@ class LLMEvaluator(_Scoring[LLM]):
                 )
             return if_ready(list(zip(ready, answers, strict=True)), answered, scored)
 
-        found = dict(zip(places, if_ready(places, asked, evaluate), strict=True))
-        return [found[place] for place in range(len(trials))]
+        outcomes = dict(zip(places, if_ready(places, asked, evaluate), strict=True))
+        return [outcomes[place] for place in range(len(trials))]
 
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):

@@ -115,7 +115,7 @@ def read_answers(
     Returns:
         `custom_id` -> the first line with this id.
     """
-    found: dict[str, dict[str, Any]] = {}
+    line_of: dict[str, dict[str, Any]] = {}
     for text in (line for data in files for line in data.splitlines() if line.strip()):
         try:
             line = json.loads(text)
@@ -126,9 +126,9 @@ def read_answers(
             collected.malformed += 1
             continue
         # The first response counts, whenever the files are read.
-        collected.duplicates += id_ in found
-        found.setdefault(id_, line)
-    return found
+        collected.duplicates += id_ in line_of
+        line_of.setdefault(id_, line)
+    return line_of
 
 
 @final
@@ -270,8 +270,8 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
             f"{source} sent a line without a usable response: {str(line)[:200]}"
         )
     if response.get("status_code") != 200:
-        said = body.get("error")
-        message = said.get("message") if isinstance(said, dict) else said
+        problem = body.get("error")
+        message = problem.get("message") if isinstance(problem, dict) else problem
         raise CompletionError(
             f"{source} failed with the status {short(response.get('status_code'))}, {str(message)[:200]}"
         )
@@ -412,12 +412,12 @@ class OpenAIBatch:
                 )
                 if not trials:
                     break
-                sent, lines, kept = self._lines(
+                sent, lines, unsent = self._lines(
                     study, worker, self._tell_known(study, worker, trials)
                 )
-                for trial in kept:
+                for trial in unsent:
                     study.worker(worker).release(trial)
-                left -= len(trials) - len(kept)
+                left -= len(trials) - len(unsent)
                 if lines:
                     created.append(
                         self._create(client, study, worker, sent, b"".join(lines))
@@ -503,18 +503,18 @@ class OpenAIBatch:
         if not isinstance(answers, CachedLLM):
             return [*trials]
         taker = Taker(study, worker, self.evaluator, self._llm, self._paid, Collected())
-        others: list[Trial] = []
+        unknown: list[Trial] = []
         for trial in trials:
             try:
-                (known,) = answers.look_up([answers.key(taker.request(trial))])
+                (completion,) = answers.look_up([answers.key(taker.request(trial))])
             except Exception:
                 # The request cannot be made, and fails in _lines.
-                known = None
-            if known is None:
-                others.append(trial)
+                completion = None
+            if completion is None:
+                unknown.append(trial)
             else:
-                taker.tell(trial, known)
-        return others
+                taker.tell(trial, completion)
+        return unknown
 
     def _create(
         self,
@@ -563,13 +563,13 @@ class OpenAIBatch:
         try:
             # No retries, because the first attempt may have created the batch although
             # its response was lost.
-            made = client.with_options(max_retries=0).batches.create(
+            created = client.with_options(max_retries=0).batches.create(
                 input_file_id=file,
                 endpoint="/v1/chat/completions",
                 completion_window="24h",
                 metadata=metadata,
             )
-            return str(made.id)
+            return str(created.id)
         except Exception as error:
             status = getattr(error, "status_code", None)
             # A refusal is certain: no batch exists. After any other error it may exist.
@@ -579,23 +579,23 @@ class OpenAIBatch:
                     "refused a batch, whose trials were released", error
                 ) from None
             try:
-                found = [
+                ids = [
                     batch.id
                     for batch in self._batches(client, study)
                     if _worker(batch) == worker
                 ]
             except EvaluatorError:
-                found = []
-            if not found:
+                ids = []
+            if not ids:
                 what = f"may or may not have created a batch of {len(trials)} trials. Call collect() to find out"
                 raise self._explained(what, error) from None
-            return str(found[0])
+            return str(ids[0])
 
     # Collecting
 
     def _batches(self, client: Any, study: AbstractStudy) -> list[Any]:
         """The study's batches whose responses the server may still have."""
-        kept_since, found, seen = self._clock() - _DAYS_KEPT * 86400, [], set[str]()
+        kept_since, batches, seen = self._clock() - _DAYS_KEPT * 86400, [], set[str]()
         try:
             for batch in client.batches.list(limit=100):
                 if batch.created_at < kept_since:
@@ -611,16 +611,16 @@ class OpenAIBatch:
                 if (batch.metadata or {}).get(
                     "asktell_study"
                 ) == study.name and _worker(batch).startswith(PREFIX):
-                    found.append(batch)
+                    batches.append(batch)
         except Exception as error:
             raise self._explained("could not list the batches", error) from None
-        return found
+        return batches
 
     def _look_after(
         self, study: AbstractStudy, batches: Sequence[Any], collected: Collected
     ) -> None:
         """Extend the leases of running batches, and release the trials of submissions that left no batch."""
-        known = set(map(_worker, batches))
+        workers = set(map(_worker, batches))
         for batch in batches:
             if batch.status in _OPEN:
                 study.worker(_worker(batch), lease=self.lease).heartbeat()
@@ -633,7 +633,7 @@ class OpenAIBatch:
                 collected.running[batch.id] = f"{batch.status}, {progress}"
         for holding in study.workers():
             worker = holding.worker or ""
-            if worker.startswith(PREFIX) and worker not in known:
+            if worker.startswith(PREFIX) and worker not in workers:
                 if self._age(worker) < self.settle_after:
                     collected.unsettled += 1
                 else:
@@ -694,7 +694,9 @@ class OpenAIBatch:
         """The server's reasons for refusing a batch."""
         errors = (batch.errors and batch.errors.data) or []
         reasons = (
-            "; ".join(f"{each.message or '?'} ({each.code or '?'})" for each in errors)
+            "; ".join(
+                f"{error.message or '?'} ({error.code or '?'})" for error in errors
+            )
             or "no reason given"
         )
         return self._llm.redact(reasons)[:MOST_SAID]

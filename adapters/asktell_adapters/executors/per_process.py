@@ -66,7 +66,7 @@ class BatchEvaluation:
             for group in groups
         ]
         if self._loop is None:
-            results = [attempt(self._how.call, *each) for each in arguments]
+            results = [attempt(self._how.call, *call) for call in arguments]
         else:
             results = self._loop.run_until_complete(self._attempt_all(arguments))
         outcomes = results[0] if self._how.in_batches else results
@@ -87,9 +87,9 @@ class BatchEvaluation:
     async def _attempt_all(self, arguments: list[tuple[Any, ...]]) -> list[Any]:
         """Call an async evaluator with each of the arguments, all at once."""
 
-        async def one(each: tuple[Any, ...]) -> Any:
+        async def one(call: tuple[Any, ...]) -> Any:
             try:
-                return await self._how.call(*each)
+                return await self._how.call(*call)
             except SystemExit as error:
                 # An evaluator that exits must not end this process.
                 return error

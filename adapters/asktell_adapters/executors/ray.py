@@ -76,16 +76,18 @@ class _Actor:
 
     def load(self, factory: Callable[[], Evaluator]) -> EvaluatorError | None:
         """Create the evaluator. Returns an error if that fails."""
-        made = attempt(lambda: BatchEvaluation(factory()))
-        if isinstance(made, BaseException):
-            return plain_error(made)
-        self._evaluation: BatchEvaluation = made
+        evaluation = attempt(lambda: BatchEvaluation(factory()))
+        if isinstance(evaluation, BaseException):
+            return plain_error(evaluation)
+        self._evaluation: BatchEvaluation = evaluation
         return None
 
     def evaluate(self, trials: list[Trial]) -> list[Outcome] | EvaluatorError:
         """Return the outcomes of the trials, or an error if the evaluator failed on all of them."""
-        found = attempt(self._evaluation, trials)
-        return plain_error(found) if isinstance(found, BaseException) else found
+        outcomes = attempt(self._evaluation, trials)
+        return (
+            plain_error(outcomes) if isinstance(outcomes, BaseException) else outcomes
+        )
 
 
 class _Stage(Enum):
@@ -260,10 +262,8 @@ class ActorCrew(contextlib.AbstractContextManager["ActorCrew"]):
                     raise InvalidArgumentError(
                         f"Ray refuses the options of the workers ({error})."
                     ) from error
-                worker.stage, worker.awaited = (
-                    _Stage.PLACING,
-                    worker.actor.where.remote(),
-                )
+                worker.stage = _Stage.PLACING
+                worker.awaited = worker.actor.where.remote()
         if any(
             worker.stage not in (_Stage.DOWN, _Stage.PLACING)
             for worker in self._workers
@@ -371,13 +371,11 @@ class ActorCrew(contextlib.AbstractContextManager["ActorCrew"]):
             # The actor or Ray may be dead already.
             with contextlib.suppress(Exception):
                 self._ray.kill(worker.actor)
-        worker.stage, worker.actor, worker.awaited, worker.host, worker.time = (
-            _Stage.DOWN,
-            None,
-            None,
-            "",
-            0.0,
-        )
+        worker.stage = _Stage.DOWN
+        worker.actor = None
+        worker.awaited = None
+        worker.host = ""
+        worker.time = 0.0
 
 
 def run(
@@ -487,9 +485,9 @@ def _drive(board: Board, crew: ActorCrew, size: int, max_attempts: int) -> None:
                 board.take_batch(batch.trials, outcome)
             except BaseException:
                 # The run ends. The scores of the other batches are saved first.
-                for other, scores in ended:
+                for unsaved, scores in ended:
                     board.rescue(
-                        other.trials, [] if isinstance(scores, Lost) else scores
+                        unsaved.trials, [] if isinstance(scores, Lost) else scores
                     )
                 raise
 

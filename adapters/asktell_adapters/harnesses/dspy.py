@@ -138,48 +138,50 @@ def candidates_of(
     _check_choices("Demo sets", demos)
     # The program's own instructions complete candidates that change only some
     # predictors.
-    own = {
+    original = {
         name: predictor.signature.instructions
         for name, predictor in program.named_predictors()
     }
-    if not own:
+    if not original:
         raise InvalidArgumentError(
             "The program has no predictors, so it has no instructions or demos to choose."
         )
-    given = [_candidate(choice, tuple(own)) for choice in instructions]
-    sets = [_by_predictor("a demo set", choice, tuple(own)) for choice in demos]
-    if keep_original or not given:
-        given.insert(0, Candidate())
+    candidates = [_candidate(choice, tuple(original)) for choice in instructions]
+    sets = [
+        _choice_by_predictor("a demo set", choice, tuple(original)) for choice in demos
+    ]
+    if keep_original or not candidates:
+        candidates.insert(0, Candidate())
     if sets and keep_original:
         sets.insert(0, {})
     # If no choice has demos, candidates carry none, so that `to_text` can keep single
     # instructions as plain text.
     own_demos: dict[str, Demos] | None = None
-    if sets or any(candidate.demos for candidate in given):
+    if sets or any(candidate.demos for candidate in candidates):
         own_demos = {
             name: list(predictor.demos)
             for name, predictor in program.named_predictors()
         }
-    return _combined(given, sets or [{}], own, own_demos)
+    return _combined(candidates, sets or [{}], original, own_demos)
 
 
 def _combined(
-    given: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     sets: Sequence[Mapping[str, Demos]],
-    own: Mapping[str, str],
+    original: Mapping[str, str],
     own_demos: Mapping[str, Demos] | None,
 ) -> list[Candidate]:
     """Combine every candidate with every demo set, without duplicates. Without `own_demos`, no candidate has demos."""
-    found: dict[str, Candidate] = {}
-    for candidate in given:
-        texts = {**own, **candidate.instructions}
+    combined_by_text: dict[str, Candidate] = {}
+    for candidate in candidates:
+        texts = {**original, **candidate.instructions}
         for chosen in sets:
             demos = (
                 {} if own_demos is None else {**own_demos, **candidate.demos, **chosen}
             )
             combined = Candidate(texts, demos)
-            found.setdefault(combined.to_text(), combined)
-    return list(found.values())
+            combined_by_text.setdefault(combined.to_text(), combined)
+    return list(combined_by_text.values())
 
 
 def _check_choices(what: str, choices: object) -> None:
@@ -238,7 +240,7 @@ def bootstrap_demos(
         demos.
     """
     draw = random.Random(seed)
-    found: list[dict[str, Demos]] = []
+    demo_sets: list[dict[str, Demos]] = []
     for place in range(n):
         examples, most = list(trainset), max_bootstrapped
         if place == 0:
@@ -258,13 +260,13 @@ def bootstrap_demos(
                 max_labeled_demos=max_labeled,
             )
             compiled = optimizer.compile(program, teacher=teacher, trainset=examples)
-        found.append(
+        demo_sets.append(
             {
                 name: list(predictor.demos)
                 for name, predictor in compiled.named_predictors()
             }
         )
-    return found
+    return demo_sets
 
 
 def propose_instructions(
@@ -296,7 +298,7 @@ def propose_instructions(
         trainset=list(trainset),
         rng=random.Random(seed),
     )
-    made = proposer.propose_instructions_for_program(
+    instructions = proposer.propose_instructions_for_program(
         trainset=list(trainset),
         program=program,
         demo_candidates=None,
@@ -304,7 +306,9 @@ def propose_instructions(
         N=n,
     )
     names = [name for name, _ in program.named_predictors()]
-    return [{name: made[i][j] for i, name in enumerate(names)} for j in range(n)]
+    return [
+        {name: instructions[i][j] for i, name in enumerate(names)} for j in range(n)
+    ]
 
 
 def _parts(text: str, names: Sequence[str]) -> dict[str, dict[str, Any]] | None:
@@ -330,10 +334,12 @@ def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
     """
     if isinstance(choice, Candidate):
         return Candidate(
-            _by_predictor("a candidate's instructions", choice.instructions, names),
-            _by_predictor("a candidate's demos", choice.demos, names),
+            _choice_by_predictor(
+                "a candidate's instructions", choice.instructions, names
+            ),
+            _choice_by_predictor("a candidate's demos", choice.demos, names),
         )
-    chosen = _by_predictor("an instruction", choice, names)
+    chosen = _choice_by_predictor("an instruction", choice, names)
     for name, text in chosen.items():
         if not isinstance(text, str):
             raise InvalidArgumentError(
@@ -342,7 +348,9 @@ def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
     return Candidate(chosen)
 
 
-def _by_predictor(what: str, choice: object, names: tuple[str, ...]) -> dict[str, Any]:
+def _choice_by_predictor(
+    what: str, choice: object, names: tuple[str, ...]
+) -> dict[str, Any]:
     """Convert a choice to a mapping from predictor names.
 
     Args:
@@ -929,7 +937,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
             return math.inf if mean is None else -first.sign * mean
 
         evaluated = [entry for entry in result.prompts if entry.evaluations]
-        others = sorted(
+        unchosen = sorted(
             (entry for entry in evaluated if entry.id not in chosen), key=rank
         )
         best = evaluator.program(result.selected[0].prompt)
@@ -941,7 +949,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
                 "evaluations": entry.evaluations,
                 "selected": entry.id in chosen,
             }
-            for entry in (*result.selected, *others)
+            for entry in (*result.selected, *unchosen)
         ]
         best.asktell_result = result
         best._compiled = True

@@ -128,13 +128,13 @@ class GEPAEvaluator:
                 f"GEPA stores only 'score' per example, but the goal has {', '.join(selector.metrics)}. Use a goal "
                 "whose only metric is 'score', or do not call warm_start()."
             )
-        known = getattr(selector, "selector", selector).prompts
+        prompts = getattr(selector, "selector", selector).prompts
         places = {id_: i for i, id_ in enumerate(self._ids())}
         recorded = 0
         for candidate, scores in zip(
             result.candidates, result.val_subscores, strict=True
         ):
-            prompt = known.texted(_text(candidate))
+            prompt = prompts.texted(_text(candidate))
             if prompt is None:
                 continue
             for id_, score in scores.items():
@@ -170,12 +170,12 @@ class GEPAEvaluator:
                 f"objective scores for {len(examples)} examples"
             )
         outcomes: list[Mapping[str, Any] | Exception] = []
-        for output, score, others in zip(
+        for output, score, objective_scores in zip(
             batch.outputs, batch.scores, objectives, strict=True
         ):
             reason = None if self._failure is None else self._failure(output)
             outcomes.append(
-                {**(others or {}), "score": score}
+                {**(objective_scores or {}), "score": score}
                 if reason is None
                 else EvaluatorError(reason)
             )

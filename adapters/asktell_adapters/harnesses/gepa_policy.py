@@ -179,7 +179,7 @@ class AsktellPolicy:
             for task in _tasks(state.full_program_trace[:-1])
         ]
         expected = _expected_gains([gain, *earlier], [*earlier, *_validated(state)])
-        n_calls = 2 * sum(len(each) for each in (gain, *earlier))
+        n_calls = 2 * sum(len(differences) for differences in (gain, *earlier))
         n_validation = len(state.prog_candidate_val_subscores[-1])
         # rates[k - 1] is the expected gain per metric call if the k most promising
         # proposals had been validated. Its maximum is the reward rate of a renewal
@@ -194,10 +194,8 @@ class AsktellPolicy:
 
     def reject_reason(self, proposal: Any, state: Any) -> str:
         """Return the reason of a rejection, for GEPA's log."""
-        before, after = (
-            sum(proposal.subsample_scores_before),
-            sum(proposal.subsample_scores_after),
-        )
+        before = sum(proposal.subsample_scores_before)
+        after = sum(proposal.subsample_scores_after)
         return f"Subsample score {before} -> {after} is no gain, or the gain may be luck and not worth a validation"
 
     def _order(self, loader: Any) -> list[Any]:
@@ -270,7 +268,7 @@ def _validated(state: Any) -> Iterator[Annotated[Floats, " examples"]]:
 
 def _expected_gains(
     minibatches: Sequence[Annotated[Floats, " examples"]],
-    others: Sequence[Annotated[Floats, " examples"]],
+    further: Sequence[Annotated[Floats, " examples"]],
 ) -> Annotated[Floats, " proposals"]:
     """Estimate E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
 
@@ -279,22 +277,21 @@ def _expected_gains(
 
     Args:
         minibatches: the gains of each proposal on the examples of its minibatch.
-        others: further gains, which help to estimate the variances.
+        further: more gains, which help to estimate the variances.
 
     Returns:
         The expected gain of each proposal of `minibatches`, in score units per example.
     """
-    gains = [minibatches[0], *others]
-    sizes, means = (
-        np.array([len(each) for each in gains]),
-        np.array([each.mean() for each in gains]),
+    gains = [minibatches[0], *further]
+    sizes = np.array([len(proposal_gains) for proposal_gains in gains])
+    means = np.array([proposal_gains.mean() for proposal_gains in gains])
+    deviations = sum(
+        float(((proposal_gains - proposal_gains.mean()) ** 2).sum())
+        for proposal_gains in gains
     )
-    deviations = sum(float(((each - each.mean()) ** 2).sum()) for each in gains)
     noise = deviations / max(1, int((sizes - 1).sum()))
-    n, seen = (
-        np.array([len(each) for each in minibatches]),
-        np.array([each.mean() for each in minibatches]),
-    )
+    n = np.array([len(minibatch) for minibatch in minibatches])
+    seen = np.array([minibatch.mean() for minibatch in minibatches])
     if noise <= 0:
         return seen.clip(min=0.0)
     # The prior guess of the spread of gains is a quarter of the noise variance (half
@@ -308,10 +305,8 @@ def _expected_gains(
     spread = max(spread, noise / 20)
     # The posterior of each mean gain is Gaussian with this mean m and standard error e.
     # Then E[max(gain, 0)] = e * pdf(m / e) + m * cdf(m / e).
-    mean, error = (
-        seen * spread / (spread + noise / n),
-        np.sqrt(1 / (1 / spread + n / noise)),
-    )
+    mean = seen * spread / (spread + noise / n)
+    error = np.sqrt(1 / (1 / spread + n / noise))
     return np.array(
         [
             e * _NORMAL.pdf(m / e) + m * _NORMAL.cdf(m / e)

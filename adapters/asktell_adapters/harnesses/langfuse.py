@@ -72,7 +72,7 @@ class LangfuseExperiments:
                 failures.append(error)
                 raise
 
-        found = self._langfuse.run_experiment(
+        experiment = self._langfuse.run_experiment(
             name=self._name,
             run_name=f"{self._name}: {prompt[:_SHOWN]}",
             experiment_id=self._langfuse.create_trace_id(
@@ -86,7 +86,7 @@ class LangfuseExperiments:
                 "metadata": {**(self._options.get("metadata") or {}), "prompt": prompt},
             },
         )
-        if not found.item_results:
+        if not experiment.item_results:
             # Langfuse logs the exception instead of raising it.
             failure = failures[0] if failures else None
             reason = (
@@ -96,8 +96,11 @@ class LangfuseExperiments:
             )
             raise EvaluatorError(reason) from failure
         evaluations = [
-            each
-            for each in found.item_results[0].evaluations
-            if not isinstance(each.value, str)
+            evaluation
+            for evaluation in experiment.item_results[0].evaluations
+            if not isinstance(evaluation.value, str)
         ]
-        return {each.name: number(each.name, each.value) for each in evaluations}
+        return {
+            evaluation.name: number(evaluation.name, evaluation.value)
+            for evaluation in evaluations
+        }

@@ -196,7 +196,7 @@ class LMEvalTask:
                     gen_prefix=self.task.doc_to_prefix(doc),
                     **self._chat,
                 )
-                made = self.task.construct_requests(
+                instances = self.task.construct_requests(
                     doc=doc,
                     ctx=context,
                     metadata=(config.task, place, config.repeats),
@@ -204,7 +204,7 @@ class LMEvalTask:
                 )
         except Exception as error:
             return _failure(trial, error)
-        return list(made) if isinstance(made, list) else [made]
+        return list(instances) if isinstance(instances, list) else [instances]
 
     @contextmanager
     def _inserted(self, prompt: str, doc: Mapping[str, Any]) -> Iterator[str | None]:
@@ -384,18 +384,18 @@ def load_task(task: Any) -> Any:
     try:
         if isinstance(task, Mapping):
             return api.ConfigurableTask(config=deepcopy(dict(task)))
-        found = _find(task)
+        tasks = _find(task)
     except Exception as error:
         raise InvalidArgumentError(
             f"lm-eval cannot create the task {task!r:.100} ({type(error).__name__}: {error})."
         ) from error
-    made, *others = list(found.values()) or [None]
-    if others or not isinstance(made, api.Task):
-        names = sorted(map(str, made if isinstance(made, Mapping) else found))
+    loaded, *rest = list(tasks.values()) or [None]
+    if rest or not isinstance(loaded, api.Task):
+        names = sorted(map(str, loaded if isinstance(loaded, Mapping) else tasks))
         raise InvalidArgumentError(
             f"{task!r} is a group of {len(names)} tasks. Pass a single task of {', '.join(names):.300}."
         )
-    return made
+    return loaded
 
 
 def _find(task: str) -> dict[Any, Any]:
@@ -461,7 +461,7 @@ def per_document_metrics(
     }
     filters = [ensemble.name for ensemble in task._filters]
     suffixes = [""] if len(filters) == 1 else [f",{name}" for name in filters]
-    own = [
+    task_metrics = [
         name + suffix
         for name in task.aggregation()
         if name not in together
@@ -478,14 +478,14 @@ def per_document_metrics(
     for name in wanted or ():
         if name.split(",")[0] in together:
             raise InvalidArgumentError(
-                f"The metric {name!r} is only defined over all documents, not for each document. Use one of {own}, "
-                "or add a metric with the aggregation 'mean' to the task."
+                f"The metric {name!r} is only defined over all documents, not for each document. Use one of "
+                f"{task_metrics}, or add a metric with the aggregation 'mean' to the task."
             )
-        if name not in own and name not in ("latency", *more):
+        if name not in task_metrics and name not in ("latency", *more):
             raise InvalidArgumentError(
-                f"The task has no metric {name!r}. Its metrics are {[*own, 'latency', *more]}."
+                f"The task has no metric {name!r}. Its metrics are {[*task_metrics, 'latency', *more]}."
             )
-    if not own:
+    if not task_metrics:
         raise InvalidArgumentError(
             f"The metrics of the task are only defined over all documents, not for each document: {why}. Add a metric "
             "with the aggregation 'mean' to the task."
@@ -527,10 +527,8 @@ def literal(text: str) -> str:
 @functools.cache
 def _sandbox() -> Any:
     """The Jinja environment in which prompts are rendered. It refuses attributes of objects that could read files."""
-    jinja2, sandbox = (
-        import_extra("jinja2", "lm-eval"),
-        import_extra("jinja2.sandbox", "lm-eval"),
-    )
+    jinja2 = import_extra("jinja2", "lm-eval")
+    sandbox = import_extra("jinja2.sandbox", "lm-eval")
 
     class Sandbox(sandbox.ImmutableSandboxedEnvironment):  # type: ignore[misc,name-defined]
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -538,6 +536,6 @@ def _sandbox() -> Any:
                 super().is_safe_attribute(obj, attr, value)
             )
 
-    made = Sandbox(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    made.filters.update(import_extra("lm_eval.utils", "lm-eval").env.filters)
-    return made
+    environment = Sandbox(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment.filters.update(import_extra("lm_eval.utils", "lm-eval").env.filters)
+    return environment

@@ -56,17 +56,15 @@ class PhoenixExperiments:
         named = (
             evaluators.items()
             if isinstance(evaluators, Mapping)
-            else [(None, each) for each in evaluators]
+            else [(None, evaluator) for evaluator in evaluators]
         )
         self._evaluators = [
-            create_evaluator(name=each)(function) for each, function in named
+            create_evaluator(name=name_of)(function) for name_of, function in named
         ]
-        self._experiments, self._dataset, self._task, self._name = (
-            client.experiments,
-            dataset,
-            task,
-            name,
-        )
+        self._experiments = client.experiments
+        self._dataset = dataset
+        self._task = task
+        self._name = name
         self.examples = dataset.examples
         self._lock = threading.Lock()
         # Ids of the experiments, by prompt.
@@ -122,27 +120,30 @@ class PhoenixExperiments:
         try:
             returned = evaluator.evaluate(output=output, **about)
             evaluations = returned if isinstance(returned, list) else [returned]
-            found = [(each.get("name") or evaluator.name, each) for each in evaluations]
+            named = [
+                (evaluation.get("name") or evaluator.name, evaluation)
+                for evaluation in evaluations
+            ]
         except Exception as error:
-            failure, found = error, [(evaluator.name, {"error": in_words(error)})]
-        for name, each in found if run is not None else ():
-            kept = {
-                key: each[key]
+            failure, named = error, [(evaluator.name, {"error": in_words(error)})]
+        for name, evaluation in named if run is not None else ():
+            fields = {
+                key: evaluation[key]
                 for key in ("score", "label", "explanation", "error")
-                if each.get(key) is not None
+                if evaluation.get(key) is not None
             }
             self._experiments.log_evaluation(
                 experiment_run_id=run,
                 name=name,
                 annotator_kind=evaluator.kind,
                 start_time=start,
-                **kept,
+                **fields,
             )
         if failure is not None:
             raise EvaluatorError(
                 f"the evaluator {evaluator.name!r} raised {in_words(failure)}"
             ) from failure
-        return found
+        return named
 
     def _log_run(
         self,
@@ -179,7 +180,7 @@ class PhoenixExperiments:
         """Return the id of the prompt's experiment, which is created at its first evaluation."""
         with self._lock:
             if prompt not in self._ids:
-                made = self._experiments.create(
+                created = self._experiments.create(
                     dataset_id=self._dataset.id,
                     dataset_version_id=self._dataset.version_id,
                     experiment_name=f"{self._name}: {prompt[:_SHOWN]}",
@@ -187,5 +188,5 @@ class PhoenixExperiments:
                     # asktell.run repeats a few evaluations once.
                     repetitions=2,
                 )
-                self._ids[prompt] = made["id"]
+                self._ids[prompt] = created["id"]
             return self._ids[prompt]

@@ -173,12 +173,12 @@ async def all_of(
     answers: Iterable[Awaitable[Completion]],
 ) -> list[Completion | Exception]:
     """Await all responses. Return each response or its failure, but raise a cancellation or Ctrl-C."""
-    found: list[Completion | Exception] = []
+    outcomes: list[Completion | Exception] = []
     for answer in await asyncio.gather(*answers, return_exceptions=True):
         if not isinstance(answer, Completion | Exception):
             raise answer
-        found.append(answer)
-    return found
+        outcomes.append(answer)
+    return outcomes
 
 
 @dataclass(frozen=True)

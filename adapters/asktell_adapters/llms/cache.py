@@ -178,7 +178,7 @@ class AnswerCache:
         if not self.path.exists():
             return [None] * len(keys)
         now = self._clock()
-        found: list[Completion | None] = []
+        completions: list[Completion | None] = []
         with self._open() as connection:
             for key in keys:
                 # Read as bytes, because a damaged response may not be valid UTF-8.
@@ -186,15 +186,17 @@ class AnswerCache:
                     "SELECT made, used, CAST(answer AS BLOB), CAST(checksum AS BLOB) FROM answers WHERE key = ?",
                     (key,),
                 ).fetchone()
-                found.append(None if row is None else self._undamaged(key, now, *row))
-                if found[-1] is not None and row[1] < now - _STALE:
+                completions.append(
+                    None if row is None else self._undamaged(key, now, *row)
+                )
+                if completions[-1] is not None and row[1] < now - _STALE:
                     connection.execute(
                         "UPDATE answers SET used = ? WHERE key = ?", (now, key)
                     )
-        return found
+        return completions
 
     def _undamaged(
-        self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any
+        self, key: str, now: float, created: Any, used: Any, answer: Any, checksum: Any
     ) -> Completion | None:
         """A stored response, or None if it is damaged, too old, or from an incompatible version.
 
@@ -203,7 +205,7 @@ class AnswerCache:
         """
         if (
             not isinstance(used, float)
-            or checksum != _checksum(key, made, answer).encode()
+            or checksum != _checksum(key, created, answer).encode()
         ):
             if not self._warned:
                 log.warning(
@@ -214,7 +216,7 @@ class AnswerCache:
             return None
         return (
             None
-            if self.max_age is not None and made < now - self.max_age
+            if self.max_age is not None and created < now - self.max_age
             else _completion(answer)
         )
 
@@ -228,12 +230,12 @@ class AnswerCache:
         now = self._clock()
         texts = []
         for key, completion in answers:
-            kept = {**vars(completion), "from_cache": False}
+            record = {**vars(completion), "from_cache": False}
             # Most responses have no tool calls. Leaving them out keeps the file small.
-            kept["tool_calls"] = [dict(call) for call in completion.tool_calls]
+            record["tool_calls"] = [dict(call) for call in completion.tool_calls]
             if not completion.tool_calls:
-                del kept["tool_calls"]
-            texts.append((key, json.dumps(kept)))
+                del record["tool_calls"]
+            texts.append((key, json.dumps(record)))
         with self._open(create=True) as connection:
             for key, text in texts:
                 connection.execute("DELETE FROM answers WHERE key = ?", (key,))
@@ -436,13 +438,13 @@ class CachedLLM:
         missing = [
             position for position, answer in enumerate(answers) if answer is None
         ]
-        found = (
+        fresh = (
             self.llm.complete([requests[position] for position in missing])
             if missing
             else []
         )
-        self.keep([keys[position] for position in missing], found)
-        for position, answer in zip(missing, found, strict=True):
+        self.keep([keys[position] for position in missing], fresh)
+        for position, answer in zip(missing, fresh, strict=True):
             answers[position] = answer
         return answers
 
@@ -476,11 +478,11 @@ class CachedLLM:
                 cached, so nothing is found for it.
         """
         wanted = [key for key in keys if key is not None]
-        known: dict[str | None, Completion | None] = {}
+        cached: dict[str | None, Completion | None] = {}
         if wanted:
             with self._spared():
-                known.update(zip(wanted, self.cache.get(wanted), strict=True))
-        answers = [known.get(key) for key in keys]
+                cached.update(zip(wanted, self.cache.get(wanted), strict=True))
+        answers = [cached.get(key) for key in keys]
         self.hits += sum(answer is not None for answer in answers)
         self.misses += sum(answer is None for answer in answers)
         return answers
@@ -494,15 +496,15 @@ class CachedLLM:
             keys: from `key`, one for each response.
             answers: responses, or the exceptions of requests that failed.
         """
-        kept = []
+        stored = []
         for key, answer in zip(keys, answers, strict=True):
             if key is None or not isinstance(answer, Completion):
                 continue
             if self.is_kept is None or self.is_kept(answer):
-                kept.append((key, answer))
-        if kept:
+                stored.append((key, answer))
+        if stored:
             with self._spared():
-                self.cache.put(kept)
+                self.cache.put(stored)
 
     @contextlib.contextmanager
     def _spared(self) -> Iterator[None]:
@@ -526,9 +528,9 @@ def _check_identity(llm: Any) -> None:
         )
 
 
-def _checksum(key: str, made: object, answer: bytes) -> str:
+def _checksum(key: str, created: object, answer: bytes) -> str:
     """A digest that covers the key, the time and the text of a response."""
-    return hashlib.sha256(f"{key} {made!r} ".encode() + answer).hexdigest()[:32]
+    return hashlib.sha256(f"{key} {created!r} ".encode() + answer).hexdigest()[:32]
 
 
 def _completion(text: bytes) -> Completion | None:
@@ -595,14 +597,14 @@ class AnsweredOnce:
         # then sent once, too.
         claims = [self._claim(request) for request in requests]
         mine = [i for i, claim in enumerate(claims) if claim.is_mine]
-        found: Sequence[Completion | BaseException] = []
+        outcomes: Sequence[Completion | BaseException] = []
         try:
-            found = self.llm.complete([requests[i] for i in mine]) if mine else []
+            outcomes = self.llm.complete([requests[i] for i in mine]) if mine else []
         except BaseException as error:
-            found = [error] * len(mine)
+            outcomes = [error] * len(mine)
             raise
         finally:
-            for i, answer in zip(mine, found, strict=True):
+            for i, answer in zip(mine, outcomes, strict=True):
                 self._settle(claims[i], answer)
         answers: list[Completion | Exception] = []
         for claim in claims:
@@ -661,9 +663,9 @@ class AnsweredOnce:
 
     def __getstate__(self) -> dict[str, Any]:
         done = {
-            key: each.result()
-            for key, each in self._found.items()
-            if each.done() and not each.exception()
+            key: future.result()
+            for key, future in self._found.items()
+            if future.done() and not future.exception()
         }
         return {"llm": self.llm, "keys": self.keys, "_found": done}
 

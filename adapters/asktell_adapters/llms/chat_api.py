@@ -202,16 +202,16 @@ def _call(call: object) -> dict[str, Any]:
         ValueError: the call is malformed.
     """
     function = _get(call, "function", dict, needed=True)
-    given = _get(function, "arguments", (str, dict)) or "{}"
+    text = _get(function, "arguments", (str, dict)) or "{}"
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(text) if isinstance(text, str) else text
         if _levels(arguments) > _MOST_LEVELS:
             raise ValueError("the arguments of a call are nested too deeply")
     except (ValueError, RecursionError):
-        if not isinstance(given, str):
+        if not isinstance(text, str):
             raise
         # An LLM may write invalid JSON, which is still a call, if a bad one
-        arguments = given
+        arguments = text
     return {"name": _get(function, "name", str, needed=True), "arguments": arguments}
 
 

@@ -108,7 +108,7 @@ class LiteLLM(RemoteChat):
         self._router = None if isinstance(router, Sequence) else router
         self._router_options = dict(router_options or {})
         if self.deployments is not None and model not in (
-            names := [each["model_name"] for each in self.deployments]
+            names := [deployment["model_name"] for deployment in self.deployments]
         ):
             raise InvalidArgumentError(
                 f"The router has no model {model!r}, only {sorted(set(names))}."
@@ -170,11 +170,11 @@ class LiteLLM(RemoteChat):
     def _models(self) -> list[str]:
         """LiteLLM's names of the model, one per deployment."""
         ours = [
-            each
-            for each in self.deployments or ()
-            if each["model_name"] == self.api.model
+            deployment
+            for deployment in self.deployments or ()
+            if deployment["model_name"] == self.api.model
         ]
-        return [str(each["litellm_params"]["model"]) for each in ours] or [
+        return [str(deployment["litellm_params"]["model"]) for deployment in ours] or [
             self.api.model
         ]
 
@@ -220,15 +220,13 @@ def known_price(model: str) -> Price | None:
     """The price of a model in LiteLLM's data, or None if the model is not in them."""
     litellm = _litellm()
     try:
-        known = litellm.get_model_info(model)
+        info = litellm.get_model_info(model)
     except Exception:
         # LiteLLM raises exceptions of several kinds for unknown names.
         return None
-    read, written = (
-        known.get("input_cost_per_token"),
-        known.get("output_cost_per_token"),
-    )
-    cached = known.get("cache_read_input_token_cost")
+    read = info.get("input_cost_per_token")
+    written = info.get("output_cost_per_token")
+    cached = info.get("cache_read_input_token_cost")
     if read is None or written is None:
         return None
     return Price(
@@ -260,27 +258,36 @@ def _deployments(router: Any) -> list[dict[str, Any]]:
     Raises:
         InvalidArgumentError: it is neither, or a deployment lacks its names.
     """
-    found = (
+    deployments = (
         list(router)
         if isinstance(router, Sequence)
         else getattr(router, "model_list", None)
     )
-    if not isinstance(found, list) or not found:
+    if not isinstance(deployments, list) or not deployments:
         raise InvalidArgumentError(
             f"router must be a litellm.Router or a list of at least one deployment, got {short(router)}."
         )
-    for each in found:
-        params = each.get("litellm_params") if isinstance(each, Mapping) else None
+    for deployment in deployments:
+        params = (
+            deployment.get("litellm_params")
+            if isinstance(deployment, Mapping)
+            else None
+        )
         if (
             not isinstance(params, Mapping)
             or not params.get("model")
-            or not each.get("model_name")
+            or not deployment.get("model_name")
         ):
+            got = (
+                f"a mapping with the keys {sorted(deployment)}"
+                if isinstance(deployment, Mapping)
+                else short(deployment)
+            )
             raise InvalidArgumentError(
                 "A deployment must be {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, but one "
-                f"is {f'a mapping with the keys {sorted(each)}' if isinstance(each, Mapping) else short(each)}."
+                f"is {got}."
             )
-    return [dict(each) for each in found]
+    return [dict(deployment) for deployment in deployments]
 
 
 def _without_keys(data: Any) -> Any:

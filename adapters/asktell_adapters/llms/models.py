@@ -95,13 +95,13 @@ class Models:
         """
         if isinstance(self._llms, Mapping):
             if client.get("model") not in self._llms:
-                it = (
+                problem = (
                     f"is {short(client['model'])}"
                     if "model" in client
                     else "is missing"
                 )
                 raise InvalidArgumentError(
-                    f"The factor 'model' must be one of {some(list(self._llms))}, but it {it}."
+                    f"The factor 'model' must be one of {some(list(self._llms))}, but it {problem}."
                 )
             return self._llms[client["model"]]
         try:

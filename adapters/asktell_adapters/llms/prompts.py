@@ -71,10 +71,8 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         InvalidArgumentError: there are no messages, or a message or tool is invalid or
             is not JSON data.
     """
-    turns, offered = (
-        [dict(message) for message in _objects("messages", messages)],
-        list(_objects("tools", tools)),
-    )
+    turns = [dict(message) for message in _objects("messages", messages)]
+    offered = list(_objects("tools", tools))
     _checked(turns, offered)
     try:
         return json.dumps(
@@ -134,10 +132,10 @@ def fields_of(prompt: str, fields: bool | None = None) -> tuple[str, ...]:
     Raises:
         InvalidArgumentError: the prompt is an invalid chat.
     """
-    made = chat_of(prompt)
-    if fields is False or (made is None and not fields):
+    chat = chat_of(prompt)
+    if fields is False or (chat is None and not fields):
         return ()
-    texts = [prompt] if made is None else [said(message) for message in made.messages]
+    texts = [prompt] if chat is None else [said(message) for message in chat.messages]
     return tuple(dict.fromkeys(name for text in texts for name in _names(text)))
 
 
@@ -202,15 +200,15 @@ def unread_fields(
         InvalidArgumentError: a prompt is an invalid chat.
     """
     columns = _common(examples[:1])
-    found = {}
+    unread_of = {}
     for position, prompt in enumerate(prompts):
         if chat_of(prompt) is None:
             unread = tuple(
                 field for field in fields_of(prompt, True) if field in columns
             )
             if unread:
-                found[position] = unread
-    return found
+                unread_of[position] = unread
+    return unread_of
 
 
 def values_of(example: Example) -> dict[str, Any]:
@@ -249,7 +247,7 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
             if values.get(name) is None:
                 offered = some(
                     sorted(
-                        known for known, value in values.items() if value is not None
+                        column for column, value in values.items() if value is not None
                     )
                 )
                 raise InvalidArgumentError(
@@ -313,14 +311,14 @@ class Framing:
             InvalidArgumentError: the prompt is an invalid chat, or a field has no
                 value.
         """
-        made = chat_of(prompt)
+        chat = chat_of(prompt)
         return (
-            self._of_text(prompt, example)
-            if made is None
-            else self._of_chat(made, example)
+            self._chat_of_text(prompt, example)
+            if chat is None
+            else self._filled_chat(chat, example)
         )
 
-    def _of_text(self, prompt: str, example: Example) -> Chat:
+    def _chat_of_text(self, prompt: str, example: Example) -> Chat:
         """Turn a plain prompt into a chat, with or without fields."""
         wanted = fields_of(prompt, self.fields)
         text = filled(prompt, values_of(example)) if self.fields else prompt
@@ -334,12 +332,10 @@ class Framing:
             user = text if wanted else render(self.template, text, example)
         return Chat((*_system(system), {"role": "user", "content": user}))
 
-    def _of_chat(self, made: Chat, example: Example) -> Chat:
+    def _filled_chat(self, chat: Chat, example: Example) -> Chat:
         """Fill in the fields of a chat. Without fields, add the input to its last user turn."""
-        messages, values = (
-            [dict(message) for message in made.messages],
-            values_of(example),
-        )
+        messages = [dict(message) for message in chat.messages]
+        values = values_of(example)
         wanted = self.fields is not False and any(
             _names(said(message)) for message in messages
         )
@@ -352,7 +348,7 @@ class Framing:
             messages.append({"role": "user", "content": example.input})
         has_own = any(message["role"] == "system" for message in messages)
         system = None if has_own or _PROMPT in (self.system or "") else self.system
-        return Chat((*_system(system), *messages), made.tools)
+        return Chat((*_system(system), *messages), chat.tools)
 
 
 def render(template: Template, prompt: str, example: Example) -> str:
@@ -415,11 +411,11 @@ def _shown(value: object) -> str:
 
 def _common(examples: Iterable[Example]) -> set[str]:
     """The columns in which every example has a value."""
-    found: set[str] | None = None
+    columns: set[str] | None = None
     for example in examples:
         here = {name for name, value in values_of(example).items() if value is not None}
-        found = here if found is None else found & here
-    return found or set()
+        columns = here if columns is None else columns & here
+    return columns or set()
 
 
 def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
@@ -453,12 +449,12 @@ def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
 
 def _check_escaped(text: str, examples: Sequence[Example], fields: bool | None) -> None:
     """Refuse `{{column}}` in a prompt without fields, because other template languages write their fields like this."""
-    made = chat_of(text)
-    if made is None and not fields:
+    chat = chat_of(text)
+    if chat is None and not fields:
         return
-    texts = [text] if made is None else [said(message) for message in made.messages]
-    for each in texts:
-        for name in _names(each, escaped=True):
+    texts = [text] if chat is None else [said(message) for message in chat.messages]
+    for template in texts:
+        for name in _names(template, escaped=True):
             if name in values_of(examples[0]):
                 raise InvalidArgumentError(
                     f"Double braces, as in {{{{{name}}}}}, are not a field. They stand for the text {{{name}}} itself. "
@@ -511,15 +507,13 @@ def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
 
 def _problem(message: Message) -> str:
     """The mistake in a message, in words that continue "message 1 of a chat", or an empty text."""
-    role, content, calls = (
-        message.get("role"),
-        message.get("content"),
-        message.get("tool_calls"),
-    )
+    role = message.get("role")
+    content = message.get("content")
+    calls = message.get("tool_calls")
     if role not in ROLES:
         return f"must have one of the roles {', '.join(map(repr, ROLES))}, got {short(role)}."
-    if others := [key for key in message if key not in _KEYS]:
-        return f"has the unknown key {short(others[0])}. The keys are {', '.join(map(repr, _KEYS))}."
+    if unknown := [key for key in message if key not in _KEYS]:
+        return f"has the unknown key {short(unknown[0])}. The keys are {', '.join(map(repr, _KEYS))}."
     if calls is not None and (
         role != "assistant" or not isinstance(calls, list) or not calls
     ):

@@ -177,12 +177,12 @@ class VLLM:
         if self._engine is None:
             vllm = import_extra("vllm", "vllm")
             # Other engines of this program have processes, too.
-            others = {process.pid for process in _processes()}
+            before = {process.pid for process in _processes()}
             self._running = None
             try:
                 self._engine = vllm.LLM(self._name, **self.engine_options)
                 self._processes = [
-                    process for process in _processes() if process.pid not in others
+                    process for process in _processes() if process.pid not in before
                 ]
             except Exception as error:
                 # The engine's processes may raise anything.

@@ -138,11 +138,9 @@ class _Computed:
     ) -> None:
         self._source = source
         self._module: Any = None
-        self._prediction, self._reference, self._settings = (
-            prediction,
-            reference,
-            settings,
-        )
+        self._prediction = prediction
+        self._reference = reference
+        self._settings = settings
         self._lock = Lock()
         self._last: tuple[Completion, Example, Mapping[str, Any]] | None = None
 

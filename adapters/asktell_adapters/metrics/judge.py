@@ -62,9 +62,9 @@ class Judgement(float):
     def __new__(
         cls, score: float, details: Mapping[str, Any], cost: float = 0.0
     ) -> "Judgement":
-        made = super().__new__(cls, score)
-        made.details, made.cost = details, cost
-        return made
+        judgement = super().__new__(cls, score)
+        judgement.details, judgement.cost = details, cost
+        return judgement
 
     def __getnewargs__(self) -> tuple[float, Mapping[str, Any], float]:  # type: ignore[override]
         return float(self), self.details, self.cost
@@ -241,16 +241,17 @@ class Judge:
         self.llms = tuple(llm) if isinstance(llm, list | tuple) else (llm,)
         if not self.llms:
             raise InvalidArgumentError("A judge needs at least one LLM, got none.")
-        for each in self.llms:
-            if not callable(getattr(each, "complete", None)) and not _is_async(each):
+        for model in self.llms:
+            if not callable(getattr(model, "complete", None)) and not _is_async(model):
                 raise InvalidArgumentError(
-                    f"A judge's LLM needs complete(requests) or an async acomplete(request), got {type(each).__name__}."
+                    f"A judge's LLM needs complete(requests) or an async acomplete(request), got "
+                    f"{type(model).__name__}."
                 )
         self._cache = cache
         self.answers = (
             self.llms
             if cache is None
-            else tuple(CachedLLM(each, cache, self._is_read) for each in self.llms)
+            else tuple(CachedLLM(model, cache, self._is_read) for model in self.llms)
         )
 
     def of_pairs(self, column: str) -> "Judge":
@@ -289,7 +290,7 @@ class Judge:
         Returns:
             For each response, in order, its score, or the exception if it failed.
         """
-        asked = [self.requests(*each[:3]) for each in answered]
+        asked = [self.requests(*row[:3]) for row in answered]
         # All responses are judged in one call per LLM, which can batch them.
         flat: list[Request] = []
         for requests in asked:
@@ -325,7 +326,7 @@ class Judge:
         replies = await asyncio.gather(
             *(self.acomplete(llm, requests) for llm in self.answers)
         )
-        return or_raise(self._judgement(requests, [iter(each) for each in replies]))
+        return or_raise(self._judgement(requests, [iter(reply) for reply in replies]))
 
     def requests(
         self, completion: Completion, example: Example, repeat: int
@@ -365,16 +366,16 @@ class Judge:
             self.rubric.messages(example.input, references, answers)
             for answers in orders
         ]
-        found = []
+        requests = []
         for number in range(repeat * self.n, (repeat + 1) * self.n):
             # Opinions have different seeds, but the two orders of an opinion have the
             # same, so that only the order differs.
             seed = random.Random(f"judge {self.seed} {number}").getrandbits(31)
-            found += [
+            requests += [
                 replace(self._request, messages=chat, repeat=number, seed=seed)
                 for chat in chats
             ]
-        return found
+        return requests
 
     def _answers(self, text: str, example: Example) -> tuple[str, ...]:
         """The responses to judge: one, or for a comparison this response and the other.
@@ -384,12 +385,12 @@ class Judge:
         """
         if self.against is None:
             return (text,)
-        other = (
+        rival = (
             self.against(example)
             if callable(self.against)
             else example.fields.get(self.against)
         )
-        if not isinstance(other, str):
+        if not isinstance(rival, str):
             where = (
                 "the function against"
                 if callable(self.against)
@@ -397,9 +398,9 @@ class Judge:
             )
             name = example.id or example.input[:40]
             raise EvaluatorError(
-                f"example {name!r} has no response to compare with, because {where} gave {short(other)}"
+                f"example {name!r} has no response to compare with, because {where} gave {short(rival)}"
             )
-        return text, other
+        return text, rival
 
     def complete(
         self, llm: Any, requests: Sequence[Request]
@@ -495,13 +496,13 @@ class Judge:
                 )
                 swayed += both[0] != both[1]
             grades += both
-            by_order.append([self.rubric.total(each) for each in both])
+            by_order.append([self.rubric.total(grade) for grade in both])
             opinions.append(statistics.fmean(by_order[-1]))
         details: dict[str, Any] = {
             "opinions": opinions,
             "spread": statistics.stdev(opinions) if len(opinions) > 1 else None,
             "grades": {
-                name: statistics.fmean(each[name] for each in grades)
+                name: statistics.fmean(grade[name] for grade in grades)
                 for name in self.rubric.criteria
             },
         }

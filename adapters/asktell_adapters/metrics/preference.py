@@ -149,26 +149,26 @@ class Preference:
         for (prompt, example), label in self.labels.items():
             id_ = next(
                 (
-                    each
-                    for each, text in prompts.items()
-                    if prompt in (each, text) or prompt == str(each)
+                    candidate_id
+                    for candidate_id, text in prompts.items()
+                    if prompt in (candidate_id, text) or prompt == str(candidate_id)
                 ),
                 None,
             )
             row = next(
                 (
                     i
-                    for i, each in enumerate(evaluator.examples)
-                    if example in (i, each.id)
+                    for i, candidate in enumerate(evaluator.examples)
+                    if example in (i, candidate.id)
                 ),
                 None,
             )
             if id_ is None or row is None:
-                what, known = (
+                what, unknown = (
                     ("prompt", prompt) if id_ is None else ("example", example)
                 )
                 raise InvalidArgumentError(
-                    f"A label of {self.name!r} has the unknown {what} {short(known)}. Use the ids of the run."
+                    f"A label of {self.name!r} has the unknown {what} {short(unknown)}. Use the ids of the run."
                 )
             by_prompt.setdefault(id_, {})[row] = float(label)
         pairs = {
@@ -196,7 +196,9 @@ class Preference:
             evaluator.answers, [evaluator.request(candidate, row) for row in labels]
         )
         rows = zip(labels, answers, strict=True)
-        asked = [(row, each) for row, each in rows if isinstance(each, Completion)]
+        asked = [
+            (row, answer) for row, answer in rows if isinstance(answer, Completion)
+        ]
         judged = self.score_all(
             [(answer, evaluator.examples[row], 0, candidate) for row, answer in asked]
         )
@@ -207,7 +209,9 @@ class Preference:
         ]
         if not pairs:
             failed = [
-                each for each in (*answers, *judged) if isinstance(each, Exception)
+                outcome
+                for outcome in (*answers, *judged)
+                if isinstance(outcome, Exception)
             ]
             raise EvaluatorError(
                 f"none of the labeled responses of {id_!r} could be judged ({failed[0]})"
@@ -238,8 +242,8 @@ class Preference:
         # Post-stratification by the judge's verdict. The verdict itself counts as one
         # label, so no mean is of nothing.
         self._corrections[_key(candidate)] = {
-            verdict: (math.fsum(given) + verdict) / (len(given) + 1)
-            for verdict, given in alike.items()
+            verdict: (math.fsum(labels) + verdict) / (len(labels) + 1)
+            for verdict, labels in alike.items()
         }
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
@@ -258,12 +262,12 @@ class Preference:
         """
         # The responses of the baseline are requested in one call, then the comparisons
         # in another.
-        others = iter(
-            self._others([each[1] for each in answered if not self._is_own(each)])
+        responses = iter(
+            self._others([row[1] for row in answered if not self._is_own(row)])
         )
         pairs = [
-            (None, 0.0) if self._is_own(each) else self._pair(each, next(others))
-            for each in answered
+            (None, 0.0) if self._is_own(row) else self._pair(row, next(responses))
+            for row in answered
         ]
         judged = iter(
             self.judge.score_all([pair for pair, _ in pairs if isinstance(pair, tuple)])
@@ -293,21 +297,21 @@ class Preference:
             JudgementError: an LLM gave no reply, or its reply cannot be read.
             EvaluatorError: there is no response to compare with.
         """
-        each = (completion, example, repeat, candidate)
+        answered = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
-        if not self._is_own(each):
+        if not self._is_own(answered):
             by_baseline = self.against == BASELINE and self._evaluator is not None
             asked = (
                 [self._evaluator.request(self._evaluator.baseline, self._row(example))]
                 if by_baseline
                 else []
             )
-            others = (
+            responses = (
                 await self.judge.acomplete(self._evaluator.answers, asked)
                 if asked
                 else self._others([example])
             )
-            pair, paid = self._pair(each, others[0])
+            pair, paid = self._pair(answered, responses[0])
         judged: Judgement | Exception | None
         try:
             judged = await self.judge.ascore(*pair) if isinstance(pair, tuple) else pair
@@ -323,36 +327,36 @@ class Preference:
             in the result is established.
         """
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
-        other = "baseline's" if self.against == BASELINE else "other"
-        said = [
-            f'The metric "{self.name}" is how often a judge ({llms}) prefers a prompt\'s response over the {other} '
+        rival = "baseline's" if self.against == BASELINE else "other"
+        sentences = [
+            f'The metric "{self.name}" is how often a judge ({llms}) prefers a prompt\'s response over the {rival} '
             "response. People may prefer other responses."
         ]
         counts = self._counts
         if n := counts["opinions"]:
-            said.append(
+            sentences.append(
                 f"Swapping the two responses changed the judge's preference in {counts['swayed'] / n:.0%} of {n:,} "
                 "comparisons."
             )
             if len(self.judge.llms) > 1:
-                said.append(
+                sentences.append(
                     f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%} of "
                     f"the comparisons."
                 )
         if self._said_by_labels:
-            said.append(
+            sentences.append(
                 f"People disagree with the judge. {' '.join(self._said_by_labels)} So no difference between prompts "
                 "is established."
             )
         elif self.labels:
-            said.append(
+            sentences.append(
                 f"{len(self.labels)} labels by people do not contradict the judge."
             )
-        return " ".join(said), bool(self._said_by_labels)
+        return " ".join(sentences), bool(self._said_by_labels)
 
-    def _is_own(self, each: Answered) -> bool:
+    def _is_own(self, answered: Answered) -> bool:
         """True if the response is the baseline's own, so that there is nothing to compare."""
-        candidate = each[3]
+        candidate = answered[3]
         if self.against != BASELINE or candidate is None:
             return False
         return bool(candidate == getattr(self._evaluator, "baseline", None))
@@ -360,7 +364,7 @@ class Preference:
     def _row(self, example: Example) -> int | Example:
         """The position of the example in the evaluator, or the example itself if it is not one of the evaluator's."""
         rows = enumerate(() if self._evaluator is None else self._evaluator.examples)
-        return next((i for i, each in rows if each is example), example)
+        return next((i for i, candidate in rows if candidate is example), example)
 
     def _others(self, examples: Sequence[Example]) -> Sequence[Completion | Exception]:
         """The response to compare with, for each example."""
@@ -381,41 +385,41 @@ class Preference:
 
     def _given(self, example: Example) -> Completion | Exception:
         """The response that the user passed in `against` for an example."""
-        found: Any = None
+        text: Any = None
         if isinstance(self.against, str):
-            found = example.fields.get(self.against)
+            text = example.fields.get(self.against)
         elif callable(self.against):
-            found = self.against(example)
+            text = self.against(example)
         elif isinstance(self.against, Mapping):
-            found = self.against.get(example.id or "")
+            text = self.against.get(example.id or "")
         elif isinstance(row := self._row(example), int) and row < len(self.against):
-            found = self.against[row]
+            text = self.against[row]
         return (
-            Completion(found)
-            if isinstance(found, str)
+            Completion(text)
+            if isinstance(text, str)
             else EvaluatorError(
-                f"against must give a text for each example, but gave {short(found)}"
+                f"against must give a text for each example, but gave {short(text)}"
             )
         )
 
     def _pair(
-        self, each: Answered, other: Completion | Exception
+        self, answered: Answered, rival: Completion | Exception
     ) -> tuple[Answered | Exception | None, float]:
         """The comparison to judge, and the money that the other response cost now.
 
         The comparison is None for a tie, or an exception if there is no other response.
         """
-        answer, example, repeat, candidate = each
-        if isinstance(other, Exception):
+        answer, example, repeat, candidate = answered
+        if isinstance(rival, Exception):
             name = example.id or example.input[:40]
             failure = EvaluatorError(
-                f"example {name!r} has no response to compare with: {other}"
+                f"example {name!r} has no response to compare with: {rival}"
             )
-            return failure, float(getattr(other, "cost", 0.0))
-        paid = 0.0 if other.from_cache else other.cost
-        if answer.text == other.text:
+            return failure, float(getattr(rival, "cost", 0.0))
+        paid = 0.0 if rival.from_cache else rival.cost
+        if answer.text == rival.text:
             return None, paid
-        return (answer, beside(example, other.text), repeat, candidate), paid
+        return (answer, beside(example, rival.text), repeat, candidate), paid
 
     def _scored(
         self,
@@ -436,7 +440,7 @@ class Preference:
             judged.cost = getattr(judged, "cost", 0.0) + paid  # type: ignore[union-attr]
             return judged
         orders = [
-            [_verdict(each) for each in both] for both in judged.details["by_order"]
+            [_verdict(score) for score in both] for both in judged.details["by_order"]
         ]
         # An opinion that depends on the order is no preference.
         opinions = [first if first == second else 0.5 for first, second in orders]
@@ -495,14 +499,14 @@ def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
         kinder = sum(score > label for label, score in of_prompt)
         harsher = sum(score < label for label, score in of_prompt)
         p_values[id_] = _sign_test(kinder, harsher)
-    found: list[Id] = []
+    contradicting: list[Id] = []
     # Holm: compare the smallest p value with 0.05 / K, the next with 0.05 / (K - 1),
     # and so on, up to the first above.
     for id_ in sorted(p_values, key=lambda id_: p_values[id_]):
-        if p_values[id_] > _SIGNIFICANT / (len(p_values) - len(found)):
+        if p_values[id_] > _SIGNIFICANT / (len(p_values) - len(contradicting)):
             break
-        found.append(id_)
-    return found
+        contradicting.append(id_)
+    return contradicting
 
 
 def _sign_test(more: int, less: int) -> float:

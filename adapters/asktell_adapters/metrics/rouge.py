@@ -67,10 +67,8 @@ class Rouge:
             references: one or more references.
         """
         if self.split:
-            text, references = (
-                split_sentences(text),
-                tuple(split_sentences(reference) for reference in references),
-            )
+            text = split_sentences(text)
+            references = tuple(split_sentences(reference) for reference in references)
         scores = self._scorer.score_multi(references, text)
         return float(scores[self.rouge_type].fmeasure)
 

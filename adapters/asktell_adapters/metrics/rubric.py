@@ -193,9 +193,11 @@ class Rubric:
             "high": str(self.scale[1]),
             "format": self._format(),
         }
-        told = self.instructions or (PAIRWISE if self.pairwise else POINTWISE)
+        instructions = self.instructions or (PAIRWISE if self.pairwise else POINTWISE)
         return re.sub(
-            r"\{(criteria|low|high|format)\}", lambda match: what[match.group(1)], told
+            r"\{(criteria|low|high|format)\}",
+            lambda match: what[match.group(1)],
+            instructions,
         )
 
     def schema(self) -> dict[str, Any]:
@@ -265,29 +267,29 @@ class Rubric:
             weights.values()
         )
 
-    def _grade(self, name: str, given: object) -> float:
+    def _grade(self, name: str, grade: object) -> float:
         """Convert one grade of a reply to a number.
 
         Raises:
             ValueError: the grade is not on the scale.
         """
         if self.pairwise:
-            if not isinstance(given, str) or given not in _VERDICTS:
+            if not isinstance(grade, str) or grade not in _VERDICTS:
                 raise ValueError(
-                    f"its verdict on {name!r} is {short(given)}, but must be one of {list(_VERDICTS)}"
+                    f"its verdict on {name!r} is {short(grade)}, but must be one of {list(_VERDICTS)}"
                 )
-            return _VERDICTS[given]
+            return _VERDICTS[grade]
         low, high = self.scale
         if (
-            isinstance(given, bool)
-            or not isinstance(given, int | float)
-            or not low <= given <= high
-            or given % 1
+            isinstance(grade, bool)
+            or not isinstance(grade, int | float)
+            or not low <= grade <= high
+            or grade % 1
         ):
             raise ValueError(
-                f"its grade of {name!r} is {short(given)}, not a whole number from {low} to {high}"
+                f"its grade of {name!r} is {short(grade)}, not a whole number from {low} to {high}"
             )
-        return float(given)
+        return float(grade)
 
     def _format(self) -> str:
         """An example of a reply, for the system turn."""
@@ -392,7 +394,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: a key occurs twice.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError(f"a key occurs twice in {some([name for name, _ in pairs])}")
-    return found
+    return mapping

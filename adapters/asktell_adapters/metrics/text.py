@@ -87,13 +87,13 @@ def normalize(text: str) -> str:
     # U+2212 is the minus of word processors and of some LLMs
     text = unicodedata.normalize("NFC", text).lower().replace("\u2212", "-")
     text = _ARTICLES.sub("", text)
-    kept = {
-        place for found in _MEANINGFUL.finditer(text) for place in range(*found.span())
+    meaningful = {
+        place for match in _MEANINGFUL.finditer(text) for place in range(*match.span())
     }
     words = "".join(
         character
         for place, character in enumerate(text)
-        if place in kept or not _is_punctuation(character)
+        if place in meaningful or not _is_punctuation(character)
     ).split()
     return " ".join(words or text.split())
 
@@ -224,10 +224,10 @@ tool_call.range = (0.0, 1.0)  # type: ignore[attr-defined]
 def _wanted(reference: str) -> list[Mapping[str, Any]]:
     """The calls of a reference. A reference that is no call in JSON is the name of a tool."""
     try:
-        found = json.loads(reference)
+        parsed = json.loads(reference)
     except (ValueError, RecursionError):
-        found = None
-    calls = found if isinstance(found, list) else [found]
+        parsed = None
+    calls = parsed if isinstance(parsed, list) else [parsed]
     if all(isinstance(call, dict) and "name" in call for call in calls):
         return calls
     return [{"name": reference.strip()}]
@@ -242,11 +242,11 @@ def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) 
     left = sorted(wanted, key=lambda call: "arguments" not in call)
     rest = list(calls)
     for call in left:
-        for i, made in enumerate(rest):
+        for i, actual in enumerate(rest):
             # A reference without arguments allows any.
-            given = made.get("arguments")
-            if made["name"] == call["name"] and _is_same(
-                call.get("arguments", given), given
+            arguments = actual.get("arguments")
+            if actual["name"] == call["name"] and _is_same(
+                call.get("arguments", arguments), arguments
             ):
                 del rest[i]
                 break
@@ -255,15 +255,13 @@ def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) 
     return True
 
 
-def _is_same(one: object, other: object) -> bool:
+def _is_same(a: object, b: object) -> bool:
     """Whether two values are the same JSON data. For Python, true would equal 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _is_same(one[key], other[key]) for key in one
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_is_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
 def range_of(metric: object) -> tuple[float, float] | None:

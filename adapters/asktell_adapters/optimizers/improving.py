@@ -106,7 +106,7 @@ def key_of_budget(number: int) -> str:
 
 def read(state: State) -> list[Begun]:
     """Return the generations so far. Prompts added by other requests belong to the generation they were added in."""
-    found, n_arms = [Begun(0, 0)], state.origin.n_arms
+    generations, n_arms = [Begun(0, 0)], state.origin.n_arms
     for grown in state.growth:
         event = grown.event
         if isinstance(event, events.Added):
@@ -118,13 +118,13 @@ def read(state: State) -> list[Begun]:
             # not exist.
             if (
                 match
-                and int(match[1]) == len(found)
+                and int(match[1]) == len(generations)
                 and all(arm < n_arms for arm in parents)
             ):
                 before = GenerationVerdict(match[3] == "better", match[4])
-                found.append(
+                generations.append(
                     Begun(
-                        len(found),
+                        len(generations),
                         n_arms,
                         parents,
                         before,
@@ -135,10 +135,10 @@ def read(state: State) -> list[Begun]:
                 )
             n_arms += len(event.texts)
         elif isinstance(event, events.Extended) and event.key == key_of_budget(
-            found[-1].number
+            generations[-1].number
         ):
-            found[-1] = found[-1]._replace(paid=True)
-    return found
+            generations[-1] = generations[-1]._replace(paid=True)
+    return generations
 
 
 def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult]:
@@ -170,14 +170,14 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
             -level,
         )
 
-    known = [
+    scored = [
         entry
         for entry in entries
         if entry.status not in ("failed", "retired")
         and entry.evaluations
         and None not in entry.estimate.values()
     ]
-    return sorted(known, key=order)
+    return sorted(scored, key=order)
 
 
 def judge(result: Result, newest: Begun, certainty: float) -> GenerationVerdict:
@@ -246,17 +246,17 @@ def _name(entry: PromptResult, word: str = "Prompt") -> str:
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
     """Which of two prompts is better in the first objective, and how probable that is, short enough for a key."""
     metric = result.goal.objectives[0].metric
-    found = result.compare(a, b).differences[metric]
+    difference = result.compare(a, b).differences[metric]
     first, second = _name(a), _name(b, "prompt")
-    if found.p_better == 0.5:
+    if difference.p_better == 0.5:
         return f"{first} and {second} cannot be ranked yet"
-    word, p = "better", found.p_better
+    word, p = "better", difference.p_better
     if p < 0.5:
         word, p = "worse", 1.0 - p
     amount = (
         ""
-        if found.estimate is None
-        else f" (estimated difference {found.estimate:+.3g})"
+        if difference.estimate is None
+        else f" (estimated difference {difference.estimate:+.3g})"
     )
     return f"{first} is {word} than {second} with {in_percent(p)} probability{amount}"
 
@@ -281,18 +281,19 @@ def failures_of(
         most: upper limit of examples returned.
     """
     goal, n = result.goal, len(result.goal.objectives)
-    known: dict[int, Evaluation] = {}
+    latest: dict[int, Evaluation] = {}
     for evaluation in evaluations:
         if (
             evaluation.prompt == best.id
             and evaluation.scores
             and evaluation.example is not None
         ):
-            known[evaluation.example] = evaluation
-    if not known:
+            latest[evaluation.example] = evaluation
+    if not latest:
         return ()
     scores = [
-        [(each.scores or {})[name] for name in goal.metrics] for each in known.values()
+        [(evaluation.scores or {})[name] for name in goal.metrics]
+        for evaluation in latest.values()
     ]
     values = goal.values(goal.complete(np.array(scores)), goal.offsets)
     # Columns of values: n objectives, then the constraints, negative if violated. Only
@@ -310,9 +311,9 @@ def failures_of(
         for i in np.argsort(level, kind="stable")
         if level[i] < 0 or not width.any()
     ]
-    positions = list(known)
+    positions = list(latest)
     return tuple(
-        _failed_example(known[positions[i]], positions[i], goal.metrics, examples)
+        _failed_example(latest[positions[i]], positions[i], goal.metrics, examples)
         for i in worst[:most]
     )
 
@@ -388,23 +389,27 @@ class Improvement:
     def history(self) -> dict[str, Any]:
         """Return the same data as `to_dict`, without `result`."""
         generations = [
-            {**asdict(each), "prompts": [p.id for p in each.prompts]}
-            for each in self.generations
+            {**asdict(generation), "prompts": [p.id for p in generation.prompts]}
+            for generation in self.generations
         ]
         return {"generations": generations, "stopped": self.stopped}
 
     def __str__(self) -> str:
         n = len(self.generations)
         lines = [f"{n} generation{'s' * (n != 1)}. Stopped: {self.stopped}."]
-        for each in self.generations:
-            n = len(each.prompts)
-            of = f" from {', '.join(map(str, each.parents))}" if each.parents else ""
-            found = f"  {each.number}: {n} prompt{'s' * (n != 1)}{of}"
-            if not each.number:
-                lines.append(one_line(f"{found}, {each.why}", 320))
+        for generation in self.generations:
+            n = len(generation.prompts)
+            of = (
+                f" from {', '.join(map(str, generation.parents))}"
+                if generation.parents
+                else ""
+            )
+            line = f"  {generation.number}: {n} prompt{'s' * (n != 1)}{of}"
+            if not generation.number:
+                lines.append(one_line(f"{line}, {generation.why}", 320))
                 continue
-            word = "Improved" if each.better else "No improvement"
-            lines.append(one_line(f"{found}. {word}: {each.why}", 320))
+            word = "Improved" if generation.better else "No improvement"
+            lines.append(one_line(f"{line}. {word}: {generation.why}", 320))
         return "\n".join([*lines, str(self.result)])
 
 
@@ -531,7 +536,11 @@ def improve(
         result = study.result()
         begun = read(selector.state)
         verdicts = [
-            *(each.before for each in begun[1:] if each.before is not None),
+            *(
+                generation.before
+                for generation in begun[1:]
+                if generation.before is not None
+            ),
             judge(result, newest, certainty),
         ]
         chosen = ranked(result, result.prompts)[:parents]
@@ -652,16 +661,16 @@ class _Total:
         """Read the argument `budget`, and check it against the study's budget."""
         if not isinstance(budget, Budget):
             budget = Budget(whole("budget", budget, 1))
-        limits, current = (
-            (budget.evaluations or 0, budget.cost or 0.0),
-            _limits(state.problem),
-        )
+        limits = (budget.evaluations or 0, budget.cost or 0.0)
+        current = _limits(state.problem)
         if [limit > 0 for limit in limits] != [limit > 0 for limit in current]:
             raise InvalidArgumentError(
                 f"budget limits {_names(limits)}, but the study's budget limits {_names(current)}. Both must limit the "
                 "same: the evaluations, the cost or both."
             )
-        if any(limit < other for limit, other in zip(limits, current, strict=True)):
+        if any(
+            limit < of_study for limit, of_study in zip(limits, current, strict=True)
+        ):
             raise InvalidArgumentError(
                 f"The budget of all generations is {_named(limits)}, but the study's own budget is already "
                 f"{_named(current)}. Create the study with the budget of its first generation, or pass a larger budget."
@@ -670,7 +679,7 @@ class _Total:
 
     def more(self, newest: Begun, state: State) -> tuple[int, float]:
         """Return the evaluations and the cost by which the study's budget must grow for the newest generation."""
-        found = []
+        added = []
         began = (newest.spent, newest.cost)
         for limit, first, spent, current in zip(
             self.limits, self.first, began, _limits(state.problem), strict=True
@@ -679,10 +688,10 @@ class _Total:
             # If less than half a generation would remain, this generation gets the
             # rest.
             share = left if left < 1.5 * first else first
-            found.append(max(0.0, spent + share - current))
+            added.append(max(0.0, spent + share - current))
         # Ignore a rounding error of the cost.
-        cost = found[1] if found[1] > 1e-12 * self.limits[1] else 0.0
-        return int(found[0]), cost
+        cost = added[1] if added[1] > 1e-12 * self.limits[1] else 0.0
+        return int(added[0]), cost
 
     def evaluations(self, state: State) -> int:
         """Return how many evaluations the rest of the budget allows."""
@@ -725,12 +734,12 @@ def _selector(study: AnyStudy) -> Selector:
     """
     if isinstance(study, Selector):
         return study
-    found = getattr(study, "selector", None)
-    if not isinstance(found, Selector):
+    selector = getattr(study, "selector", None)
+    if not isinstance(selector, Selector):
         raise InvalidArgumentError(
             f"study must be a Selector or a Study, got {type(study).__name__}."
         )
-    return found
+    return selector
 
 
 def _ending(
@@ -783,8 +792,8 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
             f"The writer {name} failed to write generation {brief.generation}. Nothing is lost. Repeat the same call "
             f"or command to continue. The error was: {reason}"
         ) from error
-    known = {text.strip() for text in brief.tried}
-    found: list[str] = []
+    tried = {text.strip() for text in brief.tried}
+    usable: list[str] = []
     for text in texts:
         stripped = text.strip()
         try:
@@ -792,10 +801,10 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
         except UnicodeEncodeError:
             # A lone surrogate, which no storage accepts.
             continue
-        if stripped and stripped not in known:
-            known.add(stripped)
-            found.append(stripped)
-    return found[: brief.n]
+        if stripped and stripped not in tried:
+            tried.add(stripped)
+            usable.append(stripped)
+    return usable[: brief.n]
 
 
 def _is_accepted(evaluator: Any, text: str) -> bool:
@@ -834,11 +843,16 @@ def _generations(
     begun: Sequence[Begun], verdicts: Sequence[GenerationVerdict], result: Result
 ) -> list[Generation]:
     """The generations with their verdicts, for the outcome of the loop."""
-    ends = [*(each.first for each in begun[1:]), len(result.prompts)]
-    found = []
-    for each, end, verdict in zip(begun, ends, verdicts, strict=True):
-        parents = [result.prompts[arm].id for arm in each.parents]
-        found.append(
-            Generation(each.number, result.prompts[each.first : end], parents, *verdict)
+    ends = [*(generation.first for generation in begun[1:]), len(result.prompts)]
+    generations = []
+    for generation, end, verdict in zip(begun, ends, verdicts, strict=True):
+        parents = [result.prompts[arm].id for arm in generation.parents]
+        generations.append(
+            Generation(
+                generation.number,
+                result.prompts[generation.first : end],
+                parents,
+                *verdict,
+            )
         )
-    return found
+    return generations

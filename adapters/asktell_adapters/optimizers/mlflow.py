@@ -104,21 +104,15 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
                 f"{candidates!r:.100}."
             )
         self.result: Result | None = None
-        self._candidates, self._writer, self._budget = (
-            list(candidates),
-            writer,
-            whole("budget", budget, 1),
-        )
-        self._goal, self._method, self._seed = (
-            goal or asktell.BestFeasible("score"),
-            method,
-            seed,
-        )
-        self._batch_size, self._study, self._progress = (
-            batch_size,
-            study,
-            display_progress_bar,
-        )
+        self._candidates = list(candidates)
+        self._writer = writer
+        self._budget = whole("budget", budget, 1)
+        self._goal = goal or asktell.BestFeasible("score")
+        self._method = method
+        self._seed = seed
+        self._batch_size = batch_size
+        self._study = study
+        self._progress = display_progress_bar
 
     def optimize(
         self,
@@ -176,10 +170,8 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             if self._writer is None:
                 self.result = asktell.run(study, rows, **settings)
             else:
-                examples, writer = (
-                    [_example(row) for row in train_data],
-                    rows.completing(self._writer),
-                )
+                examples = [_example(row) for row in train_data]
+                writer = rows.completing(self._writer)
                 self.result = improve(
                     study,
                     rows,
@@ -195,11 +187,11 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
                 f"No evaluation of the {len(texts)} candidates succeeded ({reasons})."
             )
         # Scores by scorer: since 3.10.
-        known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}
+        names = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}
         scores = {**_scores("initial", original), **_scores("final", best)}
         return PromptOptimizerOutput(
             rows.candidate(best.prompt),
-            **{k: v for k, v in scores.items() if k in known},
+            **{k: v for k, v in scores.items() if k in names},
         )
 
 
@@ -255,7 +247,7 @@ class _Rows:
                 fits = False
             if not fits:
                 shown = {
-                    name: [f"{{{{{each}}}}}" for each in sorted(names)]
+                    name: [f"{{{{{variable}}}}}" for variable in sorted(names)]
                     for name, names in wanted.items()
                 }
                 raise InvalidArgumentError(
@@ -327,8 +319,8 @@ def _example(row: Mapping[str, Any]) -> Example:
 
 def _scores(when: str, entry: PromptResult) -> dict[str, Any]:
     """Return a candidate's estimates under MLflow's names. `when` is "initial" or "final"."""
-    known = {name: mean for name, mean in entry.estimate.items() if mean is not None}
+    means = {name: mean for name, mean in entry.estimate.items() if mean is not None}
     return {
-        f"{when}_eval_score": known.pop("score", None),
-        f"{when}_eval_score_per_scorer": known,
+        f"{when}_eval_score": means.pop("score", None),
+        f"{when}_eval_score_per_scorer": means,
     }

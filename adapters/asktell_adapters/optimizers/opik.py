@@ -88,16 +88,12 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         super().__init__(model, skip_perfect_score=skip_perfect_score, **options)
-        self.candidates, self.budget, self.goal, self.method = (
-            candidates,
-            budget,
-            goal,
-            method,
-        )
-        self.batch_size, self.selector_options = (
-            batch_size,
-            dict(selector_options or {}),
-        )
+        self.candidates = candidates
+        self.budget = budget
+        self.goal = goal
+        self.method = method
+        self.batch_size = batch_size
+        self.selector_options = dict(selector_options or {})
 
     def get_config(self, context: Any) -> dict[str, Any]:
         """Return the settings that Opik stores with the optimization. Opik calls this method."""
@@ -111,12 +107,12 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
                 a mapping from their names.
             EvaluatorError: every evaluation failed.
         """
-        given = (
+        candidates = (
             self.candidates(context) if callable(self.candidates) else self.candidates
         )
         prompts = dict(
             _prompts(context.prompts, candidate)
-            for candidate in (context.prompts, *given)
+            for candidate in (context.prompts, *candidates)
         )
         goal = (
             BestFeasible(maximize(context.metric.__name__))
@@ -176,7 +172,7 @@ class _Evaluator:
         # An exception on one item ends Opik's evaluation of the batch. `or_alone` then
         # evaluates the items one by one.
         with failing("Opik's evaluation raised"):
-            found = self._optimizer.evaluate_prompt(
+            evaluation = self._optimizer.evaluate_prompt(
                 self._prompts[trials[0].prompt],
                 context.evaluation_dataset,
                 context.metric,
@@ -191,7 +187,7 @@ class _Evaluator:
         context.trials_completed += 1
         scores = {
             test.test_case.dataset_item_id: _scores(test.score_results)
-            for test in found.test_results
+            for test in evaluation.test_results
         }
         return [
             scores.get(id_, EvaluatorError(f"Opik did not evaluate the item {id_}"))
@@ -201,35 +197,35 @@ class _Evaluator:
 
 def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
     """The scores of an item by metric, or an error if a metric failed."""
-    for each in results:
-        if each.scoring_failed:
-            return EvaluatorError(f"the metric {each.name!r} failed: {each.reason}")
-    found: dict[str, float] | Exception = attempt(
-        lambda: {each.name: number(each.name, each.value) for each in results}
+    for score in results:
+        if score.scoring_failed:
+            return EvaluatorError(f"the metric {score.name!r} failed: {score.reason}")
+    scores: dict[str, float] | Exception = attempt(
+        lambda: {score.name: number(score.name, score.value) for score in results}
     )
-    return found
+    return scores
 
 
 def _prompts(
-    own: Mapping[str, ChatPrompt], candidate: Candidate
+    original: Mapping[str, ChatPrompt], candidate: Candidate
 ) -> tuple[str, dict[str, ChatPrompt]]:
     """Return a candidate's text for the selector, and its prompts by name. A name without a prompt keeps its own."""
     if isinstance(candidate, Mapping):
-        prompts = {**own, **candidate}
+        prompts = {**original, **candidate}
         return json.dumps(
-            {name: each.get_messages() for name, each in prompts.items()}
+            {name: chat.get_messages() for name, chat in prompts.items()}
         ), prompts
-    if len(own) > 1:
+    if len(original) > 1:
         raise InvalidArgumentError(
-            f"Opik optimizes the prompts {', '.join(own)}, so each candidate must be a mapping from these names to "
-            f"ChatPrompts, got {candidate!r:.100}."
+            f"Opik optimizes the prompts {', '.join(original)}, so each candidate must be a mapping from these names "
+            f"to ChatPrompts, got {candidate!r:.100}."
         )
-    ((name, prompt),) = own.items()
+    ((name, prompt),) = original.items()
     if isinstance(candidate, ChatPrompt):
         return json.dumps({name: candidate.get_messages()}), {name: candidate}
     changed = prompt.copy()
-    others = [
+    messages = [
         message for message in prompt.get_messages() if message["role"] != "system"
     ]
-    changed.set_messages([{"role": "system", "content": candidate}, *others])
+    changed.set_messages([{"role": "system", "content": candidate}, *messages])
     return candidate, {name: changed}

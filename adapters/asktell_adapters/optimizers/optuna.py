@@ -203,14 +203,14 @@ class TrialReader:
 
     def _known(self, trial: FrozenTrial) -> dict[str, Any]:
         """Return the scores of a trial by metric, from its values, constraints and user attributes."""
-        known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
+        recorded: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
         # Trials of Optuna 4 have none.
         constraints: dict[str, float] = getattr(trial, "constraints", {})
         for metric in self._besides:
             if metric in constraints and metric in self._slacks:
-                known[metric] = constraints[metric]
+                recorded[metric] = constraints[metric]
             elif metric in trial.user_attrs:
-                known[metric] = trial.user_attrs[metric]
+                recorded[metric] = trial.user_attrs[metric]
             elif metric in constraints:
                 raise InvalidArgumentError(
                     f"Trial {trial.number} has the constraint {metric!r}. Optuna's constraints are satisfied at or "
@@ -218,7 +218,9 @@ class TrialReader:
                     "units of the goal."
                 )
         return {
-            metric: known[metric] for metric in self.goal.metrics if metric in known
+            metric: recorded[metric]
+            for metric in self.goal.metrics
+            if metric in recorded
         }
 
     def _cost(self, trial: FrozenTrial) -> float | None:
@@ -412,12 +414,12 @@ class Ledger:
 
     def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
         """Choose the cell of a trial, given all trials of the study."""
-        reader, given = self.reader, self._given(trial)
-        if reader.prompt in given:
-            arm = reader.arm(given[reader.prompt])
+        reader, fixed = self.reader, self._given(trial)
+        if reader.prompt in fixed:
+            arm = reader.arm(fixed[reader.prompt])
             return Choice((arm, self._unseen(arm)))
         # Trials that began earlier choose first. All processes agree on this order.
-        earlier = [other for other in trials if other.number < trial.number]
+        earlier = [peer for peer in trials if peer.number < trial.number]
         rest = self._rest_of_plan()
         plan = self._next(
             *self._foreseen(self.state, rest, earlier), number=trial.number
@@ -426,7 +428,7 @@ class Ledger:
         if plan is None:
             arm = self._best(trial.number)
             return Choice((arm, self._unseen(arm)))
-        if given:
+        if fixed:
             return Choice(plan.cells[0])
         return Choice(
             plan.cells[0],
@@ -451,11 +453,11 @@ class Ledger:
 
     def _rest_of_plan(self) -> CellPlan:
         """The last plan without the cells that trials have taken."""
-        taken = Counter(self._followers.get(self._plan.by, {}).values())
+        n_taken = Counter(self._followers.get(self._plan.by, {}).values())
         rest = []
         for cell in self._plan.cells:
-            if taken[cell]:
-                taken[cell] -= 1
+            if n_taken[cell]:
+                n_taken[cell] -= 1
             else:
                 rest.append(cell)
         return CellPlan(self._plan.by, rest)
@@ -476,10 +478,8 @@ class Ledger:
             ):
                 now = self._next(state, plan, number=trial.number)
                 if now is not None:
-                    state, plan = (
-                        asked(state, trial.number, now.cells[0]),
-                        CellPlan(now.by, now.cells[1:]),
-                    )
+                    state = asked(state, trial.number, now.cells[0])
+                    plan = CellPlan(now.by, now.cells[1:])
         return state, plan
 
     def _next(self, state: State, plan: CellPlan, number: int) -> CellPlan | None:
@@ -507,7 +507,7 @@ class Ledger:
 
     def _given(self, trial: FrozenTrial) -> dict[str, Any]:
         """The prompt and the example that the user has fixed for a trial, by parameter."""
-        given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+        fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         # Optuna itself sets a parameter that has only one value.
         only = [
             name
@@ -515,9 +515,9 @@ class Ledger:
             if distribution.single()
         ]
         return {
-            name: given[name]
+            name: fixed[name]
             for name in self.reader.parameters
-            if name in given and name not in only
+            if name in fixed and name not in only
         }
 
     def _best(self, number: int) -> int:
@@ -675,7 +675,7 @@ class AsktellSampler(BaseSampler):
                 do not match the goal of the selector.
         """
         with self._lock:
-            return at_state(self._selector, self._at(_whole(study)).decided())
+            return at_state(self._selector, self._ledger_of(_whole(study)).decided())
 
     # Optuna's interface
 
@@ -726,7 +726,7 @@ class AsktellSampler(BaseSampler):
             )
         with self._lock:
             study = _whole(study)
-            ledger = self._at(study)
+            ledger = self._ledger_of(study)
             mark = trial.system_attrs.get(MARK)
             if mark is None:
                 choice = ledger.choose(trial, study.get_trials(deepcopy=False))
@@ -772,13 +772,11 @@ class AsktellSampler(BaseSampler):
         self._others.after_trial(study, trial, state, values)
         with self._lock:
             study = _whole(study)
-            ledger = self._at(study)
+            ledger = self._ledger_of(study)
             # Only this copy has its constraints.
             finished = copy.copy(study._storage.get_trial(trial._trial_id))
-            finished.state, finished.values = (
-                state,
-                None if values is None else list(values),
-            )
+            finished.state = state
+            finished.values = None if values is None else list(values)
             ledger.reader.check(finished)
             after = ledger.after(ledger.state, finished)
             self._warn(finished)
@@ -825,16 +823,14 @@ class AsktellSampler(BaseSampler):
 
     # The state in the storage
 
-    def _at(self, study: Study) -> Ledger:
+    def _ledger_of(self, study: Study) -> Ledger:
         """Return the ledger of a study, after all its trials. It is kept while the study stays the same."""
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:
             state = self._selector.state
             reader = TrialReader(study, self._texts, state, self._prompt, self._example)
-            self._ledger, self._place = (
-                Ledger(state, self._selector.method, reader),
-                place,
-            )
+            self._ledger = Ledger(state, self._selector.method, reader)
+            self._place = place
         # A copy of all trials at each call would take quadratic time in a long study.
         self._ledger.fold(study.get_trials(deepcopy=False))
         return self._ledger

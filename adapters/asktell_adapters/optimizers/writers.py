@@ -103,11 +103,9 @@ class LLMWriter:
         self._examples = [
             example for example in examples if example.reference is not None
         ]
-        self._shots, self._temperature, self._max_new_tokens = (
-            shots,
-            temperature,
-            max_new_tokens,
-        )
+        self._shots = shots
+        self._temperature = temperature
+        self._max_new_tokens = max_new_tokens
         self._system, self._max_chars, self._seed = system, max_chars, seed
 
     def __call__(self, brief: Brief) -> list[str]:
@@ -139,9 +137,9 @@ class LLMWriter:
             # each.
             from_parents = bool(brief.parents) and (not solved or attempt % 2 == 0)
             turn = (
-                self._of_parents(brief, draw)
+                self._prompt_of_parents(brief, draw)
                 if from_parents
-                else self._of_examples(solved, failed, draw)
+                else self._prompt_of_examples(solved, failed, draw)
             )
             return Request.chat(
                 turn,
@@ -151,14 +149,14 @@ class LLMWriter:
                 seed=draw.randrange(2**31),
             )
 
-        found, refusals = _distinct(
+        prompts, refusals = _distinct(
             self._llm, request, brief.n, _ATTEMPTS * brief.n, brief.tried
         )
-        if not found and "none failed" not in refusals:
+        if not prompts and "none failed" not in refusals:
             raise EvaluatorError(f"the LLM wrote no usable prompt. {refusals}")
-        return found
+        return prompts
 
-    def _of_examples(
+    def _prompt_of_examples(
         self, solved: list[Example], failed: list[Example], draw: random.Random
     ) -> str:
         """Fill in the template of the paper. The first example is one that failed, if there is one."""
@@ -167,12 +165,12 @@ class LLMWriter:
         rest = [example for example in solved if example not in shown]
         shown += draw.sample(rest, n - len(shown))
         pairs = [
-            f"Input: {self._cut(each.input)}\nOutput: {self._cut(each.references[0])}"
-            for each in shown
+            f"Input: {self._cut(example.input)}\nOutput: {self._cut(example.references[0])}"
+            for example in shown
         ]
         return "\n\n".join([*pairs, "Please provide the instruction now."])
 
-    def _of_parents(self, brief: Brief, draw: random.Random) -> str:
+    def _prompt_of_parents(self, brief: Brief, draw: random.Random) -> str:
         """Fill in the template with the best prompts and their failures."""
         parts = [
             "An assistant was given these instructions for one and the same task, each on many inputs."
@@ -224,16 +222,16 @@ class LLMWriter:
 def shown(failure: FailedExample) -> dict[str, str]:
     """Return the texts of a failed example by title: its input, the wanted output and the actual output."""
     example = failure.example
-    found = {}
+    texts = {}
     if isinstance(example, Example):
-        found["Input"] = example.input
+        texts["Input"] = example.input
         if example.reference is not None:
-            found["Wanted output"] = example.references[0]
+            texts["Wanted output"] = example.references[0]
     elif example is not None:
-        found["Input"] = str(example)
+        texts["Input"] = str(example)
     if failure.answer is not None:
-        found["Its output"] = failure.answer
-    return found
+        texts["Its output"] = failure.answer
+    return texts
 
 
 def _distinct(
@@ -241,7 +239,7 @@ def _distinct(
     request: Callable[[int], Request],
     n: int,
     max_attempts: int,
-    known: Iterable[str],
+    tried: Iterable[str],
 ) -> tuple[list[str], str]:
     """Ask the LLM until there are enough distinct prompts.
 
@@ -252,15 +250,15 @@ def _distinct(
         request: returns the request of an attempt.
         n: number of prompts wanted.
         max_attempts: upper limit of requests.
-        known: prompts to leave out.
+        tried: prompts to leave out.
 
     Returns:
         At most n prompts, and a note on the responses without a prompt.
     """
     asked, refused, last = 0, 0, "none failed"
-    seen, found = {_plain(text) for text in known}, list[str]()
-    while len(found) < n and asked < max_attempts:
-        size = min(n - len(found), max_attempts - asked)
+    seen, prompts = {_plain(text) for text in tried}, list[str]()
+    while len(prompts) < n and asked < max_attempts:
+        size = min(n - len(prompts), max_attempts - asked)
         requests = [request(attempt) for attempt in range(asked, asked + size)]
         answers = (
             llm.complete(requests)
@@ -273,7 +271,7 @@ def _distinct(
             if prompt:
                 if _plain(prompt) not in seen:
                     seen.add(_plain(prompt))
-                    found.append(prompt)
+                    prompts.append(prompt)
             else:
                 refused += 1
                 last = (
@@ -282,7 +280,7 @@ def _distinct(
                     else f"the unusable text {answer.text[:80]!r}"
                 )
     note = f"{refused} of {asked} responses failed, were empty or were cut off"
-    return found, f"{note}. The last was: {last}"
+    return prompts, f"{note}. The last was: {last}"
 
 
 def _plain(text: str) -> str:

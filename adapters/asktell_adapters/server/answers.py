@@ -49,9 +49,9 @@ class _FieldsOf:
         public = {
             name: hint for name, hint in hints.items() if not name.startswith("_")
         }
-        made = TypedDict(self._kind.__name__, {**public, **self._others})  # type: ignore[misc]
-        made.__doc__ = self._kind.__doc__
-        return made
+        typed_dict = TypedDict(self._kind.__name__, {**public, **self._others})  # type: ignore[misc]
+        typed_dict.__doc__ = self._kind.__doc__
+        return typed_dict
 
 
 Trial: TypeAlias = Annotated[dict[str, Any], _FieldsOf(asktell.Trial)]

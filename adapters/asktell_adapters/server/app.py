@@ -129,12 +129,10 @@ class Door:
     def __init__(
         self, app: ASGIApp, guard: Guard, metrics: Metrics, most_bytes: int
     ) -> None:
-        self._app, self._guard, self._metrics, self._most_bytes = (
-            app,
-            guard,
-            metrics,
-            most_bytes,
-        )
+        self._app = app
+        self._guard = guard
+        self._metrics = metrics
+        self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request, whatever happens inside.
@@ -274,7 +272,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
     errors = error.errors()[:50]
     if any(e["type"] == "json_invalid" for e in errors):
         return problem_response(ProblemDetails(400, "The body is not JSON."))
-    found: dict[str, dict[str, list[str]]] = {}
+    expected_at: dict[str, dict[str, list[str]]] = {}
     for e in errors:
         # Behind the place in the request, pydantic lists the types that it tried.
         where = ".".join(
@@ -283,7 +281,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
         expected = _EXPECTED.get(e["type"].partition("_")[0])
         got = f", got {short(e['input'])}" if expected else ""
         words = "is missing" if e["type"] == "missing" else e["msg"]
-        found.setdefault(where, {}).setdefault(got, []).append(
+        expected_at.setdefault(where, {}).setdefault(got, []).append(
             expected
             or words.removeprefix("Value error, ").replace("Input should", "must")
         )
@@ -297,7 +295,7 @@ async def _on_invalid(request: Request, error: Any) -> Response:
                 for got, words in parts.items()
             ),
         }
-        for where, parts in found.items()
+        for where, parts in expected_at.items()
     ]
     # Clients that show only the detail must see every invalid part.
     detail = "; ".join(f"{item['where']}: {item['what']}" for item in listed)

@@ -117,12 +117,12 @@ class Tokens:
 
 
 def _token_of(authorization: str) -> bytes:
-    scheme, _, given = authorization.partition(" ")
+    scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() == "bearer":
-        return given.strip().encode("utf-8", "surrogatepass")
+        return credentials.strip().encode("utf-8", "surrogatepass")
     if scheme.lower() == "basic":
         with suppress(ValueError):
-            return base64.b64decode(given, validate=True).partition(b":")[2]
+            return base64.b64decode(credentials, validate=True).partition(b":")[2]
     return b""
 
 
@@ -277,9 +277,9 @@ def _host_of(origin: str) -> str | None:
 
 def _check_local(headers: Mapping[str, str]) -> None:
     """Refuse requests that came, or may have come, from another machine."""
-    found = _HOST.fullmatch(headers.get("host", ""))
+    match = _HOST.fullmatch(headers.get("host", ""))
     # A page in a browser can make a name of its own lead here (DNS rebinding).
-    if found is None or not is_loopback(found[1]):
+    if match is None or not is_loopback(match[1]):
         raise ProblemDetails(
             403,
             "A service without a token only responds to requests to localhost. Start the service with a token in "

@@ -48,18 +48,18 @@ class Answers:
         Raises:
             ProblemDetails: the key was used for another request.
         """
-        found = self._running.get(key) or self._kept.get(key)
-        if found is None:
-            found = self._running[key] = digest, asyncio.create_task(make())
-            found[1].add_done_callback(lambda _: self._settle(key))
-        if found[0] != digest:
+        stored = self._running.get(key) or self._kept.get(key)
+        if stored is None:
+            stored = self._running[key] = digest, asyncio.create_task(make())
+            stored[1].add_done_callback(lambda _: self._settle(key))
+        if stored[0] != digest:
             raise ProblemDetails(
                 422,
                 "This Idempotency-Key was used for another request. Use a new key.",
                 "invalid-argument",
             )
         # Other requests may wait for it, too.
-        answer = await asyncio.shield(found[1])
+        answer = await asyncio.shield(stored[1])
         copy = Response(answer.body, answer.status_code)
         # Middleware changes the list
         copy.raw_headers = list(answer.raw_headers)

@@ -66,15 +66,15 @@ def add_labels(
     """
     limiter = CapacityLimiter(_THREADS)
 
-    def of(name: str) -> Labeling:
-        found = labelings.get(name)
-        if found is None:
+    def labeling_of(name: str) -> Labeling:
+        labeling = labelings.get(name)
+        if labeling is None:
             raise ProblemDetails(
                 404,
                 "Nothing is to be labeled in this study. To let people label it, start the service with --label "
                 "CONFIG.toml.",
             )
-        return found
+        return labeling
 
     async def answer(call: Callable[[], dict[str, Any]]) -> Response:
         return json_response(await to_thread.run_sync(call, limiter=limiter))
@@ -88,7 +88,7 @@ def add_labels(
 
     @app.get("/studies/{name}/label", include_in_schema=False)
     async def page(name: StudyName) -> Response:
-        task = of(name).task
+        task = labeling_of(name).task
         data = {
             "question": task.question,
             "labels": task.choices,
@@ -100,22 +100,24 @@ def add_labels(
 
     @app.post("/studies/{name}/label/next", include_in_schema=False)
     async def look(name: StudyName, body: _FromRater) -> Response:
-        return await answer(lambda: of(name).next(body.rater))
+        return await answer(lambda: labeling_of(name).next(body.rater))
 
     @app.post("/studies/{name}/label/tell", include_in_schema=False)
     async def label(name: StudyName, body: _OfLabel) -> Response:
         return await answer(
-            lambda: of(name).label(body.rater, body.item, body.choice, body.seconds)
+            lambda: labeling_of(name).label(
+                body.rater, body.item, body.choice, body.seconds
+            )
         )
 
     @app.post("/studies/{name}/label/skip", include_in_schema=False)
     async def skip(name: StudyName, body: _AboutItem) -> Response:
-        return await answer(lambda: of(name).skip(body.rater, body.item))
+        return await answer(lambda: labeling_of(name).skip(body.rater, body.item))
 
     @app.post("/studies/{name}/label/undo", include_in_schema=False)
     async def undo(name: StudyName, body: _FromRater) -> Response:
-        return await answer(lambda: of(name).undo(body.rater))
+        return await answer(lambda: labeling_of(name).undo(body.rater))
 
     @app.post("/studies/{name}/label/again", include_in_schema=False)
     async def again(name: StudyName, body: _FromRater) -> Response:
-        return await answer(lambda: of(name).again(body.rater))
+        return await answer(lambda: labeling_of(name).again(body.rater))

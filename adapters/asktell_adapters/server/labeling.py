@@ -472,7 +472,7 @@ class Labeling:
         worker = f"{_AS_WORKER}{name}"
         return self.study.worker(worker, lease=_LEASE, besides=besides)
 
-    def _screen(self, rater: _Rater, said: str = "") -> dict[str, Any]:
+    def _screen(self, rater: _Rater, message: str = "") -> dict[str, Any]:
         """The data of the page. It has no id of a prompt, an example or a trial."""
         item = rater.shown or self._pick(rater)
         if item is None and not self._stop.is_set():
@@ -490,7 +490,7 @@ class Labeling:
             "left": max(0, self._left - self._n_untold()),
             "skipped": len(rater.skipped),
             "undo": rater.held is not None,
-            "said": said,
+            "said": message,
         }
         if item is not None:
             texts = list(item.responses.texts)
@@ -519,7 +519,9 @@ class Labeling:
         gold = self._due_gold(rater)
         if gold is not None:
             return gold
-        item = min(rater.queue, key=lambda each: self._digest("order", rater, each.id))
+        item = min(
+            rater.queue, key=lambda waiting: self._digest("order", rater, waiting.id)
+        )
         rater.queue.remove(item)
         return item
 
@@ -707,13 +709,13 @@ class Labeling:
             StudyNotFoundError: the study was deleted.
         """
         for label in list(rater.due):
-            taken = self._tell(rater, label)
+            recorded = self._tell(rater, label)
             with self._changed:
                 rater.due.remove(label)
-                if taken is None:
+                if recorded is None:
                     rater.failed.append(label)
                 else:
-                    self._left -= taken
+                    self._left -= recorded
         for trial in list(rater.returning):
             with _errors_logged():
                 rater.study.release(trial)
@@ -750,11 +752,11 @@ class Labeling:
             StorageError: the storage cannot be used.
             StudyNotFoundError: the study was deleted.
         """
-        item, taken = label.item, False
+        item, recorded = label.item, False
         if item.trial is not None:
             option = self.task.options[label.choice]
             try:
-                taken = rater.study.tell(
+                recorded = rater.study.tell(
                     item.trial,
                     self._scores(label),
                     item.responses.cost,
@@ -776,21 +778,21 @@ class Labeling:
                     safe(in_words(error)),
                 )
                 return None
-            if not taken:
+            if not recorded:
                 _log_taken(rater, label)
             self._responses.pop(item.trial.id, None)
-        self._note_told(rater, label, taken)
-        return taken
+        self._note_told(rater, label, recorded)
+        return recorded
 
     def _scores(self, label: _Label) -> dict[str, float]:
         """The scores of an item that has a label."""
         score = self.task.options[label.choice].score
         return {**label.item.responses.scores, self.task.metric: score}
 
-    def _note_told(self, rater: _Rater, label: _Label, taken: bool) -> None:
+    def _note_told(self, rater: _Rater, label: _Label, recorded: bool) -> None:
         """Add to the journal that the study has a label, or another score in its place."""
         entry = {"do": "told", "rater": rater.name, "item": label.item.id}
-        self._journal.append({**entry, "taken": taken}, durable=False)
+        self._journal.append({**entry, "taken": recorded}, durable=False)
 
     def _renew(self) -> None:
         """Extend the leases of all raters before any can expire, so that no item goes to another rater unnoticed.
@@ -871,8 +873,8 @@ class Labeling:
         """
         assert trial.example is not None, "a run has examples"
         cell = trial.prompt_id, trial.example
-        made = self._responses.get(trial.id)
-        if made is None or made[0] != cell:
+        prepared = self._responses.get(trial.id)
+        if prepared is None or prepared[0] != cell:
             try:
                 with self._waiting(rater):
                     responses = self.task.respond(trial)
@@ -889,7 +891,7 @@ class Labeling:
             self._failures = 0
             self._keep(rater, trial, responses)
         else:
-            responses = made[1]
+            responses = prepared[1]
         if self.task.is_comparison and len(set(responses.texts)) == 1:
             option = self.task.options[TIE]
             rater.study.tell(
@@ -1085,18 +1087,18 @@ class Labeling:
         the label is recorded as the score of its prompt and example, without a trial.
         """
         recorded = {
-            (each.trial, each.prompt, each.example): each
-            for each in self.study.evaluations()
+            (evaluation.trial, evaluation.prompt, evaluation.example): evaluation
+            for evaluation in self.study.evaluations()
         }
         for rater, label, number in lost:
             cell, responses = self._responses.pop(number)
-            known = recorded.get((number, *cell))
-            if known is None:
+            evaluation = recorded.get((number, *cell))
+            if evaluation is None:
                 scores = self._scores(label)
                 self.study.observe(cell[0], scores, cell[1], responses.cost)
-            elif (known.details or {}).get("rater") != rater.name:
+            elif (evaluation.details or {}).get("rater") != rater.name:
                 _log_taken(rater, label)
-            self._note_told(rater, label, taken=known is None)
+            self._note_told(rater, label, recorded=evaluation is None)
 
 
 @contextmanager
@@ -1132,13 +1134,13 @@ def _digest_of(texts: Sequence[str]) -> str:
 def rating_rows(ratings: Sequence[Rating]) -> Iterator[list[str]]:
     """A table of ratings: its head, and a row per rater."""
     yield ["rater", "labels", "skipped", "gold rows", "right", "shift", "seconds"]
-    for each in ratings:
+    for rating in ratings:
         yield [
-            each.rater,
-            str(each.labels),
-            str(each.skipped),
-            str(each.gold),
-            f"{each.agreed / each.gold:.0%}" if each.gold else "-",
-            "-" if each.shift is None else f"{each.shift:+.2f}",
-            "-" if each.seconds is None else f"{each.seconds:.1f}",
+            rating.rater,
+            str(rating.labels),
+            str(rating.skipped),
+            str(rating.gold),
+            f"{rating.agreed / rating.gold:.0%}" if rating.gold else "-",
+            "-" if rating.shift is None else f"{rating.shift:+.2f}",
+            "-" if rating.seconds is None else f"{rating.seconds:.1f}",
         ]

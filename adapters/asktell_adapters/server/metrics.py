@@ -97,10 +97,8 @@ class Metrics(Collector):
             if row.standing is not None
         ]
         for name, words in _OF_STUDIES.items():
-            gauge, get = (
-                GaugeMetricFamily(f"asktell_study_{name}", words, labels=["study"]),
-                attrgetter(name),
-            )
+            gauge = GaugeMetricFamily(f"asktell_study_{name}", words, labels=["study"])
+            get = attrgetter(name)
             for study, standing in rows:
                 value = get(standing)
                 gauge.add_metric([study], math.inf if value is None else value)

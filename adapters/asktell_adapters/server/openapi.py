@@ -54,13 +54,13 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(
+            openapi = get_openapi(
                 title=app.title,
                 version=app.version,
                 description=_ABOUT,
                 routes=app.routes,
             )
-            components = made.setdefault("components", {})
+            components = openapi.setdefault("components", {})
             # FastAPI describes its own errors, but the service responds with problem
             # details.
             for unused in ("HTTPValidationError", "ValidationError"):
@@ -72,10 +72,10 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
             for schema in components["schemas"].values():
                 if "description" in schema:
                     schema["description"] = _for_clients(schema["description"])
-            for path, operations in made["paths"].items():
+            for path, operations in openapi["paths"].items():
                 for method, operation in operations.items():
                     _complete(path, method, operation, with_tokens)
-            app.openapi_schema = made
+            app.openapi_schema = openapi
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
@@ -104,11 +104,11 @@ def _for_clients(docstring: str) -> str:
         if not part.lstrip().startswith((">>>", "In Python, "))
     ]
 
-    def in_json(found: re.Match[str]) -> str:
-        value = _IN_JSON[found[2]]
-        return found[1] + value.capitalize() if found[1] else value
+    def json_word(match: re.Match[str]) -> str:
+        value = _IN_JSON[match[2]]
+        return match[1] + value.capitalize() if match[1] else value
 
-    return re.sub(rf"(\.\s+)?\b({'|'.join(_IN_JSON)})\b", in_json, "\n\n".join(parts))
+    return re.sub(rf"(\.\s+)?\b({'|'.join(_IN_JSON)})\b", json_word, "\n\n".join(parts))
 
 
 def _complete(

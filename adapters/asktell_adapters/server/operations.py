@@ -243,7 +243,11 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
             except asktell.TellManyError as error:
                 return error.outcomes
 
-        return {"outcomes": [_outcome(each) for each in call(studies, name, operation)]}
+        return {
+            "outcomes": [
+                _outcome(outcome) for outcome in call(studies, name, operation)
+            ]
+        }
 
     @_operation(app, "POST", "/v1/studies/{name}/observe")
     def observe(name: StudyName, body: requests.Observe) -> answers.Taken:
@@ -339,20 +343,20 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     @_operation(app, "GET", "/v1/studies/{name}/result")
     def result(name: StudyName) -> answers.Result:
         """Get the current result. It is final if `done` is true."""
-        found = call(studies, name, lambda study: study.result())
-        return {**found.to_dict(), "n_examples": found.n_examples}
+        current = call(studies, name, lambda study: study.result())
+        return {**current.to_dict(), "n_examples": current.n_examples}
 
     @_operation(app, "GET", "/v1/studies/{name}/evaluations")
     def evaluations(
         name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]
     ) -> answers.Evaluations:
         """Get evaluations in the order in which they were recorded, at most `n` at a time."""
-        found = call(
+        page = call(
             studies,
             name,
             lambda study: list(islice(study.evaluations(query.after), query.n)),
         )
-        return {"evaluations": [each._asdict() for each in found]}
+        return {"evaluations": [evaluation._asdict() for evaluation in page]}
 
     @_operation(app, "GET", "/v1/studies/{name}/report")
     def report(name: StudyName) -> answers.ReportData:
@@ -419,17 +423,19 @@ _OF_WORKERS = ("worker", "instance", "lease", "besides")
 
 def bound(study: Study, body: requests.StrictRequest) -> Study:
     """The study, bound to the name of the request's worker if it has one."""
-    given = {
+    binding = {
         name: value
         for name in _OF_WORKERS
         if (value := getattr(body, name, None)) not in (None, [])
     }
-    worker, instance = given.pop("worker", None), given.pop("instance", "")
-    if worker is None and given:
+    worker, instance = binding.pop("worker", None), binding.pop("instance", "")
+    if worker is None and binding:
         raise asktell.InvalidArgumentError(
-            f"{' and '.join(given)} can be given for a worker only. Give the name of the `worker`, too."
+            f"{' and '.join(binding)} can be given for a worker only. Give the name of the `worker`, too."
         )
-    return study if worker is None else study.worker(worker, instance=instance, **given)
+    return (
+        study if worker is None else study.worker(worker, instance=instance, **binding)
+    )
 
 
 def info(study: Study) -> answers.Info:

@@ -191,12 +191,10 @@ class Overview:
             answers: also find the selected prompts, which takes longer.
         """
         with self._lock:
-            until, names, before = (
-                self._clock() + _MOST_LOOK,
-                self._studies.names(),
-                self._rows,
-            )
-            found = dict(before)
+            until = self._clock() + _MOST_LOOK
+            names = self._studies.names()
+            before = self._rows
+            rows = dict(before)
             # The oldest rows come first. A study that was never read is older than any
             # other.
             for name in sorted(
@@ -210,11 +208,11 @@ class Overview:
                     or now - row.looked >= _STALE
                     or (answers and row.standing and row.answered is None)
                 ):
-                    found[name] = self._renewed(
+                    rows[name] = self._renewed(
                         name, row or StudyRow(name, None, now), answers
                     )
             self.n_studies = len(names)
-            self._rows = {name: found[name] for name in names if name in found}
+            self._rows = {name: rows[name] for name in names if name in rows}
             return self.rows()
 
     def _renewed(self, name: str, row: StudyRow, answers: bool) -> StudyRow:

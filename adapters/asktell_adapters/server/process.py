@@ -161,8 +161,8 @@ def _run(
         try:
             # Fail now, not at the first request, if the storage cannot be used.
             studies.names()
-            name, found = listener.getsockname()[:2]
-            ready(f"http://{f'[{name}]' if ':' in name else name}:{found}")
+            name, bound_port = listener.getsockname()[:2]
+            ready(f"http://{f'[{name}]' if ':' in name else name}:{bound_port}")
             _run_loop(server, listener)
         except BaseException as ending:
             # SIGTERM or Ctrl-C, which uvicorn raises again when it is done

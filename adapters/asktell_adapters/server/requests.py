@@ -101,14 +101,14 @@ class StrictRequest(BaseModel):
             else []
         )
         if unknown:
-            known = list(cls.model_fields)
+            keys = list(cls.model_fields)
             also = (
                 ""
-                if nearest(unknown[0], known)
-                else f". The keys are {', '.join(map(repr, known))}"
+                if nearest(unknown[0], keys)
+                else f". The keys are {', '.join(map(repr, keys))}"
             )
             raise ValueError(
-                f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}"
+                f"unknown key {short(unknown[0])}{nearest(unknown[0], keys)}{also}"
             )
         return data
 
@@ -314,12 +314,12 @@ class NewStudy(StrictRequest):
         Raises:
             InvalidArgumentError: a value is invalid.
         """
-        given = self.arguments()
+        arguments = self.arguments()
         # These belong to the study, not to its selector.
         for name in ("name", "max_attempts", "exist_ok"):
-            del given[name]
-        method = _method(given.pop("method"), given.pop("confidence"))
-        return Selector(method=method, **given)
+            del arguments[name]
+        method = _method(arguments.pop("method"), arguments.pop("confidence"))
+        return Selector(method=method, **arguments)
 
 
 class TrialReference(StrictRequest):

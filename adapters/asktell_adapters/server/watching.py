@@ -97,7 +97,7 @@ class Watch:
                 for name in ("spent", "budget", "spent_cost", "max_cost", "pending")
             },
             "now": attendance.now,
-            "workers": self._of_workers(attendance, is_first, seconds),
+            "workers": self._worker_rows(attendance, is_first, seconds),
             "pace": _per_minute(
                 self._moments[-1].spent - self._moments[0].spent, seconds
             ),
@@ -127,7 +127,7 @@ class Watch:
         while len(moments) > 2 and moments[1].time <= attendance.now - _WINDOW:
             moments.popleft()
 
-    def _of_workers(
+    def _worker_rows(
         self, attendance: Attendance, is_first: bool, seconds: float
     ) -> list[dict[str, Any]]:
         """The rows of the workers, with the most trials first.
@@ -146,17 +146,19 @@ class Watch:
                 until[lease.worker] = max(
                     lease.deadline, until.get(lease.worker, lease.deadline)
                 )
-        told, before = attendance.told, self._moments[0].told
+        n_told, before = attendance.told, self._moments[0].told
         rows: list[dict[str, Any]] = []
         for name in sorted(
-            {*held, *self._workers, *(n for n in told if told[n] != before.get(n, 0))}
+            {
+                *held,
+                *self._workers,
+                *(n for n in n_told if n_told[n] != before.get(n, 0)),
+            }
         ):
-            worker, trials = (
-                self._workers.setdefault(name, _Worker()),
-                held.get(name, []),
-            )
+            worker = self._workers.setdefault(name, _Worker())
+            trials = held.get(name, [])
             sign = (
-                told.get(name, 0),
+                n_told.get(name, 0),
                 until.get(name),
                 tuple(trial for trial, *_ in trials),
             )
@@ -182,8 +184,8 @@ class Watch:
                 "trials": [[arm, example, n, worker.since[t]] for t, arm, example, n in trials[:_MOST_TRIALS]],
                 "until": until.get(name),
                 "seen": worker.seen,
-                "told": told.get(name, 0),
-                "pace": _per_minute(told.get(name, 0) - before.get(name, 0), seconds),
+                "told": n_told.get(name, 0),
+                "pace": _per_minute(n_told.get(name, 0) - before.get(name, 0), seconds),
             })  # fmt: skip
         # Workers with many trials are shown even if there are more workers than rows.
         rows.sort(key=lambda row: len(held.get(row["name"], ())), reverse=True)
@@ -192,11 +194,13 @@ class Watch:
     def _left(self, standing: Standing, seconds: float) -> dict[str, float | None]:
         """The remaining evaluations, cost and seconds. Whichever budget is spent first determines the seconds."""
         first, last = self._moments[0], self._moments[-1]
-        told, paid = last.spent - first.spent, last.cost - first.cost
+        n_told, paid = last.spent - first.spent, last.cost - first.cost
         unlimited = standing.budget >= MOST_EVALUATIONS
         evaluations = None if unlimited else standing.budget - standing.spent
         left = (
-            [] if evaluations is None or told <= 0 else [evaluations * seconds / told]
+            []
+            if evaluations is None or n_told <= 0
+            else [evaluations * seconds / n_told]
         )
         if standing.max_cost is not None:
             cost: float | None = max(0.0, standing.max_cost - standing.spent_cost)

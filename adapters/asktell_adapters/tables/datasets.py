@@ -113,13 +113,13 @@ def example_of(
     text, reference, name = (
         None if column is None else row[column] for column in columns
     )
-    others = {str(key): value for key, value in row.items() if key not in columns}
+    fields = {str(key): value for key, value in row.items() if key not in columns}
     try:
         return Example(
             as_text(text),
             as_text(reference),
             str(number if name is None else name),
-            others,
+            fields,
             columns[0],
         )
     except InvalidArgumentError as error:
@@ -187,13 +187,13 @@ def load_prompts(
             parts = text.split("\n")
         prompts = [part.strip() for part in parts if part.strip()]
     elif kind == ".json":
-        found = from_json(read_text(path, encoding), path, 1)
-        if not isinstance(found, list | dict):
-            what = type(found).__name__
+        parsed = from_json(read_text(path, encoding), path, 1)
+        if not isinstance(parsed, list | dict):
+            what = type(parsed).__name__
             raise InvalidArgumentError(
                 f"{path} must have a list of prompts or an object id -> prompt, got {what}."
             )
-        prompts = prompts_of(found, f"{path}: ")
+        prompts = prompts_of(parsed, f"{path}: ")
     elif kind == ".jsonl":
         prompts = _jsonl_prompts(path, encoding)
     elif kind == ".toml":
@@ -201,9 +201,9 @@ def load_prompts(
     elif kind in KINDS:
         prompts = _table_prompts(path, encoding)
     else:
-        known = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
+        kinds = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
         raise InvalidArgumentError(
-            f"asktell reads prompts from {known} files, got {str(path)!r}."
+            f"asktell reads prompts from {kinds} files, got {str(path)!r}."
         )
     if not prompts:
         raise InvalidArgumentError(f"{path} has no prompts. Write at least one.")
@@ -287,14 +287,14 @@ def load_aclsum(
 
 def _whole(sentences: list[str], max_words: int | None) -> list[str]:
     """The first sentences that have at most so many words together, and at least one sentence."""
-    kept: list[str] = []
+    first: list[str] = []
     words = 0
     for sentence in sentences:
         words += len(sentence.split())
-        if kept and max_words is not None and words > max_words:
+        if first and max_words is not None and words > max_words:
             break
-        kept.append(sentence)
-    return kept
+        first.append(sentence)
+    return first
 
 
 def _detokenized(text: str) -> str:

@@ -63,7 +63,7 @@ class RecordedScores:
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
-            return cls._of_arrays(path, goal)
+            return cls._read_arrays(path, goal)
         table = Table(path, ("prompt", "example", *goal.metrics))
         columns = table.rows[0].values
         # Columns of to_dataframe()
@@ -77,11 +77,13 @@ class RecordedScores:
                 check_column(values, column, where, _ROLES)
             prompt, example = str(values["prompt"]), str(values["example"])
             numbers = [_number(values.get(name), name, where) for name in names]
-            found = [number for number in numbers if number is not None]
-            cells.append((prompt, example, found if len(found) == len(names) else None))
+            scores = [number for number in numbers if number is not None]
+            cells.append(
+                (prompt, example, scores if len(scores) == len(names) else None)
+            )
             if values.get("segment") not in (None, ""):
                 segments[example] = str(values["segment"])
-        return cls._of_cells(str(path), goal, cells, segments)
+        return cls._averaged(str(path), goal, cells, segments)
 
     @classmethod
     def of(cls, study: Study) -> Self:
@@ -105,10 +107,10 @@ class RecordedScores:
         segments = (
             {} if labels is None else {str(i): label for i, label in enumerate(labels)}
         )
-        return cls._of_cells(f"The study {study.name!r}", study.goal, cells, segments)
+        return cls._averaged(f"The study {study.name!r}", study.goal, cells, segments)
 
     @classmethod
-    def _of_cells(
+    def _averaged(
         cls, where: str, goal: Goal, cells: list[_Cell], segments: Mapping[str, str]
     ) -> Self:
         """Average the repeated evaluations of each cell. `segments` maps an example to its label."""
@@ -120,10 +122,8 @@ class RecordedScores:
             name: i
             for i, name in enumerate(dict.fromkeys(example for _, example, _ in cells))
         }
-        sums, counts = (
-            np.zeros((len(rows), len(columns), len(goal.metrics))),
-            np.zeros((len(rows), len(columns), 1)),
-        )
+        sums = np.zeros((len(rows), len(columns), len(goal.metrics)))
+        counts = np.zeros((len(rows), len(columns), 1))
         # `seen` also marks failed evaluations, which have no scores.
         seen = np.zeros((len(rows), len(columns)), dtype=bool)
         for prompt, example, scores in cells:
@@ -152,7 +152,7 @@ class RecordedScores:
         )
 
     @classmethod
-    def _of_arrays(cls, path: Path, goal: Goal) -> Self:
+    def _read_arrays(cls, path: Path, goal: Goal) -> Self:
         """Read a `.npz` file. See `read`.
 
         Raises:
@@ -172,10 +172,8 @@ class RecordedScores:
             raise InvalidArgumentError(
                 f"{path} has no array {missing[0]!r}. Add it. The arrays are {some(sorted(arrays))}."
             )
-        scores, metrics = (
-            arrays["scores"],
-            list(map(str, np.atleast_1d(arrays["metrics"]))),
-        )
+        scores = arrays["scores"]
+        metrics = list(map(str, np.atleast_1d(arrays["metrics"])))
         if (
             scores.ndim not in (3, 4)
             or scores.shape[2] != len(metrics)
@@ -210,22 +208,22 @@ def _columns_of_numbers(table: Table) -> list[str]:
             return False
         return any(cell is not None for cell in cells)
 
-    others = ("prompt", "example", "example_id", "segment", "trial")
+    ids = ("prompt", "example", "example_id", "segment", "trial")
     return [
-        name for name in table.rows[0].values if name not in others and is_metric(name)
+        name for name in table.rows[0].values if name not in ids and is_metric(name)
     ]
 
 
-def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
+def _check_metrics(wanted: Iterable[str], metrics: list[str], where: str) -> None:
     for name in wanted:
-        if name not in known:
-            found = (
-                f"Its metrics are {some(known)}."
-                if known
+        if name not in metrics:
+            hint = (
+                f"Its metrics are {some(metrics)}."
+                if metrics
                 else "It has no column of numbers."
             )
             raise InvalidArgumentError(
-                f"{where} has no metric {name!r}{nearest(name, known)}. {found}"
+                f"{where} has no metric {name!r}{nearest(name, metrics)}. {hint}"
             )
 
 

@@ -108,14 +108,14 @@ class Table:
                 f"asktell cannot read rows from {str(path)!r}. It reads files that end with "
                 f"{', '.join(sorted(KINDS))}, and folders that `Dataset.save_to_disk` of Hugging Face wrote.{cure}"
             )
-        given: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "delimiter": delimiter,
             "encoding": encoding,
             "sheet": sheet,
             "split": split,
         }
-        _check_options(path, kind, given)
-        options = {name: given[name] for name in kind.options}
+        _check_options(path, kind, settings)
+        options = {name: settings[name] for name in kind.options}
         if "delimiter" in options:
             if suffix == ".tsv" and not delimiter:
                 options["delimiter"] = "\t"
@@ -187,9 +187,11 @@ def _check_unpacked(path: Path, n_bytes: int) -> None:
         )
 
 
-def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) -> None:
+def _check_options(
+    path: str | Path, kind: "_Kind", settings: Mapping[str, Any]
+) -> None:
     """Refuse options that do not apply to this kind of table."""
-    for name, value in given.items():
+    for name, value in settings.items():
         if value is None or name in kind.options:
             continue
         endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]
@@ -246,7 +248,7 @@ def as_text(value: Any) -> Any:
             else repr(float(value))
         )
     return (
-        [as_text(each) for each in value] if isinstance(value, list | tuple) else value
+        [as_text(item) for item in value] if isinstance(value, list | tuple) else value
     )
 
 
@@ -281,11 +283,11 @@ def read_text(path: Path, encoding: str | None = None) -> str:
             file.
     """
     data = path.read_bytes()
-    found = encoding or next(
+    codec = encoding or next(
         (name for bom, name in _BOMS if data.startswith(bom)), "utf-8"
     )
     try:
-        return data.decode(found).removeprefix("\ufeff")
+        return data.decode(codec).removeprefix("\ufeff")
     except LookupError:
         raise InvalidArgumentError(
             f"{path} cannot be read with the encoding {encoding!r}, which is unknown. Give another encoding, such as "
@@ -385,17 +387,17 @@ def jsonl(
 
 def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Read a list of objects, or the only list in an object."""
-    found = from_json(read_text(path, encoding), path, 1)
+    parsed = from_json(read_text(path, encoding), path, 1)
     lists = (
-        [value for value in found.values() if isinstance(value, list)]
-        if isinstance(found, dict)
-        else [found]
+        [value for value in parsed.values() if isinstance(value, list)]
+        if isinstance(parsed, dict)
+        else [parsed]
     )
     if len(lists) != 1 or not isinstance(lists[0], list):
         what = (
             f"an object with {len(lists)} lists"
-            if isinstance(found, dict)
-            else short(found)
+            if isinstance(parsed, dict)
+            else short(parsed)
         )
         raise InvalidArgumentError(
             f"{path} must have a list of JSON objects, or an object with one such list, got {what}."
@@ -609,7 +611,7 @@ def excel_sheets(
         with path.open("rb") as file:
             data = io.BytesIO(file.read())
         with zipfile.ZipFile(data) as archive:
-            n_bytes = sum(each.file_size for each in archive.infolist())
+            n_bytes = sum(member.file_size for member in archive.infolist())
             _check_unpacked(path, _BYTES_OF_XML * n_bytes)
         book = openpyxl.load_workbook(data, read_only=True, data_only=True)
     except InvalidArgumentError:
@@ -620,7 +622,7 @@ def excel_sheets(
             f"{path} is not an Excel file ({error}). Save the file again."
         ) from error
     with contextlib.closing(book):
-        names = [each.title for each in book.worksheets]
+        names = [worksheet.title for worksheet in book.worksheets]
         if sheet is not None and sheet not in names:
             raise InvalidArgumentError(
                 f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. Choose one of {some(names)}."
@@ -696,14 +698,14 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
     with needs_extra("tables"):
         import datasets
     try:
-        found: Any = datasets.load_from_disk(str(path))
+        dataset: Any = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
         raise InvalidArgumentError(
             f"{path} is a folder that `Dataset.save_to_disk` did not write ({error}). Give the path of a file in the "
             "folder."
         ) from error
-    if isinstance(found, Mapping):
-        names = list(found)
+    if isinstance(dataset, Mapping):
+        names = list(dataset)
         if split is None and len(names) == 1:
             split = names[0]
         if split not in names:
@@ -715,7 +717,7 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
             raise InvalidArgumentError(
                 f"{path} {what}. Choose one of the splits {some(names)}, for example split = {names[0]!r}."
             )
-        found = found[split]
+        dataset = dataset[split]
     elif split is not None:
         raise InvalidArgumentError(
             f"Got split={split!r} for {path}, but the folder has one dataset without splits. Remove split."
@@ -723,10 +725,10 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
     # A class label is stored as a number, with the names in the features.
     labels = {
         name: feature
-        for name, feature in found.features.items()
+        for name, feature in dataset.features.items()
         if isinstance(feature, datasets.ClassLabel)
     }
-    for number, row in enumerate(found, start=1):
+    for number, row in enumerate(dataset, start=1):
         # Replace the number of a class by its name, because people and LLMs write
         # names. -1 stands for no label.
         named = {}

@@ -108,11 +108,9 @@ class Moment:
 
     def evaluations(self, start: int = 0) -> Iterator[LoggedEvaluation]:
         """Yield the evaluations after the first `start`, in the order of recording."""
-        history, metrics, entries = (
-            self.state.history,
-            self.result.goal.metrics,
-            self.result.prompts,
-        )
+        history = self.state.history
+        metrics = self.result.goal.metrics
+        entries = self.result.prompts
         rows = zip(
             history.arms(start),
             history.examples(start),
@@ -377,9 +375,11 @@ def _selection(name: str | None, selector: Selector, moment: Moment) -> Selectio
         "seed": problem.seed,
         "baseline": None if result.baseline is None else str(result.baseline),
     }
-    known = {key: value for key, value in settings.items() if value is not None}
+    given_settings = {
+        key: value for key, value in settings.items() if value is not None
+    }
     # Texts are part of the key, because two selections with the same ids may have other
     # prompts.
-    parts = [known, [[entry.id, entry.prompt] for entry in result.prompts]]
+    parts = [given_settings, [[entry.id, entry.prompt] for entry in result.prompts]]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return SelectionKey(name, key, known)
+    return SelectionKey(name, key, given_settings)

@@ -102,10 +102,10 @@ class MLflowTracker(Tracker):
 
     def _own_run(self, selection: SelectionKey) -> str:
         """Return the id of the selection's earlier run, or else of a new run."""
-        found = self._client.get_experiment_by_name(self.experiment)
+        experiment = self._client.get_experiment_by_name(self.experiment)
         experiment_id = (
-            found.experiment_id
-            if found
+            experiment.experiment_id
+            if experiment
             else self._client.create_experiment(self.experiment)
         )
         if selection.name is not None:
@@ -115,8 +115,8 @@ class MLflowTracker(Tracker):
                 if run.data.tags.get(_NAME) == selection.name:
                     self._client.update_run(run.info.run_id, status="RUNNING")
                     return str(run.info.run_id)
-        made = self._client.create_run(experiment_id, run_name=selection.name)
-        return str(made.info.run_id)
+        created = self._client.create_run(experiment_id, run_name=selection.name)
+        return str(created.info.run_id)
 
     def _write(self, moment: Moment, since: Extent) -> Iterator[Extent]:
         """Write batches that end with their extent.
@@ -220,10 +220,10 @@ class MLflowTracker(Tracker):
                 if mean is not None
             }
             message = f"Selected by asktell: {moment.result.goal}"
-            made = self._mlflow.genai.register_prompt(
+            version = self._mlflow.genai.register_prompt(
                 name, entry.prompt, commit_message=message, tags=tags
             )
-            versions.append(str(made.version))
+            versions.append(str(version.version))
         self._client.set_tag(self.run_id, _REGISTERED, f"{name} {', '.join(versions)}")
 
     def _close(self, error: BaseException | None) -> None:

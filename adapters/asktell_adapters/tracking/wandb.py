@@ -83,7 +83,7 @@ class WandbTracker(Tracker):
             self._progress = (
                 Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"
             )
-        known = [
+        extents = [
             Extent(),
             Extent(
                 *(
@@ -93,8 +93,8 @@ class WandbTracker(Tracker):
             ),
         ]
         if self._progress is not None and self._progress.exists():
-            known.append(Extent(*json.loads(self._progress.read_text())))
-        return max(known)
+            extents.append(Extent(*json.loads(self._progress.read_text())))
+        return max(extents)
 
     def _own_run(self, selection: SelectionKey) -> Any:
         """Resume the selection's earlier run, or else start a new run."""

@@ -401,7 +401,9 @@ def test_a_process_id_that_is_used_again_is_left_alone(
     signals: list[int] = []
     listed = [_Process((10, "1"), 1), _Process((11, "2"), 10)]
     monkeypatch.setattr("asktell_adapters._util.session._ids", lambda: None)
-    monkeypatch.setattr("asktell_adapters._util.session._of_ps", lambda: iter(listed))
+    monkeypatch.setattr(
+        "asktell_adapters._util.session._macos_processes", lambda: iter(listed)
+    )
     monkeypatch.setattr(os, "getsid", lambda pid: pid)
     monkeypatch.setattr(os, "kill", lambda pid, number: signals.append(pid))
     session = Session(10)

@@ -42,7 +42,7 @@ def read_log(path: Path) -> LogFile:
     """
     is_archive = zipfile.is_zipfile(path) or path.suffix.lower() == ".eval"
     try:
-        header, samples = _zipped(path) if is_archive else _in_json(path)
+        header, samples = _read_zip(path) if is_archive else _read_json(path)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
@@ -61,14 +61,16 @@ def read_log(path: Path) -> LogFile:
     return LogFile(about, samples)
 
 
-def _in_json(path: Path) -> tuple[Any, list[Any]]:
+def _read_json(path: Path) -> tuple[Any, list[Any]]:
     """Read the header and the samples of a `.json` file."""
     log = from_json(read_text(path), path, 1)
     is_log = isinstance(log, dict) and isinstance(log.get("eval"), dict)
-    return log, [_sample(each) for each in log.get("samples") or ()] if is_log else []
+    return log, [
+        _sample(sample) for sample in log.get("samples") or ()
+    ] if is_log else []
 
 
-def _zipped(path: Path) -> tuple[Any, list[Any]]:
+def _read_zip(path: Path) -> tuple[Any, list[Any]]:
     """Read the header and the samples of an `.eval` file."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -88,7 +90,7 @@ def _zipped(path: Path) -> tuple[Any, list[Any]]:
                 json.loads(_content(archive, name, path)) for name in (header, *samples)
             )
             # Of a sample, little is kept, and the conversation with the model is not.
-            return next(data), [_sample(each) for each in data]
+            return next(data), [_sample(sample) for sample in data]
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
@@ -99,7 +101,7 @@ def _zipped(path: Path) -> tuple[Any, list[Any]]:
 
 def _check_size(archive: zipfile.ZipFile, path: Path) -> None:
     """Refuse an archive that becomes much larger than itself: a megabyte may hold gigabytes."""
-    n_bytes = sum(each.file_size for each in archive.infolist())
+    n_bytes = sum(member.file_size for member in archive.infolist())
     most = _MOST_JSON + _MOST_RATIO * path.stat().st_size
     if n_bytes > most:
         raise InvalidArgumentError(

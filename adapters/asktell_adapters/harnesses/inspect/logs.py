@@ -53,7 +53,7 @@ def observe_logs(
     places = None if dataset is None else _places(dataset)
     # A study has its selector as an attribute.
     holder: Any = getattr(selector, "selector", selector)
-    known = holder.prompts
+    prompts = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
     for eval_log in _logs(logs):
@@ -61,15 +61,17 @@ def observe_logs(
         for sample in eval_log.samples or ():
             ours = sample.metadata.get(KEY, {})
             try:
-                which = _prompt_of(ours, known) if prompt is None else of_log
-                if which is None:
+                prompt_id = _prompt_of(ours, prompts) if prompt is None else of_log
+                if prompt_id is None:
                     raise InvalidArgumentError(
                         "not written by InspectTask, and no prompt=... given"
                     )
                 example = _example_of(sample, ours, places)
                 scores = scoring.of_epochs([sample], eval_log.eval.model)
                 selector.observe(
-                    which, {name: scores[name] for name in selector.metrics}, example
+                    prompt_id,
+                    {name: scores[name] for name in selector.metrics},
+                    example,
                 )
             except AsktellError as error:
                 skipped[str(error)] += 1
@@ -85,17 +87,17 @@ def observe_logs(
     return observed
 
 
-def _prompt_of(ours: Mapping[str, Any], known: Any) -> Any:
+def _prompt_of(ours: Mapping[str, Any], prompts: Any) -> Any:
     """Return the id of the prompt in a sample's metadata, or None if the metadata has none.
 
     Raises:
         InvalidArgumentError: the selection does not have the prompt.
     """
     text = ours.get("prompt")
-    which = known.texted(text)
-    if which is None and text is not None:
-        raise InvalidArgumentError(known.unknown(text))
-    return which
+    prompt_id = prompts.texted(text)
+    if prompt_id is None and text is not None:
+        raise InvalidArgumentError(prompts.unknown(text))
+    return prompt_id
 
 
 def _example_of(

@@ -25,21 +25,21 @@ def checked_task(task: Any) -> Any:
         InvalidArgumentError: there is no Task, its dataset is empty or no list of
             samples, or it does not reduce epochs by the mean.
     """
-    made = task() if callable(task) else task
-    if not isinstance(made, import_extra("inspect_ai", "inspect").Task):
+    checked = task() if callable(task) else task
+    if not isinstance(checked, import_extra("inspect_ai", "inspect").Task):
         raise InvalidArgumentError(
-            f"task must be an Inspect Task or a function that returns one, got {made!r:.100}."
+            f"task must be an Inspect Task or a function that returns one, got {checked!r:.100}."
         )
-    if getattr(made, "sample_source", None) is not None or not len(made.dataset):
+    if getattr(checked, "sample_source", None) is not None or not len(checked.dataset):
         raise InvalidArgumentError(
             "The task's dataset must be a list with at least one sample."
         )
-    names = [_registered(reducer) for reducer in made.epochs_reducer or ()]
+    names = [_registered(reducer) for reducer in checked.epochs_reducer or ()]
     if any(name != "mean" for name in names):
         raise InvalidArgumentError(
             f"A score is the mean over epochs, but the task reduces epochs by {names}. Use the reducer 'mean'."
         )
-    return made
+    return checked
 
 
 def check_metrics(metrics: Collection[str], task: Any) -> None:
@@ -59,18 +59,18 @@ def check_scorers(
     Raises:
         InvalidArgumentError: a metric is neither.
     """
-    known = list(besides)
+    names = list(besides)
     for index, name in enumerate(scorers):
         # Inspect numbers later scorers of the same name from 1.
-        known.append(f"{name}{scorers[:index].count(name) or ''}")
+        names.append(f"{name}{scorers[:index].count(name) or ''}")
     wrong = (
         metrics
         if isinstance(metrics, str)
-        else [name for name in metrics if name.split("/")[0] not in known]
+        else [name for name in metrics if name.split("/")[0] not in names]
     )
     if wrong or isinstance(metrics, str):
         raise InvalidArgumentError(
-            f"metrics must be a list of the task's metrics, got {wrong!r}. The task's metrics are {known}, and "
+            f"metrics must be a list of the task's metrics, got {wrong!r}. The task's metrics are {names}, and "
             "'scorer/key' of a scorer that returns a dict."
         )
 
@@ -212,23 +212,23 @@ def numbers(
     A value that is a mapping or a list becomes one number per entry, with the name
     `scorer/key`.
     """
-    to_float, found = to_float or value_to_float, {}
+    to_float, by_name = to_float or value_to_float, {}
     for scorer, score in scores.items():
         value = score.value
         if isinstance(value, Mapping):
-            found.update(
+            by_name.update(
                 {f"{scorer}/{key}": to_float(part) for key, part in value.items()}
             )
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            found.update(
+            by_name.update(
                 {
                     f"{scorer}/{index}": to_float(part)
                     for index, part in enumerate(value)
                 }
             )
         else:
-            found[scorer] = to_float(value)
-    return found
+            by_name[scorer] = to_float(value)
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -334,10 +334,10 @@ def _why(error: Any) -> str:
 def _usage(sample: Any, model: str) -> dict[str, float]:
     """Tokens of the evaluated model (without those of graders) and wall-clock seconds, if the log has them."""
     usage: dict[str, float] = {}
-    own = sample.model_usage.get(model)
-    if own is not None:
+    model_usage = sample.model_usage.get(model)
+    if model_usage is not None:
         usage |= {
-            name: float(getattr(own, name))
+            name: float(getattr(model_usage, name))
             for name in ("input_tokens", "output_tokens", "total_tokens")
         }
     if sample.total_time is not None:
@@ -352,5 +352,5 @@ def _cost(samples: Sequence[Any]) -> float | None:
         for sample in samples
         for used in sample.model_usage.values()
     ]
-    known = [float(cost) for cost in costs if cost is not None]
-    return math.fsum(known) if known and len(known) == len(costs) else None
+    priced = [float(cost) for cost in costs if cost is not None]
+    return math.fsum(priced) if priced and len(priced) == len(costs) else None

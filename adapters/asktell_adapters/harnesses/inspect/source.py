@@ -171,7 +171,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             [], theirs.dataset.name, theirs.dataset.location
         )
         if by_prompt:
-            self.task.scorer = [_by_prompt(scorer) for scorer in self.task.scorer or ()]
+            self.task.scorer = [
+                _scorer_by_prompt(scorer) for scorer in self.task.scorer or ()
+            ]
             self.task.metrics = (
                 None if theirs.metrics is None else _grouped(theirs.metrics)
             )
@@ -372,8 +374,8 @@ def _check_examples(selector: Any, n_samples: int) -> None:
     Raises:
         InvalidArgumentError: the selector has no examples, or more than the task.
     """
-    known = selector if isinstance(selector, Selector) else selector.selector
-    n_examples = known.state.problem.n_examples
+    inner = selector if isinstance(selector, Selector) else selector.selector
+    n_examples = inner.state.problem.n_examples
     if n_examples is None or n_examples > n_samples:
         raise InvalidArgumentError(
             f"The selector was created with examples={n_examples}, but the task has {n_samples} samples. Create it "
@@ -381,7 +383,7 @@ def _check_examples(selector: Any, n_samples: int) -> None:
         )
 
 
-def _by_prompt(scorer: Scorer) -> Scorer:
+def _scorer_by_prompt(scorer: Scorer) -> Scorer:
     """Return a scorer whose metrics are computed for each prompt. Metrics that are already grouped stay unchanged."""
 
     async def score(state: Any, target: Any) -> Any:
@@ -404,12 +406,12 @@ def _grouped(metrics: Any) -> Any:
     if isinstance(metrics, Mapping):
         return {key: _grouped(values) for key, values in metrics.items()}
     return [
-        _grouped(metric) if isinstance(metric, Mapping) else _for_each_prompt(metric)
+        _grouped(metric) if isinstance(metric, Mapping) else _metric_by_prompt(metric)
         for metric in metrics
     ]
 
 
-def _for_each_prompt(metric: Metric) -> Metric:
+def _metric_by_prompt(metric: Metric) -> Metric:
     """Compute a metric for each prompt, with the prompt's id in its name."""
     name = registry_info(metric).name.split("/", 1)[-1]
     if name == "grouped":

@@ -139,13 +139,13 @@ class InspectTask:
         samples: dict[str, Any] = {}
 
         def sample(trial: Trial) -> Any:
-            made = sample_of(trial, self.examples, samples)
-            samples[made.id] = made
-            return made
+            inspect_sample = sample_of(trial, self.examples, samples)
+            samples[inspect_sample.id] = inspect_sample
+            return inspect_sample
 
-        def evaluate(made: list[Any]) -> list[Mapping[str, float] | Exception]:
-            log = self._eval(made)
-            return [self._outcome(log, each.id) for each in made]
+        def evaluate(chosen: list[Any]) -> list[Mapping[str, float] | Exception]:
+            log = self._eval(chosen)
+            return [self._outcome(log, inspect_sample.id) for inspect_sample in chosen]
 
         return if_ready(trials, sample, evaluate)
 

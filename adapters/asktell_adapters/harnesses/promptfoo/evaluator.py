@@ -208,8 +208,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     ) -> list[dict[str, float] | Exception]:
         """Evaluate the wanted (prompt, label, test) triples."""
 
-        def pair(each: tuple[str, str, int | None]) -> dict[str, Any]:
-            text, name, example = each
+        def pair(triple: tuple[str, str, int | None]) -> dict[str, Any]:
+            text, name, example = triple
             test = checked_example(example, len(self._suite["tests"]))
             return {
                 "prompt": self._index.get(text, {"raw": text, "label": name}),
@@ -217,8 +217,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             }
 
         def evaluate(pairs: list[dict[str, Any]]) -> list[dict[str, float] | Exception]:
-            found = zip(self._evaluate(pairs), pairs, strict=True)
-            return [self._outcome(result, each["test"]) for result, each in found]
+            results = zip(self._evaluate(pairs), pairs, strict=True)
+            return [self._outcome(result, pair["test"]) for result, pair in results]
 
         with self._lock:
             return if_ready(wanted, pair, evaluate)
@@ -231,10 +231,10 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             return result
         if self._rows is not None:
             self._keep(self._rows, {**result, "testIdx": example})
-        found = _beyond(result)
-        if found is not None and not self._warned:
+        beyond = _beyond(result)
+        if beyond is not None and not self._warned:
             self._warned = True
-            name, value = found
+            name, value = beyond
             log.warning(
                 "The assertion %r returned %g, which is outside [0, 1]. promptfoo's `score` is the mean over all "
                 "assertions, and this value alone could determine it, so `score` is left out. Use the `metric` of an "
@@ -372,19 +372,19 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
         spent = float(cost) if isinstance(cost, int | float) else 0.0
         return CompletionError(f"promptfoo reported {failure}", cost=spent)
     tokens = row.get("tokenUsage") or response.get("tokenUsage") or {}
-    found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
+    quantities = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
     if tokens.get("total"):
-        found |= {
+        quantities |= {
             "input_tokens": tokens.get("prompt"),
             "output_tokens": tokens.get("completion"),
         }
-        found["tokens"] = tokens["total"]
+        quantities["tokens"] = tokens["total"]
     if (row.get("gradingResult") or {}).get("componentResults"):
         # Without assertions, promptfoo reports the score 1, which means nothing.
-        found["success"] = float(bool(row.get("success")))
+        quantities["success"] = float(bool(row.get("success")))
         if _beyond(row) is None:
-            found["score"] = row.get("score")
-    scores = {name: value for name, value in found.items() if value is not None}
+            quantities["score"] = row.get("score")
+    scores = {name: value for name, value in quantities.items() if value is not None}
     scores |= row.get("namedScores") or {}
     # JSON has no NaN, so promptfoo writes null. As NaN, tell() can name the metric in
     # its error.
@@ -446,11 +446,11 @@ _TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Append a result to the file, in the JSON Lines format of `promptfoo eval --output results.jsonl`."""
-    with open(path, "a", encoding="utf-8", opener=_for_its_owner) as file:
+    with open(path, "a", encoding="utf-8", opener=_open_privately) as file:
         file.write(json.dumps(row) + "\n")
 
 
-def _for_its_owner(path: str, flags: int) -> int:
+def _open_privately(path: str, flags: int) -> int:
     """Open a file that only its owner can read, because rows contain prompts and outputs."""
     return os.open(path, flags, 0o600)
 
@@ -573,8 +573,8 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     gradings = [row.get("gradingResult") or {} for row in rows]
     passed = [
         bool(part.get("pass"))
-        for each in gradings
-        for part in each.get("componentResults") or []
+        for grading in gradings
+        for part in grading.get("componentResults") or []
     ]
     reasons = Counter(row.get("failureReason") or 0 for row in rows)
     used = [row.get("tokenUsage") or {} for row in rows]
@@ -592,11 +592,9 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _named_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the weighted sum, the count and the sum of weights of each named metric, under promptfoo's names."""
-    sums, weights, counts = (
-        defaultdict[str, float](float),
-        defaultdict[str, float](float),
-        Counter[str](),
-    )
+    sums = defaultdict[str, float](float)
+    weights = defaultdict[str, float](float)
+    counts = Counter[str]()
     for row in rows:
         weights_of_row = (row.get("gradingResult") or {}).get("namedScoreWeights") or {}
         for name, value in (row.get("namedScores") or {}).items():

@@ -34,12 +34,12 @@ def find_node(node: str | Path) -> str:
     Raises:
         MissingExtraError: there is no such command.
     """
-    found = shutil.which(node)
-    if found is None:
+    path = shutil.which(node)
+    if path is None:
         raise MissingExtraError(
             f"promptfoo needs Node.js 22.22 or newer, but there is no {str(node)!r}. Install it, or pass node=PATH."
         )
-    return found
+    return path
 
 
 def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
@@ -188,11 +188,9 @@ class NodeWorker:
         assert process.stdout is not None
         assert process.stderr is not None
         # New queues for each process, so that no output of the last process is read.
-        self._process, self._replies, self._said = (
-            process,
-            queue.Queue(),
-            deque(maxlen=20),
-        )
+        self._process = process
+        self._replies = queue.Queue()
+        self._said = deque(maxlen=20)
         threading.Thread(
             target=_read, args=(process.stdout, self._replies.put), daemon=True
         ).start()
@@ -204,9 +202,9 @@ class NodeWorker:
 
     def _last_words(self) -> str:
         """The first line of the recent stderr that has an error, else its last line."""
-        said = [line.strip() for line in list(self._said) if line and line.strip()]
+        lines = [line.strip() for line in list(self._said) if line and line.strip()]
         error = next(
-            (line for line in said if "Error" in line), said[-1] if said else ""
+            (line for line in lines if "Error" in line), lines[-1] if lines else ""
         )
         return f": {error:.500}" if error else ""
 
