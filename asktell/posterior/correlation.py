@@ -30,8 +30,8 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
-from asktell.posterior.two_way import Cells
 
 # The prior of atanh(rho), and its grid in deviations from the mean
 _EXPECTED, _DEVIATION, _GRID = -0.4, 0.5, np.linspace(-2.5, 2.5, 11)

@@ -29,6 +29,7 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import correlation
 from asktell.posterior.basis import Basis
@@ -36,7 +37,7 @@ from asktell.posterior.equations import ENDLESS
 from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.segments import pairs
-from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
+from asktell.posterior.two_way import Posterior, chance_of_another, posterior
 from asktell.problem.examples.segments import Segments
 from asktell.problem.examples.shape import Shape
 from asktell.problem.goals import Goal
@@ -365,7 +366,7 @@ def at_an_end(
 def is_unvarying(cells: Cells, metric: int) -> bool:
     """True if every score of a metric is the same."""
     scores = cells.scores[:, metric]
-    varies = cells.noisy is not None and cells.noisy.squares[:, metric].any()
+    varies = cells.is_noisy and cells.squares[:, metric].any()
     return not varies and bool((scores == scores[0]).all())
 
 
@@ -401,7 +402,7 @@ def held(
     # Scores still to come: without end where cells are noisy
     left = np.full(len(known), np.inf)
     is_end = score in (limits or _ENDS)
-    if n_examples is not None and cells.noisy is None:
+    if n_examples is not None and not cells.is_noisy:
         left = n_examples - np.bincount(
             cells.arms[cells.examples >= 0], minlength=len(known)
         ).astype(np.float64)
@@ -450,7 +451,7 @@ def _hold_prices(
         counts = np.bincount(own.arms, minlength=n_arms)
         seen = np.flatnonzero(counts)
         m = len(scores) - len(seen) + 1.0
-        is_noisy = own.noisy is not None and bool(own.noisy.squares[:, j].any())
+        is_noisy = own.is_noisy and bool(own.squares[:, j].any())
         has_two_outcomes = np.isin(scores, (*_ENDS, *(goal.limits(name) or ()))).all()
         if m <= _FEWEST_REPETITIONS or is_noisy or has_two_outcomes:
             continue
@@ -524,7 +525,7 @@ def _hold_fixed(
         np.minimum.at(low, own.arms, scores)
         np.maximum.at(high, own.arms, scores)
         fixed = np.flatnonzero((counts > 1) & (low == high))
-        if not len(fixed) or (own.noisy is not None and own.noisy.squares[:, j].any()):
+        if not len(fixed) or (own.is_noisy and own.squares[:, j].any()):
             continue
         m = counts[fixed] + 1.0  # the chance of another score is 1 / m
         same = np.round((m + 0.5) / (m + 1.0) * len(values)).astype(np.int64)

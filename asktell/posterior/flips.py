@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
@@ -109,7 +109,7 @@ def flips(
     own = ((arms == a) | (arms == b)) & (examples >= 0)
     arms, examples, scores = arms[own], examples[own], scores[own]
     n_examples = int(examples.max(initial=0)) + 1
-    cells = Scored.of(np.where(arms == a, 0, 1), examples, scores[:, None], n_examples)
+    cells = Cells.of(np.where(arms == a, 0, 1), examples, scores[:, None], n_examples)
     common, in_a, in_b = np.intersect1d(
         cells.examples[cells.arms == 0],
         cells.examples[cells.arms == 1],
@@ -203,7 +203,7 @@ def _of_right_and_wrong(
 
 
 def _of_differences(
-    cells: Scored, rows_a: Int[Ints, " rows_a"], rows_b: Int[Ints, " rows_b"]
+    cells: Cells, rows_a: Int[Ints, " rows_a"], rows_b: Int[Ints, " rows_b"]
 ) -> _Model:
     from scipy import stats  # here, to keep the import of asktell light
 

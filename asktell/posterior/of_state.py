@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Ints, without
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Int
 from asktell.posterior import draws
 from asktell.posterior.basis import Basis, of_factors
@@ -12,7 +13,6 @@ from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeli
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.proxies import CellScores, ProxyParts
 from asktell.posterior.statement import Statement, statement
-from asktell.posterior.two_way import Cells
 from asktell.record import Failures, Problem, State
 from asktell.record.history import repeated
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Floats
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
-from asktell.posterior.two_way import Cells, Posterior, posterior
+from asktell.posterior.two_way import Posterior, posterior
 from asktell.problem.examples.segments import Segments
 
 # Most prompts with a common part in all segments: a quarter of a second for ten
@@ -42,19 +42,11 @@ def pairs(
     The means are over new examples if `n_examples` is ENDLESS. Scores on examples that
     are none of the N are in no segment, and are not used.
     """
-    n, own = len(segments.names), cells.of_column(column)
-    real = own.examples >= 0
-    arms = own.arms[real] * n + segments.of_examples[own.examples[real]]
-    noisy = own.noisy
-    if noisy is not None:
-        noisy = Scored(
-            arms,
-            noisy.examples[real],
-            noisy.scores[real],
-            noisy.asks[real],
-            noisy.squares[real],
-        )
-    in_pairs = Cells(arms, own.examples[real], own.scores[real], noisy)
+    n, scored = len(segments.names), cells.of_column(column)
+    named = scored.where(scored.examples >= 0)
+    in_pairs = named._replace(
+        arms=named.arms * n + segments.of_examples[named.examples]
+    )
     given = len(segments.of_examples)
     sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)

@@ -25,12 +25,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.draws import Joint, Model, joint
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.segments import SegmentMeans, segment_means
-from asktell.posterior.two_way import Cells, Posterior
+from asktell.posterior.two_way import Posterior
 from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
@@ -154,7 +155,7 @@ def _two_ends(model: Model, j: int) -> tuple[float, float] | None:
         or model.proxies is not None
         or model.n_arms > _MOST_ARMS
         or model.shapes[j] is not None
-        or own.noisy is not None
+        or own.is_noisy
     ):
         return None
     scores, ends = own.scores[:, j], model.goal.ranges.get(name)

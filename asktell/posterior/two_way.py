@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints, distinct, numbered
-from asktell.numerics.cells import PRIOR_SHARE, Scored
+from asktell.numerics.cells import PRIOR_SHARE, Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import (
@@ -51,7 +51,7 @@ from asktell.posterior.mixture import Gaussian, Posterior
 from asktell.posterior.proxies import ProxyParts
 from asktell.problem.examples.shape import Shape
 
-__all__ = ["Cells", "Posterior", "Variances", "posterior"]
+__all__ = ["Posterior", "Variances", "posterior"]
 
 
 # Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov &
@@ -115,76 +115,6 @@ _FEWEST_EQUAL = 3
 _SIMPLE = 10.0
 
 
-class Cells(NamedTuple):
-    """Known cells, in a canonical order.
-
-    `arms` and `examples` (n,) are their places, -1 for an example that is none of the
-    N. `scores` (n, m) are NaN where an evaluation failed. `noisy` has the same cells
-    with the sums for their noise, or is None if all scores of a cell are taken to be
-    equal.
-    """
-
-    arms: Int[Ints, " cells"]
-    examples: Int[Ints, " cells"]
-    scores: Float[Floats, "cells columns"]
-    noisy: Scored | None = None
-
-    @classmethod
-    def of(
-        cls,
-        arms: Int[Ints, " rows"],
-        examples: Int[Ints, " rows"],
-        scores: Float[Floats, "rows columns"],
-        n_examples: int | None,
-        noisy: bool = False,
-    ) -> "Cells":
-        """Collect the cells of rows of scores. A cell that was scored several times counts once, with its mean.
-
-        The cells are noisy if `noisy`, or if scores of a cell differ.
-        """
-        if n_examples is None:
-            order = np.argsort(arms, kind="stable")
-            return cls(arms[order], examples[order], scores[order])
-        cells = Scored.of(arms, examples, scores, n_examples)
-        return cls(
-            cells.arms,
-            cells.examples,
-            cells.scores,
-            cells if noisy or cells.disagree else None,
-        )
-
-    @property
-    def n_examples_seen(self) -> int:
-        """The number of distinct examples. Each score on an example that is none of the N counts as one more."""
-        own = self.examples >= 0
-        return len(np.unique(self.examples[own])) + int((~own).sum())
-
-    def of_column(self, column: int) -> "Cells":
-        """The cells with a score in this column. An evaluation that failed has a score in the failures' column only."""
-        known = ~np.isnan(self.scores[:, column])
-        if known.all():
-            return (
-                self
-                if self.noisy is None or len(self.noisy.arms) == len(known)
-                else self._replace(noisy=None)
-            )
-        return Cells(
-            self.arms[known], self.examples[known], self.scores[known], self.noisy
-        )
-
-    def with_failures(
-        self, arms: Int[Ints, " failed"], examples: Int[Ints, " failed"]
-    ) -> "Cells":
-        """Add cells that failed, with 1 in the last column and NaN in all others."""
-        scores = np.full((len(arms), self.scores.shape[1]), np.nan)
-        scores[:, -1] = 1.0
-        both = (
-            np.concatenate((self.arms, arms)),
-            np.concatenate((self.examples, examples)),
-        )
-        return Cells(*both, np.concatenate((self.scores, scores)), self.noisy)
-
-
 def posterior(
     cells: Cells,
     metric: int,
@@ -218,13 +148,9 @@ def posterior(
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
     spread = float(scores.std())
-    if cells.noisy is not None:
-        spread = float(
-            np.hypot(
-                spread,
-                np.sqrt((cells.noisy.squares[:, metric] / cells.noisy.asks).mean()),
-            )
-        )
+    if cells.is_noisy:
+        within = np.sqrt((cells.squares[:, metric] / cells.asks).mean())
+        spread = float(np.hypot(spread, within))
     if spread <= 1e-9 * max(abs(centre), 1e-290):
         sizes = n_examples if groups is None else groups.sizes[groups.of_arms]
         return _constant(cells, float(scores[0]), n_arms, sizes, limits, averaged)
@@ -407,16 +333,16 @@ def _with_noise(data: _Data) -> _Found:
     determines c + w / r, and the moments within cells determine w. A few steps bring
     the two together.
     """
-    noisy, seen = data.cells.noisy, data.of_seen
-    asks, noise = (None, 0.0) if noisy is None else (noisy.asks, PRIOR_SHARE)
+    cells, seen = data.cells, data.of_seen
+    asks, noise = (cells.asks, PRIOR_SHARE) if cells.is_noisy else (None, 0.0)
     for _ in range(_NOISE_STEPS):
         of_seen = seen.system(asks, noise)
         found = reml(of_seen, data.expected)
-        if noisy is None:
+        if not cells.is_noisy:
             break
-        inverse = float((1.0 / noisy.asks).mean())
-        of_all = np.full(data.cells.scores.shape[1], found.residual * data.spread**2)
-        within = float(noisy.noise(of_all)[data.metric]) / data.spread**2
+        inverse = float((1.0 / cells.asks).mean())
+        of_all = np.full(cells.scores.shape[1], found.residual * data.spread**2)
+        within = float(cells.noise(of_all)[data.metric]) / data.spread**2
         total = found.residual * (1.0 - noise + noise * inverse) + within * (
             1.0 - inverse
         )
@@ -482,7 +408,7 @@ def _constant(
     )
     unknown = zeros + 1.0
     # Another score of a noisy cell may differ, so noisy cells are never known exactly.
-    if n_examples is not None and cells.noisy is None:
+    if n_examples is not None and not cells.is_noisy:
         unknown = np.maximum(0.0, 1.0 - own / n_examples)
     size = limits[1] - limits[0] if limits else abs(score)
     chance = chance_of_another(score, len(cells.arms), known, limits) * np.sqrt(unknown)

@@ -42,7 +42,7 @@ import numpy as np
 from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.checks import check_number
 from asktell.problem.words import nearest
@@ -185,7 +185,7 @@ class _Cells(NamedTuple):
         history, n_examples = state.history, state.problem.n_examples or 0
         known = history.examples() >= 0
         scores = history.scores()[known, column : column + 1]
-        found = Scored.of(
+        found = Cells.of(
             history.arms()[known], history.examples()[known], scores, n_examples
         )
         _, arms = np.unique(found.arms, return_inverse=True)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, Candidates, Selector, grid
+from asktell.numerics.cells import Cells
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.equations import System, Variances
-from asktell.posterior.two_way import Cells, posterior, reml
+from asktell.posterior.two_way import posterior, reml
 
 LEVEL = 1e4  # the variance of a level that is nearly flat
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, Selector, analyze, at_least, at_most, maximize
+from asktell.numerics.cells import Cells
 from asktell.posterior import draws as joint_draws
 from asktell.posterior import membership
 from asktell.posterior.draws import held, is_unvarying
 from asktell.posterior.of_state import stated
 from asktell.posterior.statement import Statement, _near, _near_share
-from asktell.posterior.two_way import Cells, chance_of_another
+from asktell.posterior.two_way import chance_of_another
 from asktell.problem.goals import Constraint
 
 N, SEEN = 60, 12

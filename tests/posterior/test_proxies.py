@@ -4,10 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from asktell.numerics.cells import Cells
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
 from asktell.posterior.proxies import CellScores, ProxyParts
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.two_way import posterior
 
 Matrix = npt.NDArray[np.float64]
 V = Variances(0.3, 0.5, 0.2)

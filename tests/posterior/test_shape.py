@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from asktell.numerics.cells import Cells
 from asktell.posterior import two_way
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import System, Variances
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.two_way import posterior
 from asktell.problem.examples.shape import Shape
 
 V = Variances(0.7, 1.3, 0.4)
