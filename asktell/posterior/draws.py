@@ -32,10 +32,10 @@ from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import correlation
-from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.proxies import ProxyParts
+from asktell.posterior.regressors import Regressors
 from asktell.posterior.segments import pairs
 from asktell.posterior.two_way import Posterior, chance_of_another, posterior
 from asktell.problem.examples.segments import Segments
@@ -76,7 +76,7 @@ class Model(NamedTuple):
     goal: Goal  # draws are of its columns, and of its values
     # By column, how the examples differ according to earlier studies
     shapes: Sequence[Shape | None]
-    basis: Basis | None  # columns of the candidates' factors
+    regressors: Regressors | None  # columns of the candidates' factors
     n_arms: int
     # N, or None or `ENDLESS` for means over new examples
     n_examples: int | None
@@ -156,7 +156,7 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
             model.n_examples,
             limits,
             averaged,
-            model.basis,
+            model.regressors,
             model.shapes[j],
             proxies=model.proxies,
         )

@@ -8,10 +8,10 @@ from asktell.numerics.arrays import Ints, without
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Int
 from asktell.posterior import draws
-from asktell.posterior.basis import Basis, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.proxies import CellScores, ProxyParts
+from asktell.posterior.regressors import Regressors, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.record import Failures, Problem, State
 from asktell.record.history import repeated
@@ -150,7 +150,7 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
         cells,
         problem.goal,
         problem.shapes,
-        _basis(problem),
+        _regressors(problem),
         problem.n_arms,
         n_examples,
         n_rows,
@@ -178,9 +178,9 @@ def _proxies(state: State) -> ProxyParts | None:
     return scores.memo.get((n_proxies, n_arms, n_examples), divided)
 
 
-def _basis(problem: Problem) -> Basis | None:
-    """The basis of the candidates' factors. None without candidates."""
+def _regressors(problem: Problem) -> Regressors | None:
+    """The columns of the candidates' factors. None without candidates."""
     candidates = problem.candidates
     if candidates is None:
         return None
-    return problem.memo.get("basis", lambda: of_factors(candidates))
+    return problem.memo.get("regressors", lambda: of_factors(candidates))

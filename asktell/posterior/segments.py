@@ -3,7 +3,7 @@
 The effect of a pair is the sum of three parts: the prompt's, which is the same in every
 segment, the segment's, which is the same for every prompt, and the pair's own. The
 shares of the parts are estimated by likelihood, as for candidates with factors: prompt
-and segment are the columns of the basis. So scores of a prompt in other segments count
+and segment are the regressors. So scores of a prompt in other segments count
 in a segment where it has seen little. With more than a hundred prompts they do not,
 since the equations would take seconds.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from asktell.numerics.arrays import Floats
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float
-from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
+from asktell.posterior.regressors import Regressors
 from asktell.posterior.two_way import Posterior, posterior
 from asktell.problem.examples.segments import Segments
 
@@ -57,7 +57,7 @@ def pairs(
         n_examples,
         None,
         averaged,
-        _basis(n_arms, n),
+        _regressors(n_arms, n),
         None,
         groups,
     )
@@ -104,10 +104,12 @@ def segment_means(
     return SegmentMeans(np.stack(means, axis=1), np.stack(errors, axis=1))
 
 
-def _basis(n_arms: int, n: int) -> Basis:
+def _regressors(n_arms: int, n: int) -> Regressors:
     """A column for each prompt and each segment. With many prompts, only segments have columns."""
     of_segments = np.tile(np.eye(n), (n_arms, 1))
     if n_arms > _MOST_ARMS:
-        return Basis(of_segments, np.zeros(n, dtype=np.int64))
+        return Regressors.of_arms(of_segments, np.zeros(n, dtype=np.int64))
     both = np.repeat(np.eye(n_arms), n, axis=0), of_segments
-    return Basis(np.concatenate(both, axis=1), np.repeat([0, 1], [n_arms, n]))
+    return Regressors.of_arms(
+        np.concatenate(both, axis=1), np.repeat([0, 1], [n_arms, n])
+    )

@@ -148,10 +148,9 @@ def _two_ends(model: Model, j: int) -> tuple[float, float] | None:
 
     These are 0 and 1, or both ends of the declared range.
     """
-    has_factors = model.basis is not None and model.basis.blocks is not None
     own, name = model.cells.of_column(j), model.goal.columns[j]
     if (
-        has_factors
+        model.regressors is not None
         or model.proxies is not None
         or model.n_arms > _MOST_ARMS
         or model.shapes[j] is not None

@@ -17,8 +17,8 @@ from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means, Vector
-from asktell.posterior.basis import levels_of
 from asktell.posterior.of_state import has_drifted, stated
+from asktell.posterior.regressors import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts

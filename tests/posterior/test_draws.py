@@ -155,7 +155,7 @@ def test_one_other_score_is_enough_to_vary() -> None:
         np.repeat([0, 1], 2),
         np.array([[0.0], [2.0], [1.0], [1.0]]),
         N,
-        noisy=True,
+        is_noisy=True,
     )
     assert not is_unvarying(noisy, 0)
 

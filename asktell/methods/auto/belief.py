@@ -20,8 +20,8 @@ from asktell.numerics.arrays import Floats, Ints, distinct, is_binary, without
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.posterior import design, draws, membership
-from asktell.posterior.basis import levels_of
 from asktell.posterior.of_state import alive_arms, counted_failures, model_of
+from asktell.posterior.regressors import levels_of
 from asktell.posterior.two_way import Posterior
 from asktell.problem.goals import BestFeasible
 from asktell.record import Failures, Problem, State
