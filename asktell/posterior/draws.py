@@ -131,17 +131,29 @@ def joint(
     # not worse. A correlation would take the dearest prompts for the best.
     if len(goal.columns) > 1 and not goal.is_relative:
         _join(model, draws, errors)
-    _hold_prices(goal, cells, draws, means, errors)
+    columns = _with_prices(goal, cells, _Columns(draws, means, errors))
     of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
-    _hold_shares(model, of_subsets, draws, means, errors)
+    draws, means, errors = _with_shares(model, of_subsets, columns)
     draws = np.concatenate((draws, *of_subsets))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
-    values = _values(goal, draws, model.rivals)
     n_given = None if is_new else model.n_examples
-    _hold_unvarying(goal, cells, n_given, draws, values, instead)
-    _hold_fixed(goal, cells, draws, values, model.rivals)
-    kept = _hold_at_ends(goal, cells, n_given, values)
+    values = _values(goal, draws, model.rivals)
+    values = _with_unvarying(goal, cells, n_given, draws, values, instead)
+    values = _with_fixed(goal, cells, draws, values, model.rivals)
+    values, kept = _with_ends(goal, cells, n_given, values)
     return Joint(fits, means, errors, values, draws, kept)
+
+
+class _Columns(NamedTuple):
+    """Draws of the columns' means, and their means and errors."""
+
+    draws: Float[Floats, "columns draws arms"]
+    means: Float[Floats, "arms columns"]
+    errors: Float[Floats, "arms columns"]
+
+    def copied(self) -> "_Columns":
+        """The same numbers, to change."""
+        return _Columns(*(numbers.copy() for numbers in self))
 
 
 def _fits(model: Model, averaged: bool) -> list[Posterior]:
@@ -221,28 +233,26 @@ def _draws_of_subsets(
         yield np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, -1), 2, 0)
 
 
-def _hold_shares(
+def _with_shares(
     model: Model,
     of_subsets: Sequence[Float[Floats, "segments draws arms"]],
-    draws: Float[Floats, "columns draws arms"],
-    means: Float[Floats, "arms columns"],
-    errors: Float[Floats, "arms columns"],
-) -> None:
+    columns: _Columns,
+) -> _Columns:
     """Give each segment its share of the examples in the means of columns that are judged by segment.
 
     If the worst segment counts, most evaluations are there. A mean over the evaluated
     examples would then be close to the mean of this segment.
-
-    Changes `draws`, `means` and `errors`.
     """
     if model.segments is None or not of_subsets:
-        return
+        return columns
+    draws, means, errors = columns = columns.copied()
     shares = model.segments.sizes / model.segments.sizes.sum()
     for j, in_segments in zip(model.goal.by_segment, of_subsets, strict=True):
         draws[j] = np.tensordot(shares, in_segments, 1)
         means[:, j] = draws[j].mean(axis=0)
         known = np.isfinite(errors[:, j])
         errors[known, j] = draws[j].std(axis=0)[known]
+    return columns
 
 
 def _widen_levels(
@@ -419,13 +429,7 @@ def held(
     return np.asarray(score + np.where(order < n_same, 0.0, away))
 
 
-def _hold_prices(
-    goal: Goal,
-    cells: Cells,
-    draws: Float[Floats, "columns draws arms"],
-    means: Float[Floats, "arms columns"],
-    errors: Float[Floats, "arms columns"],
-) -> None:
+def _with_prices(goal: Goal, cells: Cells, columns: _Columns) -> _Columns:
     """Let evaluated prompts keep their score of a metric that is a fixed number for each prompt, as a price is.
 
     The metric differs between prompts, but no prompt has two different scores. The
@@ -441,10 +445,11 @@ def _hold_prices(
     where the shared level is closest to its mean, so that equals are equal in the same
     draws.
 
-    Changes `draws`, `means` and `errors`. Metrics with two outcomes are excepted, where
-    all scores are 0 and 1 or the ends of the range. They often agree by chance.
+    Metrics with two outcomes are excepted, where all scores are 0 and 1 or the ends of
+    the range. They often agree by chance.
     """
-    n_draws, n_arms = draws.shape[1:]
+    n_draws, n_arms = columns.draws.shape[1:]
+    is_copied = False
     for j, name in enumerate(goal.columns):
         own = cells.of_column(j)
         scores = own.scores[:, j]
@@ -460,11 +465,15 @@ def _hold_prices(
         np.maximum.at(high, own.arms, scores)
         if (low < high).any() or is_unvarying(own, j):
             continue
+        if not is_copied:
+            columns, is_copied = columns.copied(), True
+        draws, means, errors = columns
         share = (m + 0.5) / (m + 1.0)
         is_same = _level_ranks(draws[j]) < np.round(share * n_draws)
         draws[j][np.ix_(is_same, seen)] = low[seen]
         means[seen, j] = low[seen]
         errors[seen, j] *= np.sqrt(1.0 - share)
+    return columns
 
 
 def _level_ranks(draws: Float[Floats, "draws arms"]) -> Int[Ints, " draws"]:
@@ -474,18 +483,19 @@ def _level_ranks(draws: Float[Floats, "draws arms"]) -> Int[Ints, " draws"]:
     return np.argsort(np.argsort(distance, kind="stable"))
 
 
-def _hold_unvarying(
+def _with_unvarying(
     goal: Goal,
     cells: Cells,
     n_examples: int | None,
     draws: Float[Floats, "columns draws arms"],
     values: Float[Floats, "draws arms values"],
     instead: Collection[int],
-) -> None:
-    """Correct `values` where a metric whose scores all agree so far is compared with a bound, see `held`.
+) -> Float[Floats, "draws arms values"]:
+    """The values, corrected where a metric whose scores all agree so far is compared with a bound, see `held`.
 
     Columns with draws `instead` of the Gaussian draws need no correction.
     """
+    corrected = {}
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
         if bound.of is None and is_unvarying(own, j) and j not in instead:
@@ -497,17 +507,30 @@ def _hold_unvarying(
             against[j] = held(
                 draws[j], own, j, n_examples, limits, bound.at_most, is_met
             )
-            values[:, :, k] = _values(goal, against, None)[:, :, k]
+            corrected[k] = _values(goal, against, None)[:, :, k]
+    return _replaced(values, corrected) if corrected else values
 
 
-def _hold_fixed(
+def _replaced(
+    values: Float[Floats, "draws arms values"],
+    columns: Mapping[int, Float[Floats, "draws arms"]],
+) -> Float[Floats, "draws arms values"]:
+    """The values with some of them replaced, by number."""
+    # In the same order in memory
+    values = values.copy(order="K")
+    for k, column in columns.items():
+        values[:, :, k] = column
+    return values
+
+
+def _with_fixed(
     goal: Goal,
     cells: Cells,
     draws: Float[Floats, "columns draws arms"],
     values: Float[Floats, "draws arms values"],
     rivals: Int[Ints, " rivals"] | None,
-) -> None:
-    """Correct `values` where a prompt whose scores of a metric all agree is compared with another prompt.
+) -> Float[Floats, "draws arms values"]:
+    """The values, corrected where a prompt whose scores of a metric all agree is compared with another prompt.
 
     The prompt keeps its score, so that two prompts of the same fixed cost are equal,
     and neither costs more. It does so in a share of the draws: the probability that no
@@ -515,6 +538,7 @@ def _hold_fixed(
     level is closest to its mean, so that equals are equal in the same draws. Scores of
     0 and 1 are excepted, since their draws allow for the other score.
     """
+    corrected = {}
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
         scores, n_arms = own.scores[:, j], values.shape[1]
@@ -534,19 +558,22 @@ def _hold_fixed(
         against[j][:, fixed] = np.where(
             rank[:, None] < same, low[fixed], against[j][:, fixed]
         )
-        values[:, :, k] = _values(goal, against, rivals)[:, :, k]
+        corrected[k] = _values(goal, against, rivals)[:, :, k]
+    return _replaced(values, corrected) if corrected else values
 
 
-def _hold_at_ends(
+def _with_ends(
     goal: Goal,
     cells: Cells,
     n_examples: int | None,
     values: Float[Floats, "draws arms values"],
-) -> Bool[Bools, "arms constraints"]:
-    """Make arms that violated a bound at an end of the scale violate it in all `values`.
+) -> tuple[Float[Floats, "draws arms values"], Bool[Bools, "arms constraints"]]:
+    """The values, where arms that violated a bound at an end of the scale violate it in all draws.
 
-    Returns the mask (K, constraints) of the arms that always satisfied such a bound.
+    Also returns the mask (K, constraints) of the arms that always satisfied such a
+    bound.
     """
+    corrected = {}
     n_arms = values.shape[1]
     # Over given examples, a violation on another example does not count.
     own = np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
@@ -554,8 +581,9 @@ def _hold_at_ends(
     _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], n_arms)
     for k, missed in enumerate(broken.T, len(goal.objectives)):
         if missed.any():
-            values[:, missed, k] = np.minimum(-np.abs(values[:, missed, k]), -_SLIGHTLY)
-    return kept
+            violated = np.minimum(-np.abs(values[:, :, k]), -_SLIGHTLY)
+            corrected[k] = np.where(missed, violated, values[:, :, k])
+    return _replaced(values, corrected) if corrected else values, kept
 
 
 def _values(
