@@ -208,7 +208,7 @@ def _looks_once(state: State, method: AbstractMethod) -> bool:
     is_extended = any(
         isinstance(grown.event, events.Extended) for grown in state.growth
     )
-    n_ends = sum(decision.finished for _, decision in state.decisions)
+    n_ends = [decision.finished for _, decision in state.decisions].count(True)
     return (
         state.finished
         and n_ends == 1
