@@ -151,12 +151,6 @@ def flips(
     )
 
 
-def at_rate(rates: Float[Floats, " examples"], fdr: float) -> list[int]:
-    """The rows whose local false discovery rate (n,) is at most `fdr`, the surest first."""
-    order = np.argsort(rates, kind="stable")
-    return [row for row in order.tolist() if rates[row] <= fdr]
-
-
 def _first_scores(
     is_a: Float[Floats, " rows"],
     examples: Int[Ints, " rows"],

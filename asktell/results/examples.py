@@ -298,7 +298,7 @@ def _described(
     tested = _tested(cells, same)
     mislabeled = np.zeros(n_examples, dtype=bool)
     if cells.reliability() >= _RELIABLE:
-        mislabeled = _discovered(tested.p_values, fdr)
+        mislabeled[at_rate(_rates(tested.p_values), fdr)] = True
     alike = _near_duplicates(cells, means, ~same & (counts >= _FEWEST))
     average = np.nanmean(cells.ease) if len(cells.y) else np.nan
     ids = range(n_examples) if problem.examples is None else problem.examples.ids
@@ -381,22 +381,31 @@ def _type_three(
     return np.asarray(np.where(is_normal, special.ndtr(z), by_gamma))
 
 
-def _discovered(
-    p_values: Float[Floats, " examples"], fdr: float
-) -> Bool[Bools, " examples"]:
-    """The hypotheses that are rejected at this false discovery rate. NaN is no p-value."""
-    found = np.zeros(len(p_values), dtype=bool)
+def _rates(p_values: Float[Floats, " examples"]) -> Float[Floats, " examples"]:
+    """For each example, the false discovery rate of the list of examples whose p-values are at most as large."""
+    # An example without a p-value is on no list.
+    rates = np.full(len(p_values), np.nan)
     candidates = np.flatnonzero(p_values <= _CONDITION)  # false for NaN
     ordered = candidates[np.argsort(p_values[candidates], kind="stable")]
     # Given that it is at most 1/2, twice the p-value of a true hypothesis is at least as
     # large as a uniform number
     scaled = p_values[ordered] / _CONDITION
     n_true = (1 + int((scaled > _MOSTLY_TRUE).sum())) / (1.0 - _MOSTLY_TRUE)
-    bars = np.minimum(fdr * np.arange(1, len(ordered) + 1) / n_true, _MOSTLY_TRUE)
-    passing = np.flatnonzero(scaled <= bars)
-    if len(passing):
-        found[ordered[: passing[-1] + 1]] = True
-    return found
+    by_size = scaled * n_true / np.arange(1, len(ordered) + 1)
+    by_size[scaled > _MOSTLY_TRUE] = np.inf
+    # A longer list may have a smaller rate.
+    rates[ordered] = np.minimum.accumulate(by_size[::-1])[::-1]
+    return rates
+
+
+def at_rate(rates: Float[Floats, " examples"], fdr: float) -> list[int]:
+    """The rows whose false discovery rate (n,) is at most `fdr`, the surest first. A rate of NaN is unknown.
+
+    A rate may be that of a list (`_rates`), or the local one of a row
+    (`asktell.posterior.flips`).
+    """
+    order = np.argsort(rates, kind="stable")
+    return [row for row in order.tolist() if rates[row] <= fdr]
 
 
 # Near duplicates

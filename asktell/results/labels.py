@@ -6,12 +6,11 @@ p be people's score of a cell and j the judge's.
 - Bias: the mean of j - p, if both are on one scale. Cells on the same example are not
   independent, so the error is that of a mean of clusters, one per example (Liang & Zeger
   1986), with the degrees of freedom of the number of examples.
-- Corrected means: p is regressed on j, and the regression is applied to all cells that
-  the judge scored. A prompt keeps the residual mean of its own cells as far as the
-  variances of prompts and cells warrant it, and other prompts get the mean of such
-  prompts (best linear unbiased prediction). So the means need no common scale.
-- Drift: a step in the residuals of the regression, over the order in which the judge's
-  scores were recorded, with prompts and examples as random effects
+- Corrected means: the estimates of the posterior, which has the judge's scores as
+  regressors (`asktell.posterior.proxies`). So the means need no common scale, and a
+  prompt has one estimate wherever it is shown.
+- Drift: p is regressed on j. A change is a step in the residuals, over the order in which
+  the judge's scores were recorded, with prompts and examples as random effects
   (`asktell.posterior.drift`). The effects are estimated from products of residuals of
   the same prompt, and of the same example.
 - Segments: the bias in a segment against the bias elsewhere, with the same errors, and an
@@ -22,7 +21,7 @@ False alarms and coverage: `benchmarks.selection.judge_labels`.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -31,6 +30,7 @@ from asktell._util.terminal import safe
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.drift import NumberedRows, is_beyond_chance, likeliest_step
+from asktell.posterior.of_state import stated
 from asktell.record import State
 
 FEWEST = 20  # cells with both scores, before anything is stated
@@ -79,24 +79,20 @@ class SegmentBias:
 
 @final
 @dataclass(frozen=True)
-class CorrectedPrompt:
-    """The mean of one prompt over all examples that the judge scored.
+class JudgedPrompt:
+    """What the judge has scored of one prompt. The prompt's corrected mean is its estimate in the result.
 
     Attributes:
         arm: the prompt.
         judged: number of cells that the judge scored.
         labeled: number of them that have the goal's own score, too.
         judge_alone: the mean of the judge's scores.
-        mean: the corrected mean, in the unit of the goal's metric.
-        error: its standard error.
     """
 
     arm: int
     judged: int
     labeled: int
     judge_alone: float
-    mean: float
-    error: float
 
 
 @final
@@ -117,7 +113,8 @@ class Agreement:
         bias: mean difference of the proxy's score and the metric's. None if the scales
             differ.
         interval: 95% interval of the bias.
-        corrected: the mean of the metric over all cells with a score of the proxy.
+        corrected: the estimated mean of the metric for the prompts with scores of the
+            proxy, each weighted by the number of these.
         corrected_error: its standard error.
         judge_alone: the mean of the proxy's scores.
         is_checked: whether it was possible to look for a change.
@@ -142,7 +139,7 @@ class Agreement:
     is_checked: bool = False
     change: Change | None = None
     segments: tuple[SegmentBias, ...] = ()
-    prompts: tuple[CorrectedPrompt, ...] = ()
+    prompts: tuple[JudgedPrompt, ...] = ()
     points: tuple[tuple[float, float, int], ...] = ()
 
 
@@ -169,15 +166,31 @@ class Pairs:
 
 def agreements(state: State) -> tuple[Agreement, ...]:
     """How far each proxy agrees with the goal's first objective, for proxies that have scores."""
-    goal, found = state.problem.goal, []
+    goal, of_proxies = state.problem.goal, []
+    metric = goal.objectives[0].metric
+    limits, segments = goal.limits(metric), state.problem.labels
     for k, proxy in enumerate(state.problem.proxies):
         pairs = _pairs(state, k)
         if len(pairs.judge):
-            metric = goal.objectives[0].metric
-            limits = goal.limits(metric)
-            segments = state.problem.labels
-            found.append(agreement(proxy, metric, pairs, limits, segments))
-    return tuple(found)
+            of_proxy = agreement(proxy, metric, pairs, limits, segments)
+            of_proxies.append(_with_mean(of_proxy, state))
+    return tuple(of_proxies)
+
+
+def _with_mean(agreement: Agreement, state: State) -> Agreement:
+    """The same with the corrected mean, if the scores are enough to compare the proxy."""
+    statement = stated(state)
+    if not agreement.is_checked or statement is None:
+        return agreement
+    arms = [entry.arm for entry in agreement.prompts]
+    weights = np.array([entry.judged for entry in agreement.prompts], dtype=np.float64)
+    weights /= weights.sum()
+    column = list(state.problem.goal.columns).index(agreement.metric)
+    return replace(
+        agreement,
+        corrected=float(statement.means[arms, column] @ weights),
+        corrected_error=float((statement.columns[column][:, arms] @ weights).std()),
+    )
 
 
 def agreement(
@@ -187,7 +200,7 @@ def agreement(
     limits: tuple[float, float] | None,
     segments: Sequence[str] | None,
 ) -> Agreement:
-    """How far a proxy agrees with a metric.
+    """How far a proxy agrees with a metric, without the corrected mean.
 
     Args:
         proxy: the name of the proxy.
@@ -211,8 +224,6 @@ def agreement(
         reach = _t(len(np.unique(common.examples)) - 1) * error
         interval = bias - reach, bias + reach
         agreed = _share_agreed(common)
-    prompts = fit.by_prompt(pairs)
-    mean, mean_error = fit.overall(pairs, prompts)
     return Agreement(
         proxy,
         metric,
@@ -222,14 +233,12 @@ def agreement(
         agreed,
         bias,
         interval,
-        mean,
-        mean_error,
-        float(pairs.judge.mean()),
-        True,
-        fit.change(is_same_scale),
-        _segments(common, segments) if is_same_scale and segments else (),
-        prompts,
-        _points(common),
+        judge_alone=float(pairs.judge.mean()),
+        is_checked=True,
+        change=fit.change(is_same_scale),
+        segments=_segments(common, segments) if is_same_scale and segments else (),
+        prompts=_by_prompt(pairs),
+        points=_points(common),
     )
 
 
@@ -262,7 +271,7 @@ def sentence(found: Agreement, less_is_better: bool = False) -> str:
     if found.corrected is not None and found.corrected_error is not None:
         parts.append(
             f"Over {found.judged:,} responses, the mean of {proxy} is {found.judge_alone:.2g}. Corrected with the "
-            f"responses that have both scores, the mean of {metric} over the same responses is {found.corrected:.2g} ± "
+            f"responses that have both scores, the mean of {metric} for these prompts is {found.corrected:.2g} ± "
             f"{found.corrected_error:.1g}"
         )
     parts += _of_time_and_segments(found, proxy)
@@ -391,6 +400,17 @@ def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]
     return tuple(found)
 
 
+def _by_prompt(pairs: Pairs) -> tuple[JudgedPrompt, ...]:
+    """What the judge has scored of each prompt."""
+    entries = []
+    for arm in np.unique(pairs.arms).tolist():
+        rows = pairs.arms == arm
+        n_labeled = int((rows & pairs.both).sum())
+        judge_alone = float(pairs.judge[rows].mean())
+        entries.append(JudgedPrompt(arm, int(rows.sum()), n_labeled, judge_alone))
+    return tuple(entries)
+
+
 class _Fit:
     """The regression of people's scores on the judge's in the common cells."""
 
@@ -400,76 +420,10 @@ class _Fit:
         off = judge - judge.mean()
         varies = float(off @ off) > 0 and float(np.ptp(people)) > 0
         self.correlation = float(np.corrcoef(judge, people)[0, 1]) if varies else None
-        self._slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
-        self._start = float(people.mean()) - self._slope * float(judge.mean())
-        self._rest = people - self._predicted(judge)
+        slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
+        start = float(people.mean()) - slope * float(judge.mean())
+        self._rest = people - (start + slope * judge)
         self._prompt, self._example, self._residual = _effects(common, self._rest)
-        # The variance of a residual within a prompt
-        self._within = max(self._example + self._residual, np.finfo(float).tiny)
-
-    def _predicted(self, judge: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
-        return self._start + self._slope * judge
-
-    def by_prompt(self, pairs: Pairs) -> tuple[CorrectedPrompt, ...]:
-        """The corrected mean of each prompt."""
-        arms = np.unique(pairs.arms)
-        level, level_error, counts, rests = self._level(arms)
-        # The share of its own residual mean that a prompt keeps
-        keep = self._prompt / (self._prompt + self._within / np.maximum(counts, 1))
-        keep = np.where(counts > 0, keep, 0.0)
-        found = []
-        for k, arm in enumerate(arms.tolist()):
-            own = pairs.arms == arm
-            predicted = self._predicted(pairs.judge[own])
-            spread = float(predicted.var(ddof=1)) if len(predicted) > 1 else 0.0
-            variance = (
-                spread / len(predicted)
-                + self._prompt * (1 - keep[k])
-                + ((1 - keep[k]) * level_error) ** 2
-            )
-            rest = level + keep[k] * (rests[k] - level)
-            found.append(
-                CorrectedPrompt(
-                    arm,
-                    int(own.sum()),
-                    int(counts[k]),
-                    float(pairs.judge[own].mean()),
-                    float(predicted.mean() + rest),
-                    float(np.sqrt(variance)),
-                )
-            )
-        return tuple(found)
-
-    def overall(
-        self, pairs: Pairs, prompts: Sequence[CorrectedPrompt]
-    ) -> tuple[float, float]:
-        """The mean over all rows that the judge scored, and its standard error."""
-        share = np.array([each.judged for each in prompts]) / len(pairs.judge)
-        arms = np.array([each.arm for each in prompts])
-        _, level_error, counts, _ = self._level(arms)
-        left = self._prompt / (1 + self._prompt * counts / self._within)
-        error = math.hypot(
-            level_error,
-            _clustered(self._predicted(pairs.judge), pairs.examples),
-            math.sqrt(float(share**2 @ left)),
-        )
-        return float(share @ np.array([each.mean for each in prompts])), error
-
-    def _level(self, arms: Int[Ints, " arms"]) -> tuple[float, float, Floats, Floats]:
-        """The mean residual of a prompt like these, its error, and each prompt's number of residuals and their mean.
-
-        Prompts with many labels count little more than others, because a selection labels
-        good prompts more often.
-        """
-        common = self._common
-        place = np.searchsorted(arms, common.arms)
-        counts = np.bincount(place, minlength=len(arms)).astype(np.float64)
-        sums = np.bincount(place, self._rest, len(arms))
-        rests = sums / np.maximum(counts, 1)
-        weights = counts / (counts * self._prompt + self._within)
-        level = float(weights @ rests / weights.sum())
-        of_cells = _clustered(self._rest, common.examples)
-        return level, max(of_cells, float(weights.sum()) ** -0.5), counts, rests
 
     def change(self, is_same_scale: bool) -> Change | None:
         """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""

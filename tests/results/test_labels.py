@@ -56,13 +56,15 @@ def check(selector: asktell.Selector) -> asktell.results.checks.Check:
 
 
 def test_a_judge_that_is_right(people: np.ndarray) -> None:
-    found = the(judged(people, people))
+    selector = judged(people, people)
+    found = the(selector)
     assert (found.judged, found.cells, found.agreed, found.bias) == (360, 120, 1.0, 0.0)
     assert found.interval == (0.0, 0.0)
     assert found.change is None
-    assert found.corrected == pytest.approx(people.mean(), abs=1e-9)
-    for each in found.prompts:
-        assert each.mean == pytest.approx(people[each.arm].mean(), abs=1e-9)
+    # The posterior learns from 120 labels that the judge is right in every cell
+    assert found.corrected == pytest.approx(people.mean(), abs=1e-4)
+    estimates = [entry.estimate["human"] for entry in selector.result().prompts]
+    assert estimates == pytest.approx(people.mean(axis=1).tolist(), abs=1e-3)
 
 
 def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
@@ -197,3 +199,18 @@ def test_the_report_has_it(people: np.ndarray) -> None:
     assert reports.version_of(selector.state) != before
     plain = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 4, examples=4)
     assert "judges" not in reports.document(plain.state, plain.method, plain.prompts)
+
+
+def test_the_corrected_mean_is_that_of_the_estimates(people: np.ndarray) -> None:
+    """Each prompt has one estimate, and the mean in words weights it by the number of its judged cells."""
+    rng = np.random.default_rng(8)
+    selector = judged(0.3 + 0.4 * people + rng.normal(0, 0.1, (K, N)), people)
+    found = the(selector)
+    shares = np.array([entry.judged for entry in found.prompts]) / found.judged
+    estimates = [
+        selector.result().prompts[entry.arm].estimate["human"]
+        for entry in found.prompts
+    ]
+    assert found.corrected == pytest.approx(shares @ np.array(estimates), abs=1e-9)
+    assert found.corrected_error is not None
+    assert 0.0 < found.corrected_error < 0.1
