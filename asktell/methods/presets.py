@@ -1,6 +1,7 @@
 """Methods by name: "auto", "race", and the published methods as compositions of parts."""
 
 from collections.abc import Callable
+from inspect import isabstract
 from typing import Any, NamedTuple
 
 from asktell._util.extras import check_extra
@@ -9,18 +10,14 @@ from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.methods.auto.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
 from asktell.methods.race import Race
+from asktell.methods.rounds import allocators, estimators, rules, schedulers
 from asktell.methods.rounds.allocators import AbstractAllocator, GOptimalDesign, Uniform
-from asktell.methods.rounds.elimination import Elimination, rule_of
+from asktell.methods.rounds.elimination import PART_KINDS, Elimination, rule_of
 from asktell.methods.rounds.estimators import (
     MLP,
     AbstractEstimator,
     LeastSquares,
     SampleMean,
-)
-from asktell.methods.rounds.rules import (
-    ConstrainedParetoGap,
-    ConstrainedRanking,
-    ParetoGap,
 )
 from asktell.methods.rounds.schedulers import (
     AbstractScheduler,
@@ -97,14 +94,14 @@ REGISTRY: Registry[type[AbstractMethod] | _Preset] = Registry(
 
 # The methods and their parts that a saved selector may contain, by class name.
 PARTS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        *(Adaptive, Race, Elimination),
-        *(SequentialHalving, SuccessiveRejects, GEGEHalving, Single),
-        *(Uniform, GOptimalDesign),
-        *(SampleMean, LeastSquares, MLP),
-        *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
-    )
+    kind.__name__: kind for kind in (Adaptive, Race, Elimination)
+} | {
+    name: part
+    for package in (schedulers, allocators, estimators, rules)
+    for name in package.__all__
+    if isinstance(part := getattr(package, name), type)
+    and issubclass(part, tuple(PART_KINDS.values()))
+    and not isabstract(part)
 }
 
 

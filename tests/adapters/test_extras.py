@@ -11,7 +11,7 @@ from asktell_adapters.cli.arguments import GROUPS
 
 NAMES = (
     "",
-    ".datasets",
+    ".tables",
     ".evaluators",
     ".llms.gguf",
     ".metrics",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example as worked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.elimination.test_constrained_pareto_gap import literal_front
+from tests.methods.rounds.rules.test_constrained_pareto_gap import literal_front
 
 import asktell
 from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, minimize
