@@ -93,6 +93,23 @@ def likeliest_step(
     return Step(_PLACES[most], float(sums[most] / told[most]), float(errors[most]))
 
 
+def clear_step(
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, " rows"],
+    variances: tuple[float, float, float],
+    noise: float,
+    error: float,
+) -> Step | None:
+    """The likeliest step of scores in their order. None if chance makes such a step more often than `error`.
+
+    `variances` are those of prompts, examples and the residual, of which `noise` is the
+    part that belongs to single scores of a cell.
+    """
+    step = likeliest_step(NumberedRows.of(arms, examples), scores, *variances, noise)
+    return step if is_beyond_chance([step], error) else None
+
+
 def is_beyond_chance(steps: list[Step], error: float) -> bool:
     """True if the largest step, of one per metric, is larger than by chance in a part `error` of the runs."""
     from scipy.stats import norm  # here, to keep the import of asktell light

@@ -74,6 +74,67 @@ class Flips(NamedTuple):
     differ: int
     noise: float | None
 
+    @classmethod
+    def of(
+        cls,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, " rows"],
+        a: int,
+        b: int,
+        is_exact: bool,
+    ) -> "Flips":
+        """Where arms a and b differ, from rows of one metric's scores (n,) in the order in which they were recorded.
+
+        Rows of other arms or without an example (-1) are ignored. `is_exact`: an evaluation
+        always repeats its score, so that every difference is real.
+        """
+        rows = ((arms == a) | (arms == b)) & (examples >= 0)
+        arms, examples, scores = arms[rows], examples[rows], scores[rows]
+        n_examples = int(examples.max(initial=0)) + 1
+        cells = Cells.of(
+            np.where(arms == a, 0, 1), examples, scores[:, None], n_examples
+        )
+        common, in_a, in_b = np.intersect1d(
+            cells.examples[cells.arms == 0],
+            cells.examples[cells.arms == 1],
+            assume_unique=True,
+            return_indices=True,
+        )
+        # Cells are ordered by arm
+        rows_a, rows_b = in_a, int((cells.arms == 0).sum()) + in_b
+        means = cells.scores[:, 0]
+        of_a, of_b = means[rows_a], means[rows_b]
+        times_a, times_b = cells.asks[rows_a], cells.asks[rows_b]
+        first = _first_scores(arms == a, examples, scores)
+        differ = sum(
+            first[True, example] != first[False, example] for example in common.tolist()
+        )
+        is_binary = bool(np.isin(scores, (0.0, 1.0)).all())
+        noise = None
+        if is_exact:
+            not_less, not_more = (
+                (of_a >= of_b).astype(np.float64),
+                (of_a <= of_b).astype(np.float64),
+            )
+            noise = 0.0
+        elif differ or (of_a != of_b).any():
+            if is_binary:
+                model = _of_right_and_wrong(
+                    of_a * times_a, times_a, of_b * times_b, times_b
+                )
+            else:
+                model = _of_differences(cells, rows_a, rows_b)
+            posterior = _posterior(model)
+            not_less, not_more = (1.0 - posterior[:, :2].T)[:, model.group]
+            if is_binary and (cells.asks > 1).any():
+                noise = float((posterior * model.flips).sum(axis=1)[model.group].mean())
+        else:
+            not_less = not_more = np.ones(len(common))
+        return cls(
+            common, of_a, of_b, times_a, times_b, not_less, not_more, differ, noise
+        )
+
 
 class _Model(NamedTuple):
     """Groups of examples with the same evidence, and the columns, the kinds of examples.
@@ -93,62 +154,13 @@ class _Model(NamedTuple):
     flips: Float[Floats, "groups columns"]
 
 
-def flips(
-    arms: Int[Ints, " rows"],
-    examples: Int[Ints, " rows"],
-    scores: Float[Floats, " rows"],
-    a: int,
-    b: int,
-    is_exact: bool,
-) -> Flips:
-    """Where arms a and b differ, from rows of one metric's scores (n,) in the order in which they were recorded.
+def at_rate(rates: Float[Floats, " examples"], fdr: float) -> list[int]:
+    """The rows whose false discovery rate (n,) is at most `fdr`, the surest first. A rate of NaN is unknown.
 
-    Rows of other arms or without an example (-1) are ignored. `is_exact`: an evaluation
-    always repeats its score, so that every difference is real.
+    A rate may be the local one of a row, or that of the list of all surer rows.
     """
-    own = ((arms == a) | (arms == b)) & (examples >= 0)
-    arms, examples, scores = arms[own], examples[own], scores[own]
-    n_examples = int(examples.max(initial=0)) + 1
-    cells = Cells.of(np.where(arms == a, 0, 1), examples, scores[:, None], n_examples)
-    common, in_a, in_b = np.intersect1d(
-        cells.examples[cells.arms == 0],
-        cells.examples[cells.arms == 1],
-        assume_unique=True,
-        return_indices=True,
-    )
-    # Cells are ordered by arm
-    rows_a, rows_b = in_a, int((cells.arms == 0).sum()) + in_b
-    means = cells.scores[:, 0]
-    of_a, of_b = means[rows_a], means[rows_b]
-    times_a, times_b = cells.asks[rows_a], cells.asks[rows_b]
-    first = _first_scores(arms == a, examples, scores)
-    differ = sum(
-        first[True, example] != first[False, example] for example in common.tolist()
-    )
-    is_binary = bool(np.isin(scores, (0.0, 1.0)).all())
-    noise = None
-    if is_exact:
-        not_less, not_more = (
-            (of_a >= of_b).astype(np.float64),
-            (of_a <= of_b).astype(np.float64),
-        )
-        noise = 0.0
-    elif differ or (of_a != of_b).any():
-        if is_binary:
-            model = _of_right_and_wrong(
-                of_a * times_a, times_a, of_b * times_b, times_b
-            )
-        else:
-            model = _of_differences(cells, rows_a, rows_b)
-        posterior = _posterior(model)
-        not_less, not_more = (1.0 - posterior[:, :2].T)[:, model.group]
-        if is_binary and (cells.asks > 1).any():
-            noise = float((posterior * model.flips).sum(axis=1)[model.group].mean())
-    else:
-        not_less = not_more = np.ones(len(common))
-    return Flips(
-        common, of_a, of_b, times_a, times_b, not_less, not_more, differ, noise
-    )
+    order = np.argsort(rates, kind="stable")
+    return [row for row in order.tolist() if rates[row] <= fdr]
 
 
 def _first_scores(

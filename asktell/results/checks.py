@@ -10,7 +10,7 @@ from asktell._util.terminal import safe
 from asktell.posterior.of_state import drift
 from asktell.record import State
 from asktell.record.history import Repeated, repeated
-from asktell.results.labels import agreements, in_words
+from asktell.results.labels import agreements
 
 CheckName: TypeAlias = Literal[
     "range", "noise", "order", "failures", "drift", "labels", "examples"
@@ -271,26 +271,20 @@ def _labels(state: State) -> Check:
     """Whether the scores agree with human judgments, by cells that have both, or by a remark of the user."""
     if state.doubts:
         return Check("labels", False, " ".join(state.doubts))
-    found = [each for each in agreements(state) if each.cells]
-    if found:
-        goal = state.problem.goal
-        said = [in_words(each, state) for each in found]
-        said += [
-            state.remarks[topic].text
-            for topic in sorted(state.remarks)
-            if topic in goal.metrics
-        ]
-        if any(each.change is not None for each in found):
-            return Check("labels", False, " ".join(said))
-        ok = True if any(each.is_checked for each in found) else None
-        return Check("labels", ok, " ".join(said))
-    of_metrics = [
+    remarks = [
         state.remarks[topic].text
         for topic in sorted(state.remarks)
         if topic in state.problem.goal.metrics
     ]
-    if of_metrics:
-        return Check("labels", True, " ".join(of_metrics))
+    compared = [agreement for agreement in agreements(state) if agreement.cells]
+    if compared:
+        text = " ".join([*(agreement.sentence for agreement in compared), *remarks])
+        if any(agreement.change is not None for agreement in compared):
+            return Check("labels", False, text)
+        is_checked = any(agreement.is_checked for agreement in compared)
+        return Check("labels", True if is_checked else None, text)
+    if remarks:
+        return Check("labels", True, " ".join(remarks))
     return Check("labels", None, "The scores were not compared with human judgments.")
 
 

@@ -11,7 +11,7 @@ from asktell._util.terminal import in_percent, printable, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
-from asktell.posterior.flips import Flips, flips
+from asktell.posterior.flips import Flips, at_rate
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
@@ -23,7 +23,6 @@ from asktell.record import Failures, History, Problem, Pull
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
-from asktell.results.examples import at_rate
 
 # From this probability, a sentence calls the difference probable. A judgement: few
 # people call 51% probable.
@@ -541,7 +540,7 @@ class Pairs:
         history, problem = self.history, self.problem
         scores = history.scores()[:, problem.goal.columns.index(metric)]
         is_exact = problem.exact and not self.seen.differs
-        return flips(history.arms(), history.examples(), scores, a, b, is_exact)
+        return Flips.of(history.arms(), history.examples(), scores, a, b, is_exact)
 
     def _lead(
         self, metric: int, a: int, b: int, minimize: bool

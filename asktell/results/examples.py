@@ -44,6 +44,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
+from asktell.posterior.flips import at_rate
 from asktell.problem.checks import check_number
 from asktell.problem.words import nearest
 from asktell.record import Problem, State
@@ -396,16 +397,6 @@ def _rates(p_values: Float[Floats, " examples"]) -> Float[Floats, " examples"]:
     # A longer list may have a smaller rate.
     rates[ordered] = np.minimum.accumulate(by_size[::-1])[::-1]
     return rates
-
-
-def at_rate(rates: Float[Floats, " examples"], fdr: float) -> list[int]:
-    """The rows whose false discovery rate (n,) is at most `fdr`, the surest first. A rate of NaN is unknown.
-
-    A rate may be that of a list (`_rates`), or the local one of a row
-    (`asktell.posterior.flips`).
-    """
-    order = np.argsort(rates, kind="stable")
-    return [row for row in order.tolist() if rates[row] <= fdr]
 
 
 # Near duplicates

@@ -29,7 +29,7 @@ import numpy as np
 from asktell._util.terminal import safe
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.posterior.drift import NumberedRows, is_beyond_chance, likeliest_step
+from asktell.posterior.drift import clear_step
 from asktell.posterior.of_state import stated
 from asktell.record import State
 
@@ -120,9 +120,10 @@ class Agreement:
         is_checked: whether it was possible to look for a change.
         change: the change of the proxy over time. None if there is no sign of one.
         segments: the bias in each segment.
-        prompts: the corrected mean of each prompt with scores of the proxy.
+        prompts: what the proxy has scored of each prompt.
         points: (score of the proxy, score of the metric, number of cells) for each pair of
             scores that occurs, at most 500.
+        sentence: the finding in words. Empty from `agreement`.
     """
 
     proxy: str
@@ -141,6 +142,7 @@ class Agreement:
     segments: tuple[SegmentBias, ...] = ()
     prompts: tuple[JudgedPrompt, ...] = ()
     points: tuple[tuple[float, float, int], ...] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +175,9 @@ def agreements(state: State) -> tuple[Agreement, ...]:
         pairs = _pairs(state, k)
         if len(pairs.judge):
             of_proxy = agreement(proxy, metric, pairs, limits, segments)
-            of_proxies.append(_with_mean(of_proxy, state))
+            of_proxy = _with_mean(of_proxy, state)
+            words = in_words(of_proxy, metric in goal.minimized)
+            of_proxies.append(replace(of_proxy, sentence=words))
     return tuple(of_proxies)
 
 
@@ -242,12 +246,7 @@ def agreement(
     )
 
 
-def in_words(found: Agreement, state: State) -> str:
-    """The finding about one proxy of a state, in words."""
-    return sentence(found, found.metric in state.problem.goal.minimized)
-
-
-def sentence(found: Agreement, less_is_better: bool = False) -> str:
+def in_words(found: Agreement, less_is_better: bool = False) -> str:
     """The finding about one proxy, in words. `less_is_better`: whether the metric is minimized."""
     proxy, metric = f'"{safe(found.proxy)}"', f'"{safe(found.metric)}"'
     if not found.is_checked:
@@ -423,22 +422,17 @@ class _Fit:
         slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
         start = float(people.mean()) - slope * float(judge.mean())
         self._rest = people - (start + slope * judge)
-        self._prompt, self._example, self._residual = _effects(common, self._rest)
+        self._variances = _effects(common, self._rest)
 
     def change(self, is_same_scale: bool) -> Change | None:
         """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
         common, rest = self._common, self._rest
-        if self._residual <= 0.0 or not float(rest.std()):
+        if self._variances[2] <= 0.0 or not float(rest.std()):
             return None
-        step = likeliest_step(
-            NumberedRows.of(common.arms, common.examples),
-            rest,
-            self._prompt,
-            self._example,
-            self._residual,
-            _NOISE,
+        step = clear_step(
+            common.arms, common.examples, rest, self._variances, _NOISE, _STEP_ERROR
         )
-        if not is_beyond_chance([step], _STEP_ERROR):
+        if step is None:
             return None
         shown = common.judge - common.people if is_same_scale else -rest
         late = np.arange(len(rest)) >= np.ceil(step.after * len(rest))

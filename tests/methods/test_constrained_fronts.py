@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example as worked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.methods.rounds.rules.test_constrained_pareto_gap import literal_front
 
 import asktell
 from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, minimize
@@ -17,6 +16,7 @@ from asktell.methods.rounds.rules import ConstrainedParetoGap, ParetoGap
 from asktell.posterior.of_state import stated
 from asktell.proofs.claims import unproven
 from asktell.results.losses import members
+from tests.methods.rounds.rules.test_constrained_pareto_gap import literal_front
 
 Array = npt.NDArray[np.float64]
 GOAL = ParetoSet("a", minimize("b"), subject_to={"c": at_most(0.5)})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell.results.labels import Agreement, agreements, sentence
+from asktell.results.labels import Agreement, agreements, in_words
 
 K, N = 6, 60
 
@@ -154,7 +154,7 @@ def test_a_constant_judge(people: np.ndarray) -> None:
     assert found.correlation is None
     assert found.corrected is not None
     assert abs(found.corrected - people.mean()) < 0.1
-    assert "nan" not in sentence(found)
+    assert "nan" not in found.sentence
 
 
 def test_too_few_labels(people: np.ndarray) -> None:
@@ -175,8 +175,8 @@ def test_less_is_better(people: np.ndarray) -> None:
 
 def test_a_name_cannot_control_a_terminal(people: np.ndarray) -> None:
     found = the(judged(people, people))
-    assert "\x1b" not in sentence(Agreement("a\x1b[2J", "b\x07", 1, 1))
-    assert "\x07" not in sentence(Agreement("a\x1b[2J", "b\x07", 1, 1))
+    assert "\x1b" not in in_words(Agreement("a\x1b[2J", "b\x07", 1, 1))
+    assert "\x07" not in in_words(Agreement("a\x1b[2J", "b\x07", 1, 1))
     assert found.proxy == "judge"
 
 
