@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell.results.outlook import Outlook
-from asktell.results.verdict import Verdict
+from asktell import Outlook, Verdict
 from benchmarks import results
 
 Floats = npt.NDArray[np.float64]

@@ -82,7 +82,7 @@ def some_system(
         x[arms, examples],
         means,
         none,
-        np.zeros((n_arms, 2)),
+        np.zeros_like(means),
         np.array(blocks),
     )
     system = System(

@@ -154,9 +154,7 @@ def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(
 
 def test_a_column_for_each_level_of_the_factors_that_count() -> None:
     candidates = grid(only=["x"], model=["a", "b"], n=[1, 2, 3])
-    factors = of_factors(candidates)
-    assert factors is not None
-    z, blocks = factors.arms, factors.blocks
+    z, *_, blocks = of_factors(candidates)  # type: ignore[misc]
     assert blocks.tolist() == [0, 0, 1, 1, 1]
     np.testing.assert_array_equal(z, [[*a, *b] for a in np.eye(2) for b in np.eye(3)])
     # A level for each candidate says nothing more

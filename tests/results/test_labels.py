@@ -56,15 +56,12 @@ def check(selector: asktell.Selector) -> asktell.results.checks.Check:
 
 
 def test_a_judge_that_is_right(people: np.ndarray) -> None:
-    selector = judged(people, people)
-    found = the(selector)
+    found = the(judged(people, people))
     assert (found.judged, found.cells, found.agreed, found.bias) == (360, 120, 1.0, 0.0)
     assert found.interval == (0.0, 0.0)
     assert found.change is None
     # The posterior learns from 120 labels that the judge is right in every cell
     assert found.corrected == pytest.approx(people.mean(), abs=1e-4)
-    estimates = [entry.estimate["human"] for entry in selector.result().prompts]
-    assert estimates == pytest.approx(people.mean(axis=1).tolist(), abs=1e-3)
 
 
 def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
@@ -79,8 +76,10 @@ def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
     assert found.agreed == pytest.approx((judge == people)[at].mean())
     assert found.interval is not None
     assert 0 < found.interval[0] < found.bias < found.interval[1]
-    assert found.corrected is not None
-    assert abs(found.corrected - people.mean()) < abs(judge.mean() - people.mean())
+    assert found.corrected == pytest.approx(people.mean(), abs=0.1)
+    # Every prompt has as many cells, so this is the plain mean of the result's estimates
+    estimates = [entry.estimate["human"] for entry in selector.result().prompts]
+    assert found.corrected == pytest.approx(np.mean(estimates))
     said = check(selector)
     assert said.ok is True
     assert (
@@ -143,8 +142,7 @@ def test_another_scale_has_a_correlation_and_no_bias(people: np.ndarray) -> None
     selector = judged(stars, people)
     found = the(selector)
     assert found.bias is found.agreed is found.interval is None
-    assert found.correlation is not None
-    assert found.correlation > 0.9
+    assert (found.correlation or 0.0) > 0.9
     assert '"judge" and "human" have a correlation of 0.9' in check(selector).sentence
     assert found.corrected == pytest.approx(people.mean(), abs=0.05)
 
@@ -152,8 +150,7 @@ def test_another_scale_has_a_correlation_and_no_bias(people: np.ndarray) -> None
 def test_a_constant_judge(people: np.ndarray) -> None:
     found = the(judged(np.full((K, N), 0.5), people))
     assert found.correlation is None
-    assert found.corrected is not None
-    assert abs(found.corrected - people.mean()) < 0.1
+    assert found.corrected == pytest.approx(people.mean(), abs=0.1)
     assert "nan" not in found.sentence
 
 
@@ -199,18 +196,3 @@ def test_the_report_has_it(people: np.ndarray) -> None:
     assert reports.version_of(selector.state) != before
     plain = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 4, examples=4)
     assert "judges" not in reports.document(plain.state, plain.method, plain.prompts)
-
-
-def test_the_corrected_mean_is_that_of_the_estimates(people: np.ndarray) -> None:
-    """Each prompt has one estimate, and the mean in words weights it by the number of its judged cells."""
-    rng = np.random.default_rng(8)
-    selector = judged(0.3 + 0.4 * people + rng.normal(0, 0.1, (K, N)), people)
-    found = the(selector)
-    shares = np.array([entry.judged for entry in found.prompts]) / found.judged
-    estimates = [
-        selector.result().prompts[entry.arm].estimate["human"]
-        for entry in found.prompts
-    ]
-    assert found.corrected == pytest.approx(shares @ np.array(estimates), abs=1e-9)
-    assert found.corrected_error is not None
-    assert 0.0 < found.corrected_error < 0.1
