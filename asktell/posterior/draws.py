@@ -160,9 +160,9 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
     """The posterior of each of the goal's columns."""
     fits = []
     for j, name in enumerate(model.goal.columns):
-        known, limits = model.cells.of_column(j), model.goal.limits(name)
+        scored, limits = model.cells.of_column(j), model.goal.limits(name)
         fit = posterior(
-            known,
+            scored,
             j,
             model.n_arms,
             model.n_examples,
@@ -227,10 +227,10 @@ def _draws_of_subsets(
         return
     for number, j in enumerate(model.goal.by_segment):
         fit = pairs(model.cells, j, model.n_arms, segments, n_examples, averaged)
-        own = normals(
+        of_fit = normals(
             model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number
         )
-        yield np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, -1), 2, 0)
+        yield np.moveaxis(fit.draws(of_fit).reshape(n_draws, model.n_arms, -1), 2, 0)
 
 
 def _with_shares(
@@ -250,8 +250,8 @@ def _with_shares(
     for j, in_segments in zip(model.goal.by_segment, of_subsets, strict=True):
         draws[j] = np.tensordot(shares, in_segments, 1)
         means[:, j] = draws[j].mean(axis=0)
-        known = np.isfinite(errors[:, j])
-        errors[known, j] = draws[j].std(axis=0)[known]
+        is_known = np.isfinite(errors[:, j])
+        errors[is_known, j] = draws[j].std(axis=0)[is_known]
     return columns
 
 
@@ -356,11 +356,11 @@ def at_an_end(
             # A relative bound moves with another prompt's mean, so it is not an end of
             # the scale
             continue
-        known = ~np.isnan(slacks[:, k])
+        is_scored = ~np.isnan(slacks[:, k])
         column, slack, of_scores = (
-            scores[known, bound.column],
-            slacks[known, k],
-            arms[known],
+            scores[is_scored, bound.column],
+            slacks[is_scored, k],
+            arms[is_scored],
         )
         span = goal.ranges.get(goal.columns[bound.column])
         ends = span or (_ENDS if np.isin(column, _ENDS).all() else None)
@@ -407,17 +407,17 @@ def held(
             violate it.
     """
     score = float(cells.scores[0, metric])
-    known = np.bincount(cells.arms, minlength=draws.shape[1])
-    m = 1.0 / chance_of_another(score, len(cells.arms), known, limits)
+    counts = np.bincount(cells.arms, minlength=draws.shape[1])
+    m = 1.0 / chance_of_another(score, len(cells.arms), counts, limits)
     # Scores still to come: without end where cells are noisy
-    left = np.full(len(known), np.inf)
+    left = np.full(len(counts), np.inf)
     is_end = score in (limits or _ENDS)
     if n_examples is not None and not cells.is_noisy:
         left = n_examples - np.bincount(
-            cells.arms[cells.examples >= 0], minlength=len(known)
+            cells.arms[cells.examples >= 0], minlength=len(counts)
         ).astype(np.float64)
     elif is_end and is_met:
-        left = known.astype(np.float64)
+        left = counts.astype(np.float64)
     same, away = 1.0 / (1.0 + left / m), draws - score
     if is_end:
         is_above = score == limits[0] if limits else at_most
@@ -451,19 +451,19 @@ def _with_prices(goal: Goal, cells: Cells, columns: _Columns) -> _Columns:
     n_draws, n_arms = columns.draws.shape[1:]
     is_copied = False
     for j, name in enumerate(goal.columns):
-        own = cells.of_column(j)
-        scores = own.scores[:, j]
-        counts = np.bincount(own.arms, minlength=n_arms)
+        scored = cells.of_column(j)
+        scores = scored.scores[:, j]
+        counts = np.bincount(scored.arms, minlength=n_arms)
         seen = np.flatnonzero(counts)
         m = len(scores) - len(seen) + 1.0
-        is_noisy = own.is_noisy and bool(own.squares[:, j].any())
+        is_noisy = scored.is_noisy and bool(scored.squares[:, j].any())
         has_two_outcomes = np.isin(scores, (*_ENDS, *(goal.limits(name) or ()))).all()
         if m <= _FEWEST_REPETITIONS or is_noisy or has_two_outcomes:
             continue
         low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
-        np.minimum.at(low, own.arms, scores)
-        np.maximum.at(high, own.arms, scores)
-        if (low < high).any() or is_unvarying(own, j):
+        np.minimum.at(low, scored.arms, scores)
+        np.maximum.at(high, scored.arms, scores)
+        if (low < high).any() or is_unvarying(scored, j):
             continue
         if not is_copied:
             columns, is_copied = columns.copied(), True
@@ -497,15 +497,15 @@ def _with_unvarying(
     """
     corrected = {}
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
-        j, own = bound.column, cells.of_column(bound.column)
-        if bound.of is None and is_unvarying(own, j) and j not in instead:
+        j, scored = bound.column, cells.of_column(bound.column)
+        if bound.of is None and is_unvarying(scored, j) and j not in instead:
             against, limits = (
                 draws[: len(goal.columns)].copy(),
                 goal.ranges.get(goal.columns[j]),
             )
-            is_met = float(own.scores[0, j]) == bound.bound
+            is_met = float(scored.scores[0, j]) == bound.bound
             against[j] = held(
-                draws[j], own, j, n_examples, limits, bound.at_most, is_met
+                draws[j], scored, j, n_examples, limits, bound.at_most, is_met
             )
             corrected[k] = _values(goal, against, None)[:, :, k]
     return _replaced(values, corrected) if corrected else values
@@ -540,16 +540,16 @@ def _with_fixed(
     """
     corrected = {}
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
-        j, own = bound.column, cells.of_column(bound.column)
-        scores, n_arms = own.scores[:, j], values.shape[1]
+        j, scored = bound.column, cells.of_column(bound.column)
+        scores, n_arms = scored.scores[:, j], values.shape[1]
         if bound.of is None or np.isin(scores, _ENDS).all():
             continue
-        counts = np.bincount(own.arms, minlength=n_arms)
+        counts = np.bincount(scored.arms, minlength=n_arms)
         low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
-        np.minimum.at(low, own.arms, scores)
-        np.maximum.at(high, own.arms, scores)
+        np.minimum.at(low, scored.arms, scores)
+        np.maximum.at(high, scored.arms, scores)
         fixed = np.flatnonzero((counts > 1) & (low == high))
-        if not len(fixed) or (own.is_noisy and own.squares[:, j].any()):
+        if not len(fixed) or (scored.is_noisy and scored.squares[:, j].any()):
             continue
         m = counts[fixed] + 1.0  # the chance of another score is 1 / m
         same = np.round((m + 0.5) / (m + 1.0) * len(values)).astype(np.int64)
@@ -576,9 +576,11 @@ def _with_ends(
     corrected = {}
     n_arms = values.shape[1]
     # Over given examples, a violation on another example does not count.
-    own = np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
+    is_named = (
+        np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
+    )
     kept, _ = at_an_end(goal, cells.arms, cells.scores, n_arms)
-    _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], n_arms)
+    _, broken = at_an_end(goal, cells.arms[is_named], cells.scores[is_named], n_arms)
     for k, missed in enumerate(broken.T, len(goal.objectives)):
         if missed.any():
             violated = np.minimum(-np.abs(values[:, :, k]), -_SLIGHTLY)

@@ -55,13 +55,13 @@ class NumberedRows(NamedTuple):
         cls, arms: Int[Ints, " rows"], examples: Int[Ints, " rows"]
     ) -> "NumberedRows":
         """The rows of arms and examples (n,). An example of -1 is an example of its own."""
-        own = np.where(
+        named = np.where(
             examples < 0,
             examples.max(initial=-1) + 1 + np.arange(len(examples)),
             examples,
         )
-        pairs, cells = np.unique(np.stack((arms, own)), axis=1, return_inverse=True)
-        numbers = [np.unique(each, return_inverse=True)[1] for each in pairs]
+        pairs, cells = np.unique(np.stack((arms, named)), axis=1, return_inverse=True)
+        numbers = [np.unique(column, return_inverse=True)[1] for column in pairs]
         return cls(cells.reshape(-1), numbers[0], numbers[1])
 
 

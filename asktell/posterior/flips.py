@@ -186,7 +186,7 @@ def _of_right_and_wrong(
         np.column_stack((right_a, times_a - right_a, right_b, times_b - right_b))
     )
     patterns, group = np.unique(evidence, axis=0, return_inverse=True)
-    p, q = (each.ravel() for each in np.meshgrid(_SHARES, _SHARES, indexing="ij"))
+    p, q = (grid.ravel() for grid in np.meshgrid(_SHARES, _SHARES, indexing="ij"))
     logs = np.stack((np.log(p), np.log1p(-p), np.log(q), np.log1p(-q)))
     likelihood = np.exp(patterns @ logs)
     less, more, equal = q - p >= _LEAST, p - q >= _LEAST, p == q
@@ -214,20 +214,20 @@ def _of_differences(
     from scipy import stats  # here, to keep the import of asktell light
 
     squares, times = cells.squares[:, 0], cells.asks
-    found = cells.scores[rows_a, 0] - cells.scores[rows_b, 0]
-    guess = float((found**2).mean()) / 2.0
+    differences = cells.scores[rows_a, 0] - cells.scores[rows_b, 0]
+    guess = float((differences**2).mean()) / 2.0
     noise = (squares.sum() + _FREEDOM * guess) / ((times - 1).sum() + _FREEDOM)
     freedom = (times[rows_a] + times[rows_b] - 2) + _FREEDOM
-    own = (squares[rows_a] + squares[rows_b] + _FREEDOM * noise) / freedom
-    scale = np.sqrt(own * (1.0 / times[rows_a] + 1.0 / times[rows_b]))
+    variances = (squares[rows_a] + squares[rows_b] + _FREEDOM * noise) / freedom
+    scale = np.sqrt(variances * (1.0 / times[rows_a] + 1.0 / times[rows_b]))
     steps = np.sqrt(noise) * _MULTIPLES
     values = np.concatenate((-steps, steps, [0.0]))
     likelihood = stats.t.pdf(
-        (found[:, None] - values) / scale[:, None], freedom[:, None]
+        (differences[:, None] - values) / scale[:, None], freedom[:, None]
     )
     less, more, equal = np.split(likelihood, [len(steps), 2 * len(steps)], axis=1)
     columns = np.column_stack((less.mean(axis=1), more.mean(axis=1), equal))
-    return _Model(columns, np.arange(len(found)), np.zeros_like(columns))
+    return _Model(columns, np.arange(len(differences)), np.zeros_like(columns))
 
 
 def _posterior(model: _Model) -> Float[Floats, "groups columns"]:

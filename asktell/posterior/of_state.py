@@ -74,10 +74,10 @@ def drift(state: State) -> Drift:
     first = state.decisions[0][0] if state.decisions else len(history)
     asked = first + np.flatnonzero(history.trials(first) >= 0)
     rows = asked[np.argsort(history.trials()[asked], kind="stable")]
-    found = stated(state)
+    estimates = stated(state)
     if (
         len(rows) < _FEWEST_FOR_DRIFT
-        or found is None
+        or estimates is None
         or state.was_widened
         or problem.tells is not None
         or problem.looks_once
@@ -91,7 +91,7 @@ def drift(state: State) -> Drift:
     for j, metric in enumerate(
         problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]
     ):
-        fit = found.fits[j]
+        fit = estimates.fits[j]
         prompt, example, residual = fit.variances
         if residual > 0.0 and float(scores[:, j].std()) > 0.0:
             least = _LEAST_EFFECT * residual
@@ -172,7 +172,7 @@ def _proxies(state: State) -> ProxyParts | None:
     def divided() -> ProxyParts | None:
         cells = [scores.of_cells(proxy) for proxy in range(n_proxies)]
         return ProxyParts.of(
-            [CellScores.of(*each, n_arms, n_examples) for each in cells]
+            [CellScores.of(*columns, n_arms, n_examples) for columns in cells]
         )
 
     return scores.memo.get((n_proxies, n_arms, n_examples), divided)

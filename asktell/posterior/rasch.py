@@ -201,8 +201,8 @@ class Rasch:
         result = np.diag(curvature)
         for columns, arms in self._by_count:
             weights = ease[columns]
-            own = p[arms]  # (examples, count, Q)
-            off = own - own @ weights[:, :, None]
+            of_arms = p[arms]  # (examples, count, Q)
+            off = of_arms - of_arms @ weights[:, :, None]
             off *= np.sqrt(weights)[:, None, :]
             pairs = arms[:, :, None], arms[:, None, :]
             np.subtract.at(result, pairs, off @ off.transpose(0, 2, 1))

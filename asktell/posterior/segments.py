@@ -47,8 +47,8 @@ def pairs(
     in_pairs = named._replace(
         arms=named.arms * n + segments.of_examples[named.examples]
     )
-    given = len(segments.of_examples)
-    sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
+    n_listed = len(segments.of_examples)
+    sizes = segments.sizes if n_examples == n_listed else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
     return posterior(
         in_pairs,
@@ -84,8 +84,8 @@ class SegmentMeans(NamedTuple):
         off = means - self.means @ shares
         part = shares * variances / (variances @ shares**2)[:, :, None]
         moved = self.means + off[:, :, None] * part
-        known = (self.errors == 0.0).all(axis=2, keepdims=True)
-        return self._replace(means=np.where(known, self.means, moved))
+        is_known = (self.errors == 0.0).all(axis=2, keepdims=True)
+        return self._replace(means=np.where(is_known, self.means, moved))
 
 
 def segment_means(

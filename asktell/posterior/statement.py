@@ -94,7 +94,7 @@ def statement(model: Model) -> Statement:
     means, errors = drawn.means.copy(), drawn.errors.copy()
     for j in in_log_odds:
         # Where one example supports no error, the model of log odds adds none.
-        known = np.isfinite(errors[:, j])
+        is_known = np.isfinite(errors[:, j])
         # Draws of the two-way model may leave the range
         shares = np.clip(drawn.columns[j], *of_ends[j])
         means[:, j] = shares.mean(axis=0)
@@ -102,7 +102,7 @@ def statement(model: Model) -> Statement:
         # With few unseen cells, nearly all draws may agree, and the quantiles with
         # them.
         widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
-        errors[known, j] = widths[known]
+        errors[is_known, j] = widths[is_known]
     values = drawn.values
     # Over the given examples, draws include the scores that are not known yet.
     if model.n_examples is None or model.n_examples >= ENDLESS:
@@ -113,10 +113,10 @@ def statement(model: Model) -> Statement:
         # not agree on the next example.
         part = len(columns) / len(drawn.columns[j])
         low_end, high_end = of_ends[j]
-        own = ((columns - low_end) * (high_end - columns)).mean() * np.array(
+        spread = ((columns - low_end) * (high_end - columns)).mean() * np.array(
             [_OF_EXAMPLES, 1.0 - _OF_EXAMPLES]
         )
-        variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
+        variances[j, 1:] = part * spread + (1.0 - part) * variances[j, 1:]
     # The prior of the levels comes last: it weighs the draws, and changes none.
     chosen = _resampled(values, cells, goal)
     # A relative bound has no level of its own, so it moves no mean.
@@ -149,16 +149,16 @@ def _two_ends(model: Model, j: int) -> tuple[float, float] | None:
 
     These are 0 and 1, or both ends of the declared range.
     """
-    own, name = model.cells.of_column(j), model.goal.columns[j]
+    scored, name = model.cells.of_column(j), model.goal.columns[j]
     if (
         model.regressors is not None
         or model.proxies is not None
         or model.n_arms > _MOST_ARMS
         or model.shapes[j] is not None
-        or own.is_noisy
+        or scored.is_noisy
     ):
         return None
-    scores, ends = own.scores[:, j], model.goal.ranges.get(name)
+    scores, ends = scored.scores[:, j], model.goal.ranges.get(name)
     if model.goal.limits(name) in (None, _BINARY) and np.isin(scores, _BINARY).all():
         return _BINARY
     # Grades at one end of a range may have other values later.
@@ -171,8 +171,8 @@ def _log_odds(
     model: Model, j: int, ends: tuple[float, float], rng: Rng
 ) -> tuple[Int[Ints, " chosen"], Float[Floats, "draws arms"]]:
     """The numbers of a column's draws that come from the model of log odds, and these draws (S, K)."""
-    own, (low, high) = model.cells.of_column(j), ends
-    scores = (own.scores[:, j] - low) / (high - low)
+    scored, (low, high) = model.cells.of_column(j), ends
+    scores = (scored.scores[:, j] - low) / (high - low)
     n_draws = model.n_draws(_most_draws(model))
     n_own = n_draws if (scores == scores[0]).all() else round(_LOG_ODDS * n_draws)
     n_examples = (
@@ -188,7 +188,9 @@ def _log_odds(
         ),
         None,
     )
-    abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
+    abilities = Rasch(
+        scored.arms, scored.examples, scores, model.n_arms, n_examples, centre
+    )
     drawn = low + (high - low) * abilities.draws(n_own, rng)
     return rng.permutation(n_draws)[:n_own], drawn
 

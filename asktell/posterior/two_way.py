@@ -164,14 +164,14 @@ def _over_proxies(
     data: "_Data", proxies: ProxyParts, shape: Shape | None, averaged: bool
 ) -> Posterior:
     """The posterior averaged over two models, without proxies and with them, in units of the spread."""
-    found = _with_noise(data)
-    regressed = data.with_proxies(proxies, found.first)
-    models = [(data, found), (regressed, _with_noise(regressed))]
-    evidence = np.array([_evidence(found.of_seen, found.first) for _, found in models])
+    start = _with_noise(data)
+    regressed = data.with_proxies(proxies, start.first)
+    models = [(data, start), (regressed, _with_noise(regressed))]
+    evidence = np.array([_evidence(start.of_seen, start.first) for _, start in models])
     weights = np.exp(evidence - evidence.max()) * np.array(_PROXIES_PRIOR)
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [
-        _fitted(one, shape, averaged, found) for one, found in (models[i] for i in kept)
+        _fitted(one, shape, averaged, start) for one, start in (models[i] for i in kept)
     ]
     trusts = np.array([fit.trust for fit in fits])
     return Posterior.averaged(fits, weights[kept] / weights[kept].sum(), trusts)
@@ -272,8 +272,8 @@ def _fitted(
     if shape is None:
         return _fit(data, found or _with_noise(data), averaged)
     trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
-    of_trusts = [_with_noise(one) for one in trusted]
-    densities = np.array([_density(one.of_seen, one.first) for one in of_trusts])
+    of_trusts = [_with_noise(fit) for fit in trusted]
+    densities = np.array([_density(fit.of_seen, fit.first) for fit in of_trusts])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [_fit(trusted[i], of_trusts[i], averaged) for i in kept]
@@ -326,23 +326,23 @@ def _with_noise(data: _Data) -> _Found:
     asks, noise = (cells.asks, PRIOR_SHARE) if cells.is_noisy else (None, 0.0)
     for _ in range(_NOISE_STEPS):
         of_seen = seen.system(asks, noise)
-        found = reml(of_seen, data.expected)
+        variances = reml(of_seen, data.expected)
         if not cells.is_noisy:
             break
         inverse = float((1.0 / cells.asks).mean())
-        of_all = np.full(cells.scores.shape[1], found.residual * data.spread**2)
+        of_all = np.full(cells.scores.shape[1], variances.residual * data.spread**2)
         within = float(cells.noise(of_all)[data.metric]) / data.spread**2
-        total = found.residual * (1.0 - noise + noise * inverse) + within * (
+        total = variances.residual * (1.0 - noise + noise * inverse) + within * (
             1.0 - inverse
         )
         last, noise = noise, min(_MOST_NOISE, within / total)
         if abs(noise - last) < _NOISE_STEP:
             break
     if seen is data:
-        return _Found(of_seen, of_seen, found)
+        return _Found(of_seen, of_seen, variances)
     whole = data.system(asks, of_seen.noise)
     whole.scales = of_seen.scales
-    return _Found(whole, of_seen, found)
+    return _Found(whole, of_seen, variances)
 
 
 def _over_shares(
@@ -356,15 +356,15 @@ def _over_shares(
     Returns the Gaussians that count, their weights, and the mean share.
     """
     shares: tuple[float, ...] = _SHARES if system.regressors.arms.shape[1] else (0.0,)
-    found = np.zeros((len(guesses), 1))
+    densities = np.zeros((len(guesses), 1))
     if len(shares) > 1:
-        found = np.array(
+        densities = np.array(
             [
                 [of_seen.density_by_share(guess, share) for share in shares]
                 for guess in guesses
             ]
         )
-    gains = found - found[:, :1]
+    gains = densities - densities[:, :1]
     # The guess's weight accounts for the density at a share of 0. So a share counts by
     # its gain over that.
     divided = np.exp(gains - gains.max()) * weights[:, None]
@@ -389,9 +389,9 @@ def _constant(
     so that prompts are equals.
     """
     zeros = np.zeros(n_arms)
-    known = np.bincount(cells.arms, minlength=n_arms)
+    counts = np.bincount(cells.arms, minlength=n_arms)
     own = (
-        known
+        counts
         if n_examples is None
         else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
     )
@@ -400,7 +400,9 @@ def _constant(
     if n_examples is not None and not cells.is_noisy:
         unknown = np.maximum(0.0, 1.0 - own / n_examples)
     size = limits[1] - limits[0] if limits else abs(score)
-    chance = chance_of_another(score, len(cells.arms), known, limits) * np.sqrt(unknown)
+    chance = chance_of_another(score, len(cells.arms), counts, limits) * np.sqrt(
+        unknown
+    )
     sd = np.where(
         unknown == 0.0, 0.0, (size if size and len(cells.arms) > 1 else np.nan) * chance
     )
@@ -660,11 +662,11 @@ def _guesses(
         step[axis] = np.sqrt(3.0) * deviation
         weights[0] -= 1.0 / 3.0
         for sign in (-1.0, 1.0):
-            found = plane.at(centre + sign * step)
-            guesses.append(found.variances)
+            guess = plane.at(centre + sign * step)
+            guesses.append(guess.variances)
             # A Gaussian's log density at sqrt(3) deviations is 1.5 below that of its
             # centre.
-            excess = np.clip(found.density - middle.density + 1.5, -30.0, 3.0)
+            excess = np.clip(guess.density - middle.density + 1.5, -30.0, 3.0)
             weights.append(float(np.exp(excess)) / 6.0)
     kept = np.flatnonzero(np.array(weights) > _LEAST_GUESS * sum(weights))
     of_kept = np.array(weights)[kept]

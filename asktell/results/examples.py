@@ -184,19 +184,19 @@ class _Cells(NamedTuple):
     @classmethod
     def of(cls, state: State, column: int, sign: float) -> "_Cells":
         history, n_examples = state.history, state.problem.n_examples or 0
-        known = history.examples() >= 0
-        scores = history.scores()[known, column : column + 1]
-        found = Cells.of(
-            history.arms()[known], history.examples()[known], scores, n_examples
+        is_named = history.examples() >= 0
+        scores = history.scores()[is_named, column : column + 1]
+        distinct = Cells.of(
+            history.arms()[is_named], history.examples()[is_named], scores, n_examples
         )
-        _, arms = np.unique(found.arms, return_inverse=True)
-        y = sign * found.scores[:, 0]
+        _, arms = np.unique(distinct.arms, return_inverse=True)
+        y = sign * distinct.scores[:, 0]
         return cls(
             arms,
-            found.examples,
+            distinct.examples,
             y,
             sign,
-            *_additive(arms, found.examples, y, n_examples),
+            *_additive(arms, distinct.examples, y, n_examples),
         )
 
     def sums(self, values: Float[Floats, " cells"]) -> Float[Floats, " examples"]:
@@ -222,10 +222,10 @@ class _Cells(NamedTuple):
     def rest(self) -> Float[Floats, " cells"]:
         """The ability of each cell's prompt on all other examples. NaN if it has no score on another example."""
         n_cells = np.bincount(self.arms, minlength=len(self.abilities))[self.arms]
-        own = self.y - self.ease[self.examples]
+        above = self.y - self.ease[self.examples]
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(
-                (n_cells * self.abilities[self.arms] - own) / (n_cells - 1.0)
+                (n_cells * self.abilities[self.arms] - above) / (n_cells - 1.0)
             )
 
     def reliability(self) -> float:
@@ -267,10 +267,10 @@ def _additive(
     for _ in range(_STEPS):
         with np.errstate(invalid="ignore", divide="ignore"):
             ease = np.bincount(examples, y - abilities[arms], n_examples) / per_example
-        found = np.bincount(arms, y - ease[examples], n_arms) / per_arm
-        found -= found.mean()
-        change = float(np.abs(found - abilities).max())
-        abilities = found
+        means = np.bincount(arms, y - ease[examples], n_arms) / per_arm
+        means -= means.mean()
+        change = float(np.abs(means - abilities).max())
+        abilities = means
         if change <= tolerance:
             break
     return abilities, ease
@@ -446,11 +446,11 @@ def _pairs(
     weights = (np.bincount(group) / len(group)).astype(np.float32)[:, None]
     bar = 2.0 * _ERROR / (len(columns) * (len(columns) - 1))
     for start in range(0, len(columns), _BLOCK):
-        block, others = slice(start, start + _BLOCK), slice(start, None)
-        agree = high[:, block].T @ high[:, others] + low[:, block].T @ low[:, others]
-        both = (high + low)[:, block].T @ (high + low)[:, others]
-        chance = (weights * is_high)[:, block].T @ is_high[:, others]
-        chance += (weights * is_low)[:, block].T @ is_low[:, others]
+        block, rest = slice(start, start + _BLOCK), slice(start, None)
+        agree = high[:, block].T @ high[:, rest] + low[:, block].T @ low[:, rest]
+        both = (high + low)[:, block].T @ (high + low)[:, rest]
+        chance = (weights * is_high)[:, block].T @ is_high[:, rest]
+        chance += (weights * is_low)[:, block].T @ is_low[:, rest]
         # In most pairs, full agreement by chance is likelier than the bar. This excludes
         # them at little cost.
         rare = both * np.log(np.clip(chance, _ROUNDING, 1.0)) <= np.log(bar)

@@ -308,7 +308,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
             f"{of_what} went from {change.before_change:+.2g} to {change.after_change:+.2g} after about "
             f"{change.after:.0%} of its scores. Its model or its rubric may have been replaced"
         )
-    different = [each for each in found.segments if each.differs]
+    different = [segment for segment in found.segments if segment.differs]
     if different:
         listed = ", ".join(f'"{safe(e.segment)}" {e.bias:+.2g}' for e in different[:3])
         parts.append(f"{proxy} has another bias in these segments: {listed}")
@@ -335,9 +335,9 @@ def _pairs(state: State, proxy: int) -> Pairs:
 def _points(common: Pairs) -> tuple[tuple[float, float, int], ...]:
     """The pairs of scores, and in how many cells each occurs. The most frequent ones, if there are too many."""
     both = np.column_stack((common.judge, common.people))
-    found, counts = np.unique(both, axis=0, return_counts=True)
+    distinct, counts = np.unique(both, axis=0, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:_MOST_POINTS]
-    return tuple((*found[i].tolist(), int(counts[i])) for i in np.sort(most))
+    return tuple((*distinct[i].tolist(), int(counts[i])) for i in np.sort(most))
 
 
 def _is_same_scale(pairs: Pairs, limits: tuple[float, float] | None) -> bool:
@@ -377,7 +377,7 @@ def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]
     difference = common.judge - common.people
     names = sorted(set(labels.tolist()))
     enough = [name for name in names if (labels == name).sum() >= _FEWEST_OF_SEGMENT]
-    found = []
+    biases = []
     for name in enough:
         inside = labels == name
         examples = [np.unique(common.examples[part]) for part in (inside, ~inside)]
@@ -391,12 +391,12 @@ def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]
         gap = bias - float(difference[~inside].mean())
         freedom = min(map(len, examples)) - 1
         bound = _t(freedom, _SEGMENT_ERROR / len(enough)) * math.hypot(*errors)
-        found.append(
+        biases.append(
             SegmentBias(
                 name, bias, errors[0], int(inside.sum()), bool(abs(gap) > bound)
             )
         )
-    return tuple(found)
+    return tuple(biases)
 
 
 def _by_prompt(pairs: Pairs) -> tuple[JudgedPrompt, ...]:
@@ -443,7 +443,7 @@ def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float,
     """The variances of prompts, examples and what remains, by the mean product of two residuals that share one."""
     off = rest - rest.mean()
     total = float(off @ off) / max(1, len(off) - 1)
-    found = []
+    variances = []
     for members in (common.arms, common.examples):
         number = np.unique(members, return_inverse=True)[1].reshape(-1)
         sums, counts = np.bincount(number, off), np.bincount(number)
@@ -452,9 +452,9 @@ def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float,
         k = len(counts)
         # The mean was subtracted, with which part of the effects went
         lost = k / (k - 1) if k > 1 else 0.0
-        found.append(max(0.0, lost * products / pairs) if pairs else 0.0)
-    scale = min(1.0, 0.95 * total / sum(found)) if sum(found) else 1.0
-    prompt, example = (scale * each for each in found)
+        variances.append(max(0.0, lost * products / pairs) if pairs else 0.0)
+    scale = min(1.0, 0.95 * total / sum(variances)) if sum(variances) else 1.0
+    prompt, example = (scale * variance for variance in variances)
     residual = max(total - prompt - example, 0.0)
     least = _LEAST_EFFECT * residual
     return max(prompt, least), max(example, least), residual

@@ -85,8 +85,8 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     is_one = isinstance(goal, BestFeasible)
     if is_one and baseline is not None and answer and answer[0] != baseline:
         first = answer[0], named.ids[answer[0]]
-        other = baseline, named.ids[baseline]
-        compared = pairs(first, other, confidence=_CONFIDENCE, tolerance=None)
+        base = baseline, named.ids[baseline]
+        compared = pairs(first, base, confidence=_CONFIDENCE, tolerance=None)
         lead = compared.differences[goal.objectives[0].metric]
     verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
@@ -134,15 +134,16 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
     ):
         levels = list(candidates.factors[factor])
         has: Means = np.array(
-            [[level == own for own in column] for level in levels], dtype=np.float64
+            [[level == of_arm for of_arm in column] for level in levels],
+            dtype=np.float64,
         )
         by_metric = [
             fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in statement.fits
         ]
-        known = np.atleast_1d((~np.isnan(statement.errors)).any(axis=0))
+        have_errors = np.atleast_1d((~np.isnan(statement.errors)).any(axis=0))
         means[factor] = {
             level: {
-                name: (float(mean[i]), float(error[i]) if known[j] else None)
+                name: (float(mean[i]), float(error[i]) if have_errors[j] else None)
                 for j, (name, (mean, error)) in enumerate(
                     zip(problem.goal.columns, by_metric, strict=True)
                 )
@@ -231,8 +232,8 @@ def _notes(
     if state.finished and not state.doubts and method.ended_by_scores(state):
         notes.append(_certainty(state, method, found_checks))
     # The verdict already has the doubts, and the failures come last
-    said = {*state.doubts, " ".join(state.doubts), failures}
-    notes += (warning for warning in warnings(found_checks) if warning not in said)
+    elsewhere = {*state.doubts, " ".join(state.doubts), failures}
+    notes += (warning for warning in warnings(found_checks) if warning not in elsewhere)
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
         notes.append("All scores are the same so far.")
@@ -307,14 +308,14 @@ def _of_failures(state: State, answer: list[int]) -> str:
     if not state.failures:
         return ""
     n_all = state.spent + len(state.missing)
-    said = f"{len(state.failures)} of {n_all} evaluations failed"
+    sentence = f"{len(state.failures)} of {n_all} evaluations failed"
     if answer:
         n_failed = sum(state.failures.count(arm) for arm in answer)
         n_asked = sum(
             state.history.n_asked(arm) + state.missing.count(arm) for arm in answer
         )
         of_whom = "the selected prompt" if len(answer) == 1 else "the selected prompts"
-        said += f", including {n_failed} of {n_asked} for {of_whom}"
+        sentence += f", including {n_failed} of {n_asked} for {of_whom}"
     scores = state.problem.on_failure
     if isinstance(scores, dict):
         counted = (f"{safe(metric)} {score:g}" for metric, score in scores.items())
@@ -323,17 +324,19 @@ def _of_failures(state: State, answer: list[int]) -> str:
         effect = "left out of the other estimates"
     else:
         effect = "left out of the estimates"
-    return f"{said}. Failures are {effect}."
+    return f"{sentence}. Failures are {effect}."
 
 
 def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
     if by:
         shown = list(by.items())[:_PAIRS_SHOWN]
-        some = ", ".join(f"{quoted(one)} by {quoted(other)}" for one, other in shown)
+        some = ", ".join(
+            f"{quoted(worse)} by {quoted(better)}" for worse, better in shown
+        )
         more = ", ..." if len(by) > _PAIRS_SHOWN else ""
         are = "is dominated by another" if len(by) == 1 else "are dominated by others"
-        said = f"Based on the estimates, {len(by)} of the selected prompts {are} ({some}{more})"
-        yield f"{said}, but this is uncertain."
+        sentence = f"Based on the estimates, {len(by)} of the selected prompts {are} ({some}{more})"
+        yield f"{sentence}, but this is uncertain."
 
 
 def _prompt_results(
@@ -506,16 +509,16 @@ def _by_segment(
     names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws
 ) -> list[dict[str, Any]]:
     """(K, c, G) means and errors by prompt, segment and metric. An error of NaN becomes None."""
-    found = []
+    by_arm = []
     for rows in np.stack((means, errors), axis=3).transpose(0, 2, 1, 3).tolist():
         by_metric = (
             [(mean, None if error != error else error) for mean, error in row]
             for row in rows
         )
-        found.append(
+        by_arm.append(
             {
                 name: dict(zip(metrics, row, strict=True))
                 for name, row in zip(names, by_metric, strict=True)
             }
         )
-    return found
+    return by_arm

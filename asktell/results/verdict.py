@@ -253,15 +253,15 @@ def _undecided(
 ) -> Verdict:
     """The verdict without probabilities. Every prompt that can still be selected is equally likely the best."""
     out = {*answer, *state.no_rivals()}
-    others = [arm for arm in range(state.problem.n_arms) if arm not in out]
-    arms = [*answer, *others]
+    rivals = [arm for arm in range(state.problem.n_arms) if arm not in out]
+    arms = [*answer, *rivals]
     contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
     action, best, reasons = NONE, None, ""
     headline = "No prompt has been evaluated successfully yet."
     if state.finished and state.missing and len(state.history) == 0:
         n = len(state.missing)
-        which = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
-        headline = f"Nothing was measured, because {which} failed."
+        evaluations = "the only evaluation" if n == 1 else f"all {n:,} evaluations"
+        headline = f"Nothing was measured, because {evaluations} failed."
     elif len(state.no_rivals()) == state.problem.n_arms:
         headline, reasons = _nobody_left(state)
     elif len(state.history) > 0:
@@ -359,8 +359,8 @@ class _Case:
     @property
     def none_is_feasible(self) -> bool:
         """True if it is unlikely that any prompt satisfies every constraint, after enough examples."""
-        taken = self.chances.taken
-        is_taken = taken is not None and bool(taken[self.alive].any())
+        feasible = self.chances.taken
+        is_taken = feasible is not None and bool(feasible[self.alive].any())
         is_known = self.statement.n_seen >= _FEWEST
         return self.p_some < _NO_PROMPT and not is_taken and is_known
 
@@ -370,8 +370,8 @@ class _Case:
         # The prompts of a set are selected one by one.
         if self.p_feasible is None or (self.is_set and len(self.answer) > 1):
             return False
-        taken = self.chances.taken
-        is_taken = taken is not None and bool(taken[self.answer].all())
+        feasible = self.chances.taken
+        is_taken = feasible is not None and bool(feasible[self.answer].all())
         return self.p_feasible < LIKELY and not is_taken
 
     @property
@@ -457,10 +457,10 @@ class _Case:
 
     def none(self) -> tuple[str, list[str]]:
         """The headline and the reasons if no prompt is likely to satisfy every constraint."""
-        them = "them" if len(self.goal.constraints) > 1 else "it"
+        pronoun = "them" if len(self.goal.constraints) > 1 else "it"
         return f"No prompt is likely to satisfy {self.constraints}.", [
             f"The probability that at least one prompt does is {in_percent(self.p_some)}.",
-            f"{capitalized(self.name(self.first))} is expected to violate {them} least.",
+            f"{capitalized(self.name(self.first))} is expected to violate {pronoun} least.",
             f"Relax {self.a_constraint} or add prompts.",
         ]
 
@@ -635,12 +635,12 @@ class _OfBest:
         if self.case.now.p_good < _GOOD:
             return [self.first]
         p_good = self.gap.good.mean(axis=0)
-        others = [
+        good = [
             int(arm)
             for arm in np.argsort(-p_good, kind="stable")
             if p_good[arm] >= _GOOD and arm != self.first
         ]
-        return [self.first, *others]
+        return [self.first, *good]
 
     @property
     def _choices(self) -> list[int]:
@@ -725,7 +725,7 @@ class _OfBest:
         """The headline and the reasons. `is_replaced`: another headline is shown, about the baseline."""
         name = self.case.name(self.first)
         p_best = in_percent(self.case.chances.p_best[self.first])
-        it = name if is_replaced else "it"
+        subject = name if is_replaced else "it"
         if action == NONE:
             return self.case.none()
         if self.case.is_unlikely:
@@ -735,7 +735,7 @@ class _OfBest:
         if action == EITHER:
             return self._unseparated()
         if action == TAKE:
-            return f"Take {name}.", self._good(capitalized(it))
+            return f"Take {name}.", self._good(capitalized(subject))
         # The headline has a percentage without its noun.
         certainty = ["The percentage is the probability that it is the best."]
         if is_replaced:
@@ -801,8 +801,8 @@ def _of_set(case: _Case, miss: Miss) -> Verdict:
     if case.none_is_feasible:
         p_in = miss.closest().mean(axis=0)
     order = np.argsort(-p_in, kind="stable").tolist()
-    others = [arm for arm in order if p_in[arm] >= _IN_SET and arm not in answer]
-    contenders = [*answer, *others]
+    more = [arm for arm in order if p_in[arm] >= _IN_SET and arm not in answer]
+    contenders = [*answer, *more]
     return case.verdict(
         action,
         *_words_of_set(case, action, contenders),
