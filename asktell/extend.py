@@ -42,6 +42,8 @@ Methods
     at_state(selector, state): a selector of the same prompts and method in another state
     check_path(path): an error if the path of a file is a URL, such as "sqlite:study.db"
     check_margin(goal, margin): the margin of a gate, or an error if it is as wide as the range of an objective
+    standing(state, confidence): which prompts are established to be out, which are open, and the answer
+    PromptStanding: the standing of all prompts at one look
     not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
     UNSEEN_FAILURES: the smallest tolerated difference of failure rates while the candidate has no more failures
 Finished tables
@@ -97,11 +99,13 @@ if TYPE_CHECKING:
     from asktell.problem.examples.ids import changes
     from asktell.problem.goals import Goal, is_expense, less_may_be_better, parse_goal
     from asktell.problem.words import in_words, nearest, short, some
+    from asktell.proofs.against import UNSEEN_FAILURES, check_margin
+    from asktell.proofs.standing import PromptStanding, standing
     from asktell.record import State, apply, decide, events
     from asktell.results.difference import wins_and_losses
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
-    from asktell.results.gate import UNSEEN_FAILURES, check_margin, not_worse
+    from asktell.results.gate import not_worse
     from asktell.results.streak import describe_streak
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import (
@@ -137,7 +141,7 @@ _HOMES = {
         "safe",
         "with_error",
     ),
-    "results.gate": ("UNSEEN_FAILURES", "check_margin", "not_worse"),
+    "results.gate": ("not_worse",),
     "methods.base": ("AbstractMethod",),
     "problem.budget": ("describe_spending",),
     "problem.words": ("in_words", "nearest", "short", "some"),
@@ -160,6 +164,8 @@ _HOMES = {
     "running.loop": ("outside_of_loops",),
     "selector": ("at_state",),
     "finished": ("FinishedTable", "finished_selector"),
+    "proofs.against": ("UNSEEN_FAILURES", "check_margin"),
+    "proofs.standing": ("PromptStanding", "standing"),
     "record": ("State", "apply", "decide"),
     "running.repeats": ("n_repeats",),
     "studies.storages": ("open_storage",),
@@ -175,13 +181,13 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "BuiltIn",
     "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
-    "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt", "besides_definition", "changes",
-    "check_cost", "check_extra", "check_margin", "check_path", "decide", "definition", "describe_spending",
-    "describe_streak", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores", "import_extra",
-    "in_markdown", "in_percent", "in_words", "is_expense", "less_may_be_better", "log", "n_repeats", "nearest",
-    "needs_extra", "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of",
-    "real", "reports", "safe", "short", "shown_estimates", "some", "whole", "wins_and_losses", "with_error",
-    "write_atomically",
+    "PromptStanding", "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt",
+    "besides_definition", "changes", "check_cost", "check_extra", "check_margin", "check_path", "decide",
+    "definition", "describe_spending", "describe_streak", "details_of", "events", "finished_selector",
+    "fresh_after_fork", "goal_scores", "import_extra", "in_markdown", "in_percent", "in_words", "is_expense",
+    "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
+    "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",
+    "shown_estimates", "some", "standing", "whole", "wins_and_losses", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

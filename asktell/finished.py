@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
-from asktell.methods import Adaptive
 from asktell.numerics.arrays import Indices, Means, counted
 from asktell.numerics.cells import nth_asks
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
@@ -245,8 +244,7 @@ def finished_selector(
         table.prompts,
         goal,
         int((rows.trials[: len(rows.scores)] >= 0).sum()),
-        Adaptive(),
-        table.examples,
+        examples=table.examples,
         max_failure_rate=max_failure_rate,
         baseline=baseline,
         repeats=asks if asks > 1 or is_exact else None,
@@ -256,13 +254,13 @@ def finished_selector(
     state = _told(selector.state, rows)
     if holes := rows.unscored(named.ids, state.problem.n_examples or 0):
         state = apply(state, Remarked(ORDER, holes))
-    method = selector.method
-    assert isinstance(method, Adaptive)
     if gone := _no_rivals(state):
         state = apply(state, Decided(0, tuple(gone), plan=()))
-    # The last decision has already computed the statements of the result, so that they
-    # are not computed again.
-    return selector._at(apply(state, method.finish(state)))
+    # The budget is spent, so the decision is the last one. It has already computed the
+    # statements of the result, so that they are not computed again.
+    decided = selector.method.decide(state)
+    assert decided.finished
+    return selector._at(apply(state, decided))
 
 
 class _Rows(NamedTuple):

@@ -144,8 +144,8 @@ def preset(
             return chosen()
     if chosen.goal is not None and not isinstance(goal, chosen.goal):
         fitting = [
-            other
-            for other, p in _PRESETS.items()
+            method
+            for method, p in _PRESETS.items()
             if p.goal is None or isinstance(goal, p.goal)
         ]
         raise IncompatibleMethodError(

@@ -2,7 +2,7 @@
 
 The confidence is fixed, by confidence sequences (Waudby-Smith & Ramdas 2020, 2023;
 racing as in Maron & Moore 1994). Prompts are compared by paired differences on common
-examples, and are eliminated once certainly worse:
+examples, and are eliminated once certainly worse (`asktell.proofs.standing`):
 
 - For a single best prompt and known ranges, a prompt is compared with the prompt that
   leads at the moment (`asktell.proofs.intervals.racing`).
@@ -15,7 +15,6 @@ their errors are in `asktell.proofs.claims`. Scores with a doubtful remark elimi
 no prompt and do not end the selection.
 """
 
-from collections.abc import Container
 from dataclasses import dataclass
 from typing import final
 
@@ -27,20 +26,9 @@ from asktell.methods.rounds.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.problem.checks import (
-    MOST_EXAMPLES,
-    check_part,
-    whole,
-)
-from asktell.problem.goals import (
-    BestFeasible,
-    check_not_sure,
-    check_over_all_examples,
-)
-from asktell.proofs import claims
-from asktell.proofs.bounds import Bounds, Limits, limits_if_binary
-from asktell.proofs.claims import ErrorsOfBest
-from asktell.proofs.ordered import OrderedScores, first_out
+from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
+from asktell.problem.goals import check_not_sure, check_over_all_examples
+from asktell.proofs.standing import standing
 from asktell.record import Decided, Departure, Problem, State
 
 OPEN = "still open when the budget ended"
@@ -133,23 +121,19 @@ class Race(AbstractMethod):
             best = self._best(state, state.active)
             departures = _departures(dict.fromkeys(best, _RUNNER_UP), state, best)
             return Decided(number, departures, finished=True, answer=tuple(best))
-        bounds, errors = self._bounds(state)
-        verdicts = claims.excluded(state, bounds, *errors)
-        stays = _without(state.active, verdicts)
-        answer = self._certain_answer(state, bounds, errors.claim, stays)
-        # The baseline stays, and so do arms to which a constraint may be relative.
-        needed = {state.problem.baseline, *claims.references(bounds)}
+        now = standing(state, self.confidence)
         leaving = _departures(
-            {a: v for a, v in verdicts.items() if a not in needed}, state
+            {arm: why for arm, why in now.out.items() if arm not in now.open}, state
         )
-        if answer is not None:
+        if now.answer is not None:
+            # Without an arm that stays, the best of those that are out is selected.
+            answer = list(now.answer) or self._best(state, now.left)
             return structs.replace(
                 self._finish(state, number, leaving, answer), settled=True
             )
-        remaining = np.setdiff1d(state.active, [d.arm for d in leaving])
-        cells = self._cells(state, remaining)
+        cells = self._cells(state, now.open)
         if not cells:
-            return self._finish(state, number, leaving, self._best(state, stays))
+            return self._finish(state, number, leaving, self._best(state, now.left))
         return Decided(number, leaving, plan=cells)
 
     def answer(self, state: State) -> list[int]:
@@ -158,9 +142,7 @@ class Race(AbstractMethod):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        bounds, errors = self._bounds(state)
-        verdicts = claims.excluded(state, bounds, *errors)
-        return self._best(state, _without(state.active, verdicts))
+        return self._best(state, standing(state, self.confidence).left)
 
     def ended_by_scores(self, state: State) -> bool:
         """Return True: every look may eliminate prompts, also the last one, at the end of the budget.
@@ -169,40 +151,6 @@ class Race(AbstractMethod):
             state: the state of the finished selection.
         """
         return True
-
-    def _bounds(self, state: State) -> tuple[Bounds, ErrorsOfBest]:
-        """The bounds from the scores so far, and the errors of the claims that the confidence leaves."""
-        reach = first_out(state, set(state.left))
-        problem, history, missing = state.seen, state.history, state.missing
-
-        def recorded() -> tuple[OrderedScores, tuple[Limits, ...]]:
-            scores = OrderedScores.of(problem, history, missing, reach)
-            return scores, limits_if_binary(problem.goal, history.scores())
-
-        key = "ordered scores", problem, missing.key, reach
-        bounds = Bounds(*history.memo.get(key, recorded), tuple(state.no_rivals()))
-        error, goal, n_arms = 1 - self.confidence, problem.goal, problem.n_arms
-        if isinstance(goal, BestFeasible):
-            return bounds, claims.errors_of_best(bounds, error)
-        of_front = claims.error_of_front(goal, n_arms, error)
-        return bounds, ErrorsOfBest(of_front, race=0.0)
-
-    def _certain_answer(
-        self, state: State, bounds: Bounds, error: float, stays: Int[Ints, " stays"]
-    ) -> list[int] | None:
-        """The selected arms if they are certain up to the goal's tolerances, else None."""
-        if state.doubts:
-            return None
-        if not len(stays):
-            return self._best(state, stays)
-        # A single arm without failures needs no scores to be the best.
-        needs_scores = len(stays) > 1 or state.failures.count(int(stays[0]))
-        if needs_scores and (bounds.scores.counts[stays] == 0).any():
-            return None
-        if isinstance(bounds.problem.goal, BestFeasible):
-            best = claims.certain_best(bounds, stays, error)
-            return None if best is None else [best]
-        return claims.certain_front(bounds, stays, error)
 
     def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""
@@ -258,11 +206,8 @@ class Race(AbstractMethod):
         self, state: State, arms: Int[Ints, " arms"]
     ) -> tuple[tuple[int, int], ...]:
         """The next block of evaluations, example by example, as far as the budget goes. Scored cells are left out."""
-        problem, room, arms = (
-            state.problem,
-            state.room,
-            np.setdiff1d(arms, state.exhausted()),
-        )
+        problem, room = state.problem, state.room
+        arms = np.setdiff1d(arms, state.exhausted())
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
@@ -272,9 +217,9 @@ class Race(AbstractMethod):
         if problem.most_pulls is None:
             drawn = state.plan_draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
-            nth, which = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
-            examples = problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
-            return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
+            nth, row = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
+            examples = problem.draw(arms[row], state.plan_draws[arms[row]] + nth)
+            return tuple(zip(arms[row].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)
         # Arms that have missed examples take these first.
@@ -320,13 +265,8 @@ def _unused(
     here = (rows >= 0) & (had < reach)
     free = np.ones((reach, len(arms)), dtype=bool)
     free[had[here], rows[here]] = False
-    found = np.nonzero(free)
-    return found[0], found[1]
-
-
-def _without(arms: Int[Ints, " arms"], some: Container[int]) -> Int[Ints, " left"]:
-    """The arms that are not among `some`."""
-    return np.array([arm for arm in arms.tolist() if arm not in some], dtype=np.int64)
+    turns, rows_left = np.nonzero(free)
+    return turns, rows_left
 
 
 def _departures(

@@ -58,7 +58,7 @@ def checked_rounds(
             )
         planned.append(Round(pulls, keep))
         n_left = keep
-    if (total := sum(each.pulls for each in planned)) > budget:
+    if (total := sum(plan.pulls for plan in planned)) > budget:
         _refuse(
             scheduler, "rounds", f"returned rounds with {total:,} evaluations", expected
         )

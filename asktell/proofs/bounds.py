@@ -180,7 +180,7 @@ class Bounds:
 
         An error of 0 establishes only what is known exactly.
         """
-        found = np.zeros(len(samples), dtype=bool)
+        is_above = np.zeros(len(samples), dtype=bool)
         rounding = ROUNDING * (1.0 + abs(claim))
         # Samples of the same length are computed together, as many as memory allows.
         by_length: dict[int, list[int]] = {}
@@ -197,11 +197,11 @@ class Bounds:
                     # Every example was seen, so the mean is known exactly.
                     mean = x.mean(axis=1)
                     reaches, exceeds = mean >= claim - rounding, mean > claim + rounding
-                    found[chunk] = reaches if or_equal else exceeds
+                    is_above[chunk] = reaches if or_equal else exceeds
                 elif error:
                     _, limits, column = samples[chunk[0]]
-                    found[chunk] = self._refuted(x, limits, column, claim, error)
-        return found
+                    is_above[chunk] = self._refuted(x, limits, column, claim, error)
+        return is_above
 
     def _refuted(
         self,
@@ -262,6 +262,7 @@ def interval_of_mean(
     limits: Limits,
     error: float,
     rounds: int | None,
+    looks_once: bool = False,
 ) -> tuple[float, float]:
     """Bounds of the mean of differences over the population. Infinite if nothing bounds the mean.
 
@@ -272,7 +273,16 @@ def interval_of_mean(
         limits: the limits of the scores.
         error: the probability that the mean is ever outside the bounds.
         rounds: how often all examples may be evaluated, if scores are noisy.
+        looks_once: True for the bounds of a finished table, which are for one look.
     """
+    if looks_once:
+        # Without a range, the scores show how large a difference can be.
+        lowest, highest = limits or (float(scores.min()), float(scores.max()))
+        width = highest - lowest
+        # Single evaluations of given examples do not show how noisy they are.
+        n_given = population if rounds is None else None
+        one_look = OneLook((-width, width) if width else None, n_given)
+        return one_look.interval(differences, error)
     if limits is not None:
         width = limits[1] - limits[0]
         bounds = bounded(-width, width, population, rounds)
@@ -331,9 +341,9 @@ def limits_if_few(
     goal: Goal, values: Float[Floats, "rows columns"]
 ) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values. A metric without a range has one if it has few scores."""
-    known = limits_by_range(goal, goal.ranges)
+    by_range = limits_by_range(goal, goal.ranges)
     return tuple(
-        limits or _few_values(x) for limits, x in zip(known, values.T, strict=True)
+        limits or _few_values(x) for limits, x in zip(by_range, values.T, strict=True)
     )
 
 

@@ -137,10 +137,10 @@ def violates(bounds: Bounds, arm: int, column: int, error: float) -> bool:
     bound = _bound(bounds, column)
     if bound.of is None:
         return bounds.is_above(bounds.mean(arm, column).mirrored(), 0.0, error)
-    others = [other for other in _rivals(bounds, column)[:TRIED] if other != arm]
+    rivals = [rival for rival in _rivals(bounds, column)[:TRIED] if rival != arm]
     return any(
-        bounds.lead_is_above(other, arm, column, bound.margin, error)
-        for other in others
+        bounds.lead_is_above(rival, arm, column, bound.margin, error)
+        for rival in rivals
     )
 
 
@@ -153,11 +153,11 @@ def _in_the_way(
     arm, so it is not in the way.
     """
     most = _bound(bounds, column).margin - least
-    for other in _rivals(bounds, column):
-        if other == arm or bounds.lead_is_at_most(other, arm, column, most, error):
+    for rival in _rivals(bounds, column):
+        if rival == arm or bounds.lead_is_at_most(rival, arm, column, most, error):
             continue
-        if not violates(bounds, other, column, error):
-            yield other
+        if not violates(bounds, rival, column, error):
+            yield rival
 
 
 def _bound(bounds: Bounds, column: int) -> Bound:
@@ -189,8 +189,8 @@ def _are_violating(
 ) -> Bool[Bools, " some"]:
     """True for the arms that certainly violate a constraint. A plain bound is tested for many arms together."""
     if _bound(bounds, column).of is not None:
-        found = [violates(bounds, arm, column, error) for arm in arms.tolist()]
-        return np.array(found, dtype=bool)
+        violating = [violates(bounds, arm, column, error) for arm in arms.tolist()]
+        return np.array(violating, dtype=bool)
     slacks = [bounds.mean(arm, column).mirrored() for arm in arms.tolist()]
     return bounds.certainly_above(slacks, 0.0, error)
 
@@ -205,16 +205,20 @@ def _all_satisfied(
 
     `tolerances`: how far the goal's values may be below 0. None: not at all.
     """
-    kept = np.ones(len(arms), dtype=bool)
+    satisfied = np.ones(len(arms), dtype=bool)
     for column in slacks_of(bounds.problem.goal):
         least = 0.0 if tolerances is None else -float(tolerances[column])
-        left = arms[kept].tolist()
+        left = arms[satisfied].tolist()
         if _bound(bounds, column).of is not None:
-            kept[kept] = [satisfies(bounds, arm, column, error, least) for arm in left]
+            satisfied[satisfied] = [
+                satisfies(bounds, arm, column, error, least) for arm in left
+            ]
         else:
             means = [bounds.mean(arm, column) for arm in left]
-            kept[kept] = bounds.certainly_above(means, least, error, or_equal=True)
-    return kept
+            satisfied[satisfied] = bounds.certainly_above(
+                means, least, error, or_equal=True
+            )
+    return satisfied
 
 
 # The best feasible prompt
@@ -278,10 +282,10 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
     """
     scores, first = bounds.scores, bounds.scores.first
     arms = np.setdiff1d(np.arange(bounds.problem.n_arms), state.no_rivals())
-    known = scores.known[arms]
+    n_known = scores.known[arms]
     # Scores by place, NaN for failures and for places that an arm has not reached.
-    by_place = np.full((len(arms), known.max(initial=0)), np.nan)
-    for row, n, arm in zip(by_place, known, arms, strict=True):
+    by_place = np.full((len(arms), n_known.max(initial=0)), np.nan)
+    for row, n, arm in zip(by_place, n_known, arms, strict=True):
         part = first.part(int(arm))
         n_scores = int(np.searchsorted(first.places[part], n))
         row[first.places[part][:n_scores]] = first.values[part][:n_scores, 0]
@@ -289,8 +293,8 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
     betting = Betting(low - high, high - low, bounds.problem.target)
     stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
     joined = joined_at(state)[arms]
-    found = certainly_worse(betting, by_place, known, joined, stays, error)
-    return np.asarray(arms[found <= by_place.shape[1]])
+    lost_at = certainly_worse(betting, by_place, n_known, joined, stays, error)
+    return np.asarray(arms[lost_at <= by_place.shape[1]])
 
 
 def certain_best(bounds: Bounds, arms: Int[Ints, " some"], error: float) -> int | None:
@@ -301,15 +305,15 @@ def certain_best(bounds: Bounds, arms: Int[Ints, " some"], error: float) -> int 
     probability that `errors_of_best` divides at most.
     """
     tolerances = bounds.problem.goal.value_tolerances
-    kept = _all_satisfied(bounds, arms, error, tolerances)
+    feasible = _all_satisfied(bounds, arms, error, tolerances)
     means = bounds.scores.means[arms, 0]
-    if not kept.any():
+    if not feasible.any():
         return None
-    leader = arms[np.flatnonzero(kept)[means[kept].argmax()]]
-    others = arms[arms != leader]
-    leaders = np.full(len(others), leader)
+    leader = arms[np.flatnonzero(feasible)[means[feasible].argmax()]]
+    rivals = arms[arms != leader]
+    leaders = np.full(len(rivals), leader)
     least = -float(tolerances[0])
-    near = bounds.are_ahead(leaders, others, 0, least, error, or_equal=True)
+    near = bounds.are_ahead(leaders, rivals, 0, least, error, or_equal=True)
     return int(leader) if near.all() else None
 
 
@@ -343,13 +347,13 @@ def certain_front(
     means = bounds.scores.means[arms, :n_objectives]
     is_exhausted = bounds.scores.is_exhausted(arms)
     # All that can be known is known, so nothing is left to tolerate.
-    kept = _all_satisfied(bounds, arms, error, None if is_exhausted else tolerances)
-    if not kept.any():
+    feasible = _all_satisfied(bounds, arms, error, None if is_exhausted else tolerances)
+    if not feasible.any():
         return None
     if is_exhausted:
         largest = float(np.abs(means).max()) or 1.0
-        rounded = np.round(means[kept] / largest, _DECIMALS)
-        return [int(arm) for arm in arms[kept][pareto_mask(rounded)]]
+        rounded = np.round(means[feasible] / largest, _DECIMALS)
+        return [int(arm) for arm in arms[feasible][pareto_mask(rounded)]]
     if len(arms) == 1:
         return [int(arms[0])]
 
@@ -357,24 +361,24 @@ def certain_front(
         some: Int[Ints, " pairs"], others: Int[Ints, " pairs"]
     ) -> Bool[Bools, " pairs"]:
         """True where the other arm of a pair certainly does not dominate the arm by more than the tolerances."""
-        found = np.zeros(len(some), dtype=bool)
+        is_free = np.zeros(len(some), dtype=bool)
         for q, tolerance in enumerate(tolerances[:n_objectives].tolist()):
-            left = np.flatnonzero(~found)
-            found[left] = bounds.are_ahead(
+            left = np.flatnonzero(~is_free)
+            is_free[left] = bounds.are_ahead(
                 some[left], others[left], q, -tolerance, error, or_equal=tolerance > 0
             )
-        return found
+        return is_free
 
     # (j, i): the largest lead of arm j over arm i in an objective.
     lead = (means[:, None] - means[None]).max(axis=2)
     np.fill_diagonal(lead, np.inf)
-    lead[:, ~kept] = np.inf
+    lead[:, ~feasible] = np.inf
     # The feasible arm most likely to dominate each arm, which is compared first.
     rival = arms[lead.argmin(axis=1)]
     # `free`: not dominated by its rival. `close`: dominated by its rival up to the
     # tolerances.
-    free, close = kept.copy(), np.isfinite(lead.min(axis=1))
-    free[kept] = are_not_dominated(arms[kept], rival[kept])
+    free, close = feasible.copy(), np.isfinite(lead.min(axis=1))
+    free[feasible] = are_not_dominated(arms[feasible], rival[feasible])
     for q in range(n_objectives):
         close[close] = bounds.are_ahead(
             rival[close], arms[close], q, -float(tolerances[q]), error, or_equal=True
@@ -384,8 +388,8 @@ def certain_front(
     # A free arm must also be ahead of all others somewhere. Otherwise it counts as
     # covered by its rival.
     for j in np.flatnonzero(free):
-        others = np.delete(arms, j)
-        if not are_not_dominated(np.full(len(others), arms[j]), others).all():
+        rest = np.delete(arms, j)
+        if not are_not_dominated(np.full(len(rest), arms[j]), rest).all():
             if not close[j]:
                 return None
             free[j] = False
@@ -425,9 +429,9 @@ def excluded(
     if len(feasible):
         # Compare with the feasible arm of the highest mean.
         leader = feasible[bounds.scores.means[feasible, 0].argmax()]
-        others = np.setdiff1d(active, [leader, *reasons])
-        leaders = np.full(len(others), leader)
-        behind = others[bounds.are_ahead(leaders, others, 0, 0.0, error)]
+        rivals = np.setdiff1d(active, [leader, *reasons])
+        leaders = np.full(len(rivals), leader)
+        behind = rivals[bounds.are_ahead(leaders, rivals, 0, 0.0, error)]
         reasons |= dict.fromkeys(behind.tolist(), WORSE)
     return reasons
 
@@ -465,14 +469,14 @@ def _most_dominating(
     Only arms where `may` is True are considered. The lead in the worst objective
     decides.
     """
-    found = np.full(len(means), -1, dtype=np.int64)
+    dominating = np.full(len(means), -1, dtype=np.int64)
     for j, row in enumerate(means):
         lead = (means - row).min(axis=1)
         lead[j], lead[~may] = -np.inf, -np.inf
         best = int(lead.argmax())
         if lead[best] >= -(10.0**-_DECIMALS) * (1.0 + np.abs(row).max()):
-            found[j] = best
-    return found
+            dominating[j] = best
+    return dominating
 
 
 # The selection of `Adaptive(confidence=...)`
@@ -567,33 +571,35 @@ def _unproven_front(
     values = values[:, : len(columns)]
     n_of_arm = (len(everyone) - 1) * len(columns)
     n_of_arm += n_misses(goal, bounds.problem.n_arms)
-    each = error / max(1, len(everyone) * n_of_arm)
-    infeasible = {rival for rival in rivals.tolist() if _misses(bounds, rival, each)}
+    error_of_claim = error / max(1, len(everyone) * n_of_arm)
+    infeasible = {
+        rival for rival in rivals.tolist() if _misses(bounds, rival, error_of_claim)
+    }
     possible = set(rivals.tolist()) - infeasible
-    open_ = {m for m in members.tolist() if not _keeps(bounds, m, each)}
+    open_ = {m for m in members.tolist() if not _keeps(bounds, m, error_of_claim)}
     # Each feasible rival must be covered: a member is at least as good in every
     # objective, up to the tolerances.
     for rival in sorted(possible):
         behind = (values[rival] - values[members]).max(axis=1)
         likely = members[np.argsort(behind, kind="stable")[:TRIED]].tolist()
-        if not any(_covers(bounds, member, rival, each) for member in likely):
+        if not any(_covers(bounds, member, rival, error_of_claim) for member in likely):
             open_ |= {rival, likely[0]}
     # Each member must belong: no other arm dominates it, or the other arm is no better
     # by more than the tolerances.
     for member in members.tolist():
-        for other in sorted((possible | set(members.tolist())) - {member}):
+        for arm in sorted((possible | set(members.tolist())) - {member}):
             # The objective in which the other arm is likeliest to be behind comes first.
-            by_lead = np.argsort(values[other] - values[member], kind="stable")
+            by_lead = np.argsort(values[arm] - values[member], kind="stable")
             is_behind = any(
                 bounds.lead_is_at_most(
-                    other, member, int(k), tolerances[k] or -1e-9, each
+                    arm, member, int(k), tolerances[k] or -1e-9, error_of_claim
                 )
                 for k in by_lead
             )
-            if not is_behind and not _covers(bounds, member, other, each):
-                open_ |= {member, other}
+            if not is_behind and not _covers(bounds, member, arm, error_of_claim):
+                open_ |= {member, arm}
     if open_:
-        open_ |= _undecided(bounds, members.tolist(), each)
+        open_ |= _undecided(bounds, members.tolist(), error_of_claim)
     return np.array(sorted(open_), dtype=np.int64)
 
 
@@ -622,11 +628,11 @@ def _misses(bounds: Bounds, arm: int, error: float) -> bool:
 
 def _undecided(bounds: Bounds, arms: list[int], error: float) -> set[int]:
     """The arms whose further scores may help to decide the relative constraints of `arms`."""
-    found = references(bounds) if arms else set()
+    useful = references(bounds) if arms else set()
     goal = bounds.problem.goal
     least = (-goal.value_tolerances).tolist()
     for column in slacks_of(goal):
         if _bound(bounds, column).of is not None:
             for arm in arms:
-                found.update(_in_the_way(bounds, arm, column, error, least[column]))
-    return found
+                useful.update(_in_the_way(bounds, arm, column, error, least[column]))
+    return useful

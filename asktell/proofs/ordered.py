@@ -134,17 +134,21 @@ class OrderedScores:
         ends_at_a_gap = False
         if problem.population is None:
             rows = _own_draws(problem, history, values, reach)
-            rounds, known = [rows], rows.counts
+            rounds, n_known = [rows], rows.counts
         else:
-            found = _rounds_of(problem, history, missing, values, reach, out or ())
-            known = completed(problem, history, missing, found[0][:2], reach)
+            by_round = _rounds_of(problem, history, missing, values, reach, out or ())
+            n_known = completed(problem, history, missing, by_round[0][:2], reach)
             # No score decided which cells of a finished table are missing.
             ends_at_a_gap = not problem.looks_once and (
                 problem.target is None or out is not None
             )
             if ends_at_a_gap:
-                found = [_before(known, *each) for each in found]
-            rounds = [Rows.of(*each, problem.n_arms) for each in found]
+                by_round = [
+                    _before(n_known, *rows_of_round) for rows_of_round in by_round
+                ]
+            rounds = [
+                Rows.of(*rows_of_round, problem.n_arms) for rows_of_round in by_round
+            ]
         means = rounds[0].means()
         for rows in rounds[1:]:
             is_whole = rows.counts == rounds[0].counts
@@ -152,9 +156,9 @@ class OrderedScores:
         failures = None
         if problem.goal.counts_failures and missing:
             failures = FailureSlacks.of(
-                problem, history, missing, reach, known if ends_at_a_gap else None
+                problem, history, missing, reach, n_known if ends_at_a_gap else None
             )
-        return cls(problem, tuple(rounds), known, means, failures)
+        return cls(problem, tuple(rounds), n_known, means, failures)
 
     @property
     def first(self) -> Rows:
@@ -226,10 +230,10 @@ class FailureSlacks(NamedTuple):
             if problem.rounds is None:
                 place = place % len(problem.order)
             order = np.lexsort((trials, at, place, arms))
-        kept = np.ones(len(at), dtype=bool) if reach is None else at < reach
+        counts = np.ones(len(at), dtype=bool) if reach is None else at < reach
         if known is not None:
-            kept &= place < known[arms]
-        order = order[kept[order]]
+            counts &= place < known[arms]
+        order = order[counts[order]]
         # The first evaluation of each place.
         is_other_arm = np.diff(arms[order], prepend=-1) != 0
         is_other_place = np.diff(place[order], prepend=-1) != 0
@@ -286,8 +290,8 @@ def _rounds_of(
         return [_means_of_cells(problem, arms, examples, values)]
     if problem.target is not None:
         return [in_turns(problem, missing, trials, arms, examples, values, reach)]
-    found = _observations(problem, history, missing, values, reach, out)
-    return found or [(np.arange(0), np.arange(0), values[:0])]
+    observations = _observations(problem, history, missing, values, reach, out)
+    return observations or [(np.arange(0), np.arange(0), values[:0])]
 
 
 def _means_of_cells(
@@ -320,11 +324,11 @@ def _observations(
     """
     trials, arms, examples = history.trials(), history.arms(), history.examples()
     if reach is not None:
-        known = np.flatnonzero(examples >= 0)
-        at = turns(problem, missing, trials[known], arms[known], examples[known])
-        known = known[at < reach]
-        trials, arms, examples = trials[known], arms[known], examples[known]
-        values = values[known]
+        real = np.flatnonzero(examples >= 0)
+        at = turns(problem, missing, trials[real], arms[real], examples[real])
+        real = real[at < reach]
+        trials, arms, examples = trials[real], arms[real], examples[real]
+        values = values[real]
     asked = [
         (p.trial, p.arm, p.example)
         for p in out
@@ -402,8 +406,8 @@ def _before(
     known: Int[Ints, " arms"], arms: Ints, places: Ints, values: Floats
 ) -> _Round:
     """The rows of each arm before its first place that is not completed."""
-    kept = places < known[arms]
-    return arms[kept], places[kept], values[kept]
+    is_before = places < known[arms]
+    return arms[is_before], places[is_before], values[is_before]
 
 
 def common_scores(
@@ -415,15 +419,18 @@ def common_scores(
     b: int,
 ) -> tuple[Float[Floats, "n metrics"], Float[Floats, "n metrics"], bool]:
     """The scores of two arms on the first examples that both have completed, and whether no score is missing."""
-    found = _rounds_of(problem, history, missing, history.scores(), None, out)
-    known = completed(problem, history, missing, found[0][:2])
+    by_round = _rounds_of(problem, history, missing, history.scores(), None, out)
+    n_completed = completed(problem, history, missing, by_round[0][:2])
     if problem.looks_once:
-        rows = Rows.of(*found[0], problem.n_arms)
+        rows = Rows.of(*by_round[0], problem.n_arms)
         places, of_a, of_b = longest([rows], a, b)
         return of_a, of_b, len(places) == len(problem.order)
-    n_both = int(known[[a, b]].min())
+    n_both = int(n_completed[[a, b]].min())
     both = np.full(problem.n_arms, n_both)
-    rounds = [Rows.of(*_before(both, *each), problem.n_arms) for each in found]
+    rounds = [
+        Rows.of(*_before(both, *rows_of_round), problem.n_arms)
+        for rows_of_round in by_round
+    ]
     places, of_a, of_b = longest(rounds, a, b)
     return of_a, of_b, len(places) == n_both
 

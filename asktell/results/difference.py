@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from asktell.numerics.arrays import Floats, decimal
 from asktell.numerics.shapes import Float
-from asktell.proofs.bounds import ROUNDING, Limits, interval_of_mean
-from asktell.proofs.intervals.one_look import OneLook
+from asktell.proofs.bounds import ROUNDING, interval_of_mean
 
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
@@ -81,7 +80,7 @@ def compare(
     p_better: float = 0.5,
     *,
     population: int | None = None,
-    limits: Limits = None,
+    limits: tuple[float, float] | None = None,
     confidence: float = 0.95,
     tolerance: float = 0.0,
     minimize: bool = False,
@@ -143,9 +142,8 @@ def compare(
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
         differences = decimal(a - b, largest)
-        interval = _of_one_look if looks_once else interval_of_mean
-        low, high = interval(
-            differences, scores, population, limits, 1 - confidence, rounds
+        low, high = interval_of_mean(
+            differences, scores, population, limits, 1 - confidence, rounds, looks_once
         )
         if estimate is not None:
             low, high = min(low, estimate), max(high, estimate)
@@ -157,25 +155,6 @@ def compare(
         _verdict(low, high, tolerance, minimize),
         guaranteed and (is_exact or is_known_range),
     )
-
-
-def _of_one_look(
-    differences: Float[Floats, " n"],
-    scores: Float[Floats, " scores"],
-    population: int | None,
-    limits: Limits,
-    error: float,
-    rounds: int | None,
-) -> tuple[float, float]:
-    """The interval of a finished table. Arguments as for `interval_of_mean`."""
-    # Without a range, the scores show how large a difference can be.
-    low, high = limits or (float(scores.min()), float(scores.max()))
-    width = high - low
-    # Single evaluations of given examples do not show how noisy they are.
-    bounds = OneLook(
-        (-width, width) if width else None, population if rounds is None else None
-    )
-    return bounds.interval(differences, error)
 
 
 def _n_pairs(n: int, population: int | None, rounds: int | None) -> int:
@@ -194,7 +173,10 @@ def _mean_difference(
 
 
 def _shown(
-    low: float, high: float, scores: Float[Floats, " n"], limits: Limits
+    low: float,
+    high: float,
+    scores: Float[Floats, " n"],
+    limits: tuple[float, float] | None,
 ) -> tuple[float | None, float | None]:
     """The bounds as far as they are informative, else None."""
     if limits is None and high - low > 2 * np.ptp(scores):

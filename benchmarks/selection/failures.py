@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 import asktell
 from asktell.simulation import replay
-from asktell_adapters.cli.gate_rule import GateRule
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
+from asktell_adapters.gating.rule import GateRule
+from asktell_adapters.gating.ruling import FAILED, PASSED, UNDECIDED
 
 Array = npt.NDArray[np.float64]
 METHODS = ("auto", "csr", "csr-sh", "race", "uniform")

@@ -25,9 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell_adapters.cli.gate import Rechecks, noisy, settle
-from asktell_adapters.cli.gate_rule import GateRule, pairs_for_equal
-from asktell_adapters.cli.ruling import PASSED
+from asktell_adapters.gating.rechecks import Rechecks
+from asktell_adapters.gating.rule import GateRule, pairs_for_equal
+from asktell_adapters.gating.ruling import PASSED
+from asktell_adapters.gating.settle import noisy, settle
 
 Array = npt.NDArray[np.float64]
 GOAL = asktell.BestFeasible(asktell.maximize("right", range=(0, 1)))

@@ -186,6 +186,28 @@ def test_is_the_difference_real(page: Page, monkeypatch: pytest.MonkeyPatch) -> 
         assert "(final, " in cli(*words[1:]).out, words
 
 
+@pytest.mark.page("how-to/fail-a-build.md")
+def test_fail_a_build(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    Path("my_llm.py").write_text(
+        """
+from asktell_adapters.evaluators import Completion
+
+class LLM:
+    def complete(self, requests):
+        return [Completion("yes", completion_tokens=1) for _ in requests]
+
+load = LLM
+"""
+    )
+    rows = [json.dumps({"input": str(i), "reference": "yes"}) for i in range(300)]
+    Path("questions.jsonl").write_text("\n".join(rows) + "\n")
+    Path("gate.toml").write_text(page.block("toml").lstrip("\n"))
+    page.run(1)["test_the_new_prompt_is_not_worse"]()
+    page.run()
+    assert Path("gate.html").stat().st_size > 10_000
+
+
 @pytest.mark.page("how-to/which-examples-are-wrong.md")
 def test_which_examples_are_wrong(page: Page) -> None:
     page.run(1)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from asktell import ExampleResult, InvalidArgumentError, Result, Selector
+from asktell import ExampleResult, InvalidArgumentError, Result
 from asktell.extend import (
     Goal,
     finished_selector,
@@ -44,13 +44,13 @@ def analyze(arguments: argparse.Namespace) -> int:
     baseline = (
         None
         if arguments.baseline is None
-        else candidate(scores, arguments.baseline, "--baseline")
+        else _candidate(scores, arguments.baseline, "--baseline")
     )
     table = scores.table(goal).in_order_of_names()
     selector = finished_selector(table, goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
-        write_report(selector, arguments.output, arguments.files, scores)
+        reports.write(arguments.output, scores.document(selector, arguments.files))
     examples = (
         None
         if arguments.examples is None
@@ -322,7 +322,7 @@ def _bounds(flag_values: Sequence[str], flag: str) -> dict[str, float | str]:
     return bounds
 
 
-def candidate(scores: Scores, name: str, flag: str) -> str:
+def _candidate(scores: Scores, name: str, flag: str) -> str:
     """Check that a candidate exists, and return its name.
 
     Raises:
@@ -342,20 +342,3 @@ def check_written(path: Path) -> None:
         raise InvalidArgumentError(
             f"{str(path)!r} cannot be written. Give a file in a folder that exists."
         )
-
-
-def write_report(
-    selector: Selector,
-    path: Path,
-    files: Sequence[Path],
-    scores: Scores,
-    ruling: dict[str, object] | None = None,
-) -> None:
-    """Write the page. A ruling heads it."""
-    document = reports.document(
-        selector.state, selector.method, selector.prompts, name=files[0].stem,
-        about={"files": ", ".join(map(str, files))}, ruling=ruling,
-        inputs=scores.inputs(selector.example_ids or ()),
-    )  # fmt: skip
-    document["notes"] += scores.offers()
-    reports.write(path, document)

@@ -104,27 +104,27 @@ class Evidence:
     def is_whole(self, name: str) -> bool:
         """Whether every cell with a value is a whole number."""
         column = self.numbers(name)
-        known = _known(column)
-        return column.is_numeric and bool((known == np.round(known)).all())
+        numbers = _known(column)
+        return column.is_numeric and bool((numbers == np.round(numbers)).all())
 
     def is_index(self, name: str) -> bool:
         """Whether a column numbers the rows: from 0 or 1 on, or by whole numbers under a usual name."""
         if not self.is_whole(name):
             return False
-        known = _known(self.numbers(name))
-        if len(known) < self.n_rows or len(known) < 2:
+        numbers = _known(self.numbers(name))
+        if len(numbers) < self.n_rows or len(numbers) < 2:
             return False
-        counts = bool((np.diff(known) == 1).all()) and known[0] in (0, 1)
+        counts = bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1)
         is_usual = column_names.plain(name) in column_names.INDEXES
         # Three scores such as 0, 1 or 1, 2, 3 may be a coincidence
-        return is_usual or (counts and len(known) > 2)
+        return is_usual or (counts and len(numbers) > 2)
 
     def may_be_index(self, name: str) -> bool:
         """Whether a column has different whole numbers, each only once, in rising order."""
         if not self.is_whole(name):
             return False
-        known = _known(self.numbers(name))
-        return len(known) > 2 and bool((np.diff(known) > 0).all())
+        numbers = _known(self.numbers(name))
+        return len(numbers) > 2 and bool((np.diff(numbers) > 0).all())
 
     def is_date(self, name: str) -> bool:
         """Whether most of the first cells are dates."""
@@ -150,8 +150,8 @@ class Evidence:
     def share_a_scale(self, names: Sequence[str]) -> bool:
         """Whether columns of numbers may be scores on one scale."""
         ranges = [
-            (float(known.min()), float(known.max()))
-            for known in (_known(self.numbers(name)) for name in names)
+            (float(numbers.min()), float(numbers.max()))
+            for numbers in (_known(self.numbers(name)) for name in names)
         ]
         if all(low >= 0.0 and high <= 1.0 for low, high in ranges):
             return True

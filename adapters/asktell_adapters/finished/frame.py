@@ -97,11 +97,14 @@ class Frame:
 
     def without(self, rows: set[int], note: str) -> "Frame":
         """Leave out rows, given by their positions."""
-        kept = [at for at in range(len(self.numbers)) if at not in rows]
+        rows_left = [at for at in range(len(self.numbers)) if at not in rows]
         return Frame(
             self.path,
-            {name: [cells[at] for at in kept] for name, cells in self.columns.items()},
-            [self.numbers[at] for at in kept],
+            {
+                name: [cells[at] for at in rows_left]
+                for name, cells in self.columns.items()
+            },
+            [self.numbers[at] for at in rows_left],
             self.place,
             self.groups,
             (*self.notes, note),

@@ -165,8 +165,8 @@ def _reason(problems: list[Mapping[str, Any]]) -> str:
 
 
 def _sum(numbers: Iterator[float | None]) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
+    finite = [number for number in numbers if number is not None]
+    return sum(finite) if finite else None
 
 
 def _seconds(times: Mapping[str, Any]) -> float | None:

@@ -75,7 +75,9 @@ class HelmReader:
             ]
         runs = [_run(file.path) for file in files]
         variants = {
-            run.model: {other.arguments for other in runs if other.model == run.model}
+            run.model: {
+                variant.arguments for variant in runs if variant.model == run.model
+            }
             for run in runs
         }
         candidates: dict[tuple[Path, str | None], list[Graded]] = {}
@@ -127,14 +129,14 @@ def _run(path: Path) -> _Run:
     inputs = [
         f"{name}={value}" for name, _, value in pairs if name not in _OF_CANDIDATES
     ]
-    others = [
+    of_candidate = [
         f"{name}={value}"
         for name, _, value in pairs
         if name in _OF_CANDIDATES and name not in ("model", "model_deployment")
     ]
     model = next(value for name, _, value in pairs if name == "model")
     scenario = ":".join([parts["scenario"], *[",".join(inputs)] * bool(inputs)])
-    return _Run(scenario, model, ",".join(others))
+    return _Run(scenario, model, ",".join(of_candidate))
 
 
 def _instances(source: Source, prefix: str) -> Iterator[Graded]:

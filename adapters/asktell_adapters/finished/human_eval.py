@@ -114,8 +114,8 @@ def _statuses(samples: Any) -> Iterator[Mapping[str, Any]]:
     """The statuses of each sample of a task. Those of 2023 come in lists, each status with details."""
     if isinstance(samples, dict):
         plus: Sequence[Any] = samples.get("plus") or [(None,)] * len(samples["base"])
-        for one, other in zip(samples["base"], plus, strict=True):
-            yield {"base_status": one[0], "plus_status": other[0]}
+        for base, extended in zip(samples["base"], plus, strict=True):
+            yield {"base_status": base[0], "plus_status": extended[0]}
         return
     for sample in samples:
         yield {name: sample[name] for name in sample.keys() & _STATUSES}

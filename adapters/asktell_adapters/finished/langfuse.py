@@ -70,11 +70,15 @@ class LangfuseReader:
         columns = wanted.candidate_columns
         is_of_scores = set(names_of_columns) >= _SCORE
         graded: dict[str | None, list[Graded]] = {}
-        for at, each in _scores(rows) if is_of_scores else _runs(rows):
+        for at, graded_row in _scores(rows) if is_of_scores else _runs(rows):
             names = [str(rows[at].get(column)) for column in columns]
-            graded.setdefault("/".join(names) or None, []).append(each)
+            graded.setdefault("/".join(names) or None, []).append(graded_row)
         if not columns:
-            metrics = {name for each in graded.get(None, ()) for name in each.scores}
+            metrics = {
+                name
+                for graded_row in graded.get(None, ())
+                for name in graded_row.scores
+            }
             _check_candidates(source, rows, sorted(metrics), wanted)
         return Scores(
             self.name,
@@ -144,7 +148,9 @@ def _scores(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Graded]]:
         trace = str(row.get("traceId") or row.get("sessionId") or row.get("id"))
         at.setdefault(trace, number)
         attempts = traces.setdefault(trace, [])
-        attempt = next((each for each in attempts if row["name"] not in each), None)
+        attempt = next(
+            (scores for scores in attempts if row["name"] not in scores), None
+        )
         if attempt is None:
             attempts.append(attempt := {})
         attempt[str(row["name"])] = number_in(row.get("value"))

@@ -143,12 +143,12 @@ def _documents(source: Source, task: str) -> list[Graded]:
             )
         # By its content: lm-eval misnumbers documents that were chosen by --samples.
         document = f"{task}{str(row.get('doc_hash') or row['doc_id'])[:12]}"
-        which = str(row.get("filter"))
-        times[document, which] += 1
+        filtered_by = str(row.get("filter"))
+        times[document, filtered_by] += 1
         # Number the copies of a document that the task has twice.
-        if times[document, which] > 1:
-            document = f"{document}#{times[document, which]}"
-        suffix = f",{which}" if len(filters) > 1 else ""
+        if times[document, filtered_by] > 1:
+            document = f"{document}#{times[document, filtered_by]}"
+        suffix = f",{filtered_by}" if len(filters) > 1 else ""
         scores.setdefault(document, {}).update(
             (f"{name}{suffix}", float(row[name]))
             for name in _metrics(row)

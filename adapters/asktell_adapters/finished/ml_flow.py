@@ -48,11 +48,11 @@ class MlflowReader:
             InvalidArgumentError: the table is damaged, or has no scores.
             UnclearResultsError: inputs repeat, and nothing says why.
         """
-        others = [
+        inputs = [
             name for name in header_of(source) if not _NO_EXAMPLES.fullmatch(name)
         ]
         return known_table(
-            source, wanted, self.name, _is_metric, (*_EXAMPLES, *others), "run_id"
+            source, wanted, self.name, _is_metric, (*_EXAMPLES, *inputs), "run_id"
         )
 
 

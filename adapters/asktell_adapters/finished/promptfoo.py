@@ -153,19 +153,19 @@ def _tests(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     variables = [
         row.get("vars") or (row.get("testCase") or {}).get("vars") or {} for row in rows
     ]
-    others = []
+    details = []
     for row in rows:
         case = row.get("testCase") or {}
-        others.append(
+        details.append(
             _as_text(
                 {"description": case.get("description"), "assert": case.get("assert")}
             )
         )
     names = [_test(values) for values in variables]
-    n_tests = Counter(name for name, _ in set(zip(names, others, strict=True)))
+    n_tests = Counter(name for name, _ in set(zip(names, details, strict=True)))
     return [
-        f"{name} {other}" if n_tests[name] > 1 else name
-        for name, other in zip(names, others, strict=True)
+        f"{name} {detail}" if n_tests[name] > 1 else name
+        for name, detail in zip(names, details, strict=True)
     ]
 
 

@@ -145,7 +145,8 @@ def _outputs(header: Sequence[str], first: Sequence[str]) -> list[_Output]:
     ends = [*starts[1:], len(header)]
     outputs = [_Output(start, end) for start, end in zip(starts, ends, strict=True)]
     has_columns = all(
-        {_STATUS, _SCORE} <= set(header[each.start : each.end]) for each in outputs
+        {_STATUS, _SCORE} <= set(header[output.start : output.end])
+        for output in outputs
     )
     has_outcomes = all(at < len(first) and _OUTCOME.match(first[at]) for at in starts)
     return outputs if has_columns or has_outcomes else []

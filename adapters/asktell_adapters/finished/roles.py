@@ -61,12 +61,12 @@ def roles_of(evidence: Evidence, wanted: Wanted) -> Roles:
     """
     frame = evidence.frame
     names = list(frame.columns)
-    for given, flag in (
+    for flagged, flag in (
         (wanted.candidate_columns, "--candidate-column"),
         (wanted.example_columns, "--example-column"),
         (wanted.metrics, "--metrics"),
     ):
-        for name in given:
+        for name in flagged:
             if name not in names:
                 raise InvalidArgumentError(
                     f"{frame.path} has no column {name!r}{nearest(name, names)}, which {flag} names. Its columns are "
@@ -184,8 +184,8 @@ def _long(
     if named and len(named) == len(wanted.compared):
         # The baseline is a column
         return (), ()
-    taken = {roles.segment, roles.error, roles.status}
-    usual = [name for name in _usual(evidence) if name not in taken]
+    used = {roles.segment, roles.error, roles.status}
+    usual = [name for name in _usual(evidence) if name not in used]
     meeting = {
         name: examples
         for name in usual
@@ -206,7 +206,7 @@ def _long(
     if meeting:
         ((name, examples),) = meeting.items()
         return (name,), _checked(evidence, (name,), examples)
-    return _unusual(evidence, wanted, taken)
+    return _unusual(evidence, wanted, used)
 
 
 def _usual(evidence: Evidence) -> list[str]:
@@ -248,17 +248,20 @@ def _independent(
     evidence: Evidence, columns: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Drop columns that follow from others: a provider follows from the model."""
-    kept: dict[str, tuple[str, ...]] = {}
+    independent: dict[str, tuple[str, ...]] = {}
     for name, examples in columns.items():
         # Of two that follow from each other, the first stays
-        follows = any(evidence.is_function(name, other) for other in kept) or any(
-            evidence.is_function(name, other) and not evidence.is_function(other, name)
-            for other in columns
-            if other != name
+        follows = any(
+            evidence.is_function(name, before) for before in independent
+        ) or any(
+            evidence.is_function(name, column)
+            and not evidence.is_function(column, name)
+            for column in columns
+            if column != name
         )
         if not follows:
-            kept[name] = examples
-    return kept
+            independent[name] = examples
+    return independent
 
 
 def _ask_combination(evidence: Evidence, names: list[str]) -> None:
@@ -388,8 +391,8 @@ def _with_metrics(
         ),
         None,
     )
-    taken = (*candidates, *examples, repeat, roles.segment, roles.error)
-    rest = [name for name in names if name not in taken]
+    used = (*candidates, *examples, repeat, roles.segment, roles.error)
+    rest = [name for name in names if name not in used]
     scores = [
         name
         for name in rest
@@ -460,11 +463,11 @@ def _is_property(
 def _possible_scores(
     evidence: Evidence, roles: Roles, examples: tuple[str, ...]
 ) -> list[str]:
-    taken = (*examples, roles.segment, roles.error)
+    used = (*examples, roles.segment, roles.error)
     return [
         name
         for name in evidence.frame.columns
-        if name not in taken
+        if name not in used
         and evidence.is_score(name)
         and column_names.plain(name) not in column_names.REPEATS
     ]
@@ -481,8 +484,8 @@ def _groups(
     if wanted.candidates or wanted.metrics or not wanted.is_alone:
         return {}
     scores = _possible_scores(evidence, roles, examples)
-    given = evidence.frame.groups
-    ways = [{name: given[name] for name in scores if name in given}] if given else []
+    groups = evidence.frame.groups
+    ways = [{name: groups[name] for name in scores if name in groups}] if groups else []
     for separator in _SEPARATORS:
         if all(separator in name for name in scores):
             pairs = [name.split(separator, 1) for name in scores]
@@ -494,7 +497,7 @@ def _groups(
         candidates = {candidate for candidate, _ in way.values()}
         metrics = {metric for _, metric in way.values()}
         is_full = len(way) == len(candidates) * len(metrics) == len(set(way.values()))
-        is_known = way is ways[0] and bool(given)
+        is_known = way is ways[0] and bool(groups)
         if (
             is_full
             and len(candidates) > 1
@@ -522,8 +525,8 @@ def _wide(
     if wanted.metrics or any(name in columns for name in wanted.goal):
         return ()
     scores = _possible_scores(evidence, roles, examples)
-    taken = (*examples, roles.segment, roles.error)
-    rest = [name for name in columns if name not in taken]
+    used = (*examples, roles.segment, roles.error)
+    rest = [name for name in columns if name not in used]
     named = [name for name in wanted.compared if name in scores]
     if wanted.is_alone and len(scores) == 1:
         # Perhaps the other candidates have a text in a cell
@@ -558,8 +561,8 @@ def _wide(
     if is_clear:
         _check_mixed(evidence, rest)
         return tuple(scores)
-    others = [name for name in scores if name not in metrics]
-    likely = [name for name in others if name not in indexes] or others
+    unmatched = [name for name in scores if name not in metrics]
+    likely = [name for name in unmatched if name not in indexes] or unmatched
     readings = [
         Reading(
             f"One candidate, the file, with the metrics {some(scores)}.",
@@ -640,11 +643,11 @@ def _check_percentages(evidence: Evidence, columns: Sequence[str]) -> None:
         at = column.notations.get(PLAIN)
         if at is None or column_names.is_metric(name) or abs(column.numbers[at]) <= 1.0:
             continue
-        other, where = next(iter(percent.items()))
+        in_percent, where = next(iter(percent.items()))
         raise InvalidArgumentError(
             f"{frame.where(at)}: The column {name!r} has the number {short(frame.columns[name][at])}, and the column "
-            f"{other!r} has the percentage {short(frame.columns[other][where])}, which is "
-            f"{evidence.numbers(other).numbers[where]:g}. Write all scores with % or all without it."
+            f"{in_percent!r} has the percentage {short(frame.columns[in_percent][where])}, which is "
+            f"{evidence.numbers(in_percent).numbers[where]:g}. Write all scores with % or all without it."
         )
 
 
@@ -654,7 +657,7 @@ def _without_metrics(name: str, names: Sequence[str]) -> str:
     In "old score" and "new score", the word that both have is the metric.
     """
     shared = set(column_names.words(names[0])).intersection(
-        *(column_names.words(other) for other in names)
+        *(column_names.words(candidate) for candidate in names)
     )
     rest = [
         word

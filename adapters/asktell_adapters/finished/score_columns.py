@@ -85,7 +85,7 @@ class ScoreColumns(NamedTuple):
 
     def complete(self, metrics: Sequence[str]) -> set[str]:
         """The examples with scores in all of these metrics, or with a failure."""
-        known = np.atleast_1d(~np.isnan(self.columns(metrics)).any(axis=1))
+        is_complete = np.atleast_1d(~np.isnan(self.columns(metrics)).any(axis=1))
         # A failure is an outcome, too. The example counts as evaluated.
-        known[list(self.errors)] = True
-        return {self.examples[row] for row in np.flatnonzero(known).tolist()}
+        is_complete[list(self.errors)] = True
+        return {self.examples[row] for row in np.flatnonzero(is_complete).tolist()}

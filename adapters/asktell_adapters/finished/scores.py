@@ -6,12 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from asktell import InvalidArgumentError
-from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, some
+from asktell import InvalidArgumentError, Selector
+from asktell.extend import (
+    FinishedTable,
+    Goal,
+    less_may_be_better,
+    nearest,
+    reports,
+    some,
+)
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.unclear_results_error import Reading, UnclearResultsError
@@ -77,7 +85,9 @@ class Scores:
             UnclearResultsError: ids repeat, and nothing says whether these are repeated
                 evaluations.
         """
-        candidates = _named([each for part in parts for each in part.candidates])
+        candidates = _named(
+            [candidate for part in parts for candidate in part.candidates]
+        )
         candidates = _renamed(candidates, wanted.rename)
         if len(parts) == 1:
             scores = replace(parts[0], candidates=candidates)
@@ -112,16 +122,18 @@ class Scores:
     @cached_property
     def by_name(self) -> dict[str, ScoreColumns]:
         """The evaluations of each candidate, by its name."""
-        return {str(each.name): each.evaluations for each in self.candidates}
+        return {
+            str(candidate.name): candidate.evaluations for candidate in self.candidates
+        }
 
     @cached_property
     def texts(self) -> dict[str, str]:
         """The prompt of each candidate, as far as files have it, by the candidate's name."""
         texts: dict[str, str] = {}
-        for each in self.candidates:
+        for candidate in self.candidates:
             # A text belongs to one candidate. Later candidates with the same text go without.
-            if each.text and each.text not in texts.values():
-                texts[str(each.name)] = each.text
+            if candidate.text and candidate.text not in texts.values():
+                texts[str(candidate.name)] = candidate.text
         return texts
 
     @cached_property
@@ -140,7 +152,10 @@ class Scores:
     def examples(self) -> list[str]:
         """The examples with evaluations, in the order of the files."""
         # Look at a shared list of examples only once.
-        lists = {id(each.examples): each.examples for each in self.by_name.values()}
+        lists = {
+            id(evaluations.examples): evaluations.examples
+            for evaluations in self.by_name.values()
+        }
         return list(dict.fromkeys(name for names in lists.values() for name in names))
 
     def table(self, goal: Goal, prompts: Sequence[str] | None = None) -> FinishedTable:
@@ -239,6 +254,28 @@ class Scores:
             for example in examples
         ]
 
+    def document(
+        self,
+        selector: Selector,
+        files: Sequence[Any] = (),
+        ruling: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The data of an HTML page on these evaluations, for `asktell.extend.reports.write`.
+
+        Args:
+            selector: the selector that was made of the evaluations.
+            files: the paths of the files. The page is named after the first.
+            ruling: what heads the page of a gate. None: the result of the selection.
+        """
+        document: dict[str, Any] = reports.document(
+            selector.state, selector.method, selector.prompts,
+            name=Path(files[0]).stem if files else "results",
+            about={"files": ", ".join(map(str, files))}, ruling=ruling,
+            inputs=self.inputs(selector.example_ids or ()),
+        )  # fmt: skip
+        document["notes"] += self.offers()
+        return document
+
     def offers(self) -> list[str]:
         """How to see the candidates by a column that was not used, such as the topic of an example, as sentences."""
         if self.segments:
@@ -281,8 +318,8 @@ class Scores:
                     f"There is no candidate {name!r}{nearest(name, names)}, which --candidates names. The candidates "
                     f"are {some(names)}."
                 )
-        kept = [each for each in self.candidates if each.name in wanted]
-        return replace(self, candidates=kept)
+        among = [candidate for candidate in self.candidates if candidate.name in wanted]
+        return replace(self, candidates=among)
 
     def _check_scores(self) -> None:
         """Check that some evaluation has a score.
@@ -292,43 +329,56 @@ class Scores:
         """
         if self.metrics:
             return
-        where = some(sorted({str(each.path) for each in self.candidates}))
+        where = some(sorted({str(candidate.path) for candidate in self.candidates}))
         reasons = Counter(
-            why for each in self.by_name.values() for why in each.errors.values()
+            why
+            for evaluations in self.by_name.values()
+            for why in evaluations.errors.values()
         )
-        n = sum(len(each.examples) for each in self.by_name.values())
+        n = sum(len(evaluations.examples) for evaluations in self.by_name.values())
         text = "; ".join(
             f"{why!r} ({count:,} of {n:,})"
             for why, count in reasons.most_common(_SHOWN)
         )
-        given = f" The reasons given there: {text}." if text else ""
+        stated = f" The reasons given there: {text}." if text else ""
         raise InvalidArgumentError(
-            f"No evaluation in {where} has a score.{given} Give results in which at least one evaluation has a score."
+            f"No evaluation in {where} has a score.{stated} Give results in which at least one evaluation has a score."
         )
 
     def _check_metrics(self) -> None:
         """Check that the candidates have a metric in common."""
         metrics = {
-            name: {m for m, column in each.scores.items() if np.isfinite(column).any()}
-            for name, each in self.by_name.items()
+            name: {
+                m
+                for m, column in evaluations.scores.items()
+                if np.isfinite(column).any()
+            }
+            for name, evaluations in self.by_name.items()
         }
-        scored = {name: own for name, own in metrics.items() if own}
+        scored = {
+            name: scored_metrics
+            for name, scored_metrics in metrics.items()
+            if scored_metrics
+        }
         if len(scored) < 2 or set.intersection(*scored.values()):
             return
-        (one, first), (other, second), *_ = sorted(
+        (fewest, first), (next_fewest, second), *_ = sorted(
             scored.items(), key=lambda item: len(item[1])
         )
         example = f"{min(first)}={min(second)}"
         raise InvalidArgumentError(
-            f"The candidates have no metric in common: {one!r} has {some(sorted(first))}, {other!r} has "
+            f"The candidates have no metric in common: {fewest!r} has {some(sorted(first))}, {next_fewest!r} has "
             f"{some(sorted(second))}. If two names stand for the same metric, pass --rename OLD=NEW, for example "
             f"--rename {example!r}."
         )
 
     def _check_positions(self) -> None:
         """Check that files have equally many rows, if rows are matched by their position."""
-        lengths = {name: len(each.examples) for name, each in self.by_name.items()}
-        n_files = len({each.path for each in self.candidates})
+        lengths = {
+            name: len(evaluations.examples)
+            for name, evaluations in self.by_name.items()
+        }
+        n_files = len({candidate.path for candidate in self.candidates})
         if (
             self.of_examples != BY_POSITION
             or n_files < 2
@@ -350,7 +400,9 @@ class Scores:
             UnclearResultsError: they do not. These may be different examples with the same
                 id, and averages over them would not be comparable.
         """
-        counts = [Counter(each.examples) for each in self.by_name.values()]
+        counts = [
+            Counter(evaluations.examples) for evaluations in self.by_name.values()
+        ]
         # An example that a candidate lacks is missing, and says nothing about repeats.
         differing = next(
             (
@@ -392,7 +444,10 @@ class Scores:
             InvalidArgumentError: some candidate has no score in these metrics, or no example
                 in common with the others.
         """
-        complete = {name: each.complete(metrics) for name, each in self.by_name.items()}
+        complete = {
+            name: evaluations.complete(metrics)
+            for name, evaluations in self.by_name.items()
+        }
         for name, examples in complete.items():
             if not examples:
                 raise InvalidArgumentError(
@@ -400,11 +455,11 @@ class Scores:
                     f"{some(list(self.by_name[name].scores))}. Leave it out with "
                     "--candidates, or choose another metric."
                 )
-        (first, seen), *others = complete.items()
+        (first, seen), *rest = complete.items()
         reached, reachable = [first], set(seen)
-        waiting = dict(others)
+        waiting = dict(rest)
         while near := [
-            n for n, own in waiting.items() if not reachable.isdisjoint(own)
+            n for n, examples in waiting.items() if not reachable.isdisjoint(examples)
         ]:
             for name in near:
                 reachable |= waiting.pop(name)
@@ -441,10 +496,10 @@ def _shared(words: Sequence[str], otherwise: str) -> str:
 
 def _with_range(metric: str, evaluations: Iterable[ScoreColumns]) -> str:
     """A metric with its lowest and its highest score."""
-    columns = [each.scores[metric] for each in evaluations if metric in each.scores]
-    known = [column for column in columns if np.isfinite(column).any()]
-    low = min(float(np.nanmin(column)) for column in known)
-    high = max(float(np.nanmax(column)) for column in known)
+    columns = [part.scores[metric] for part in evaluations if metric in part.scores]
+    finite = [column for column in columns if np.isfinite(column).any()]
+    low = min(float(np.nanmin(column)) for column in finite)
+    high = max(float(np.nanmax(column)) for column in finite)
     return f"{metric} from {low:.6g} to {high:.6g}"
 
 
@@ -453,26 +508,28 @@ def _with_range(metric: str, evaluations: Iterable[ScoreColumns]) -> str:
 
 def _named(candidates: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
     """Give every candidate its final name, and join the evaluations of those with the same one."""
-    of_file = _names_of_files([each.path for each in candidates])
-    times = Counter(each.name for each in candidates)
-    in_file = Counter(each.path for each in candidates)
+    of_file = _names_of_files([candidate.path for candidate in candidates])
+    times = Counter(candidate.name for candidate in candidates)
+    in_file = Counter(candidate.path for candidate in candidates)
     unnamed = _names_of_unnamed(candidates, of_file)
     parts: dict[str, list[ScoredCandidate]] = {}
-    for at, each in enumerate(candidates):
-        if each.name is None:
+    for at, candidate in enumerate(candidates):
+        if candidate.name is None:
             name = unnamed[at]
-        elif times[each.name] == 1:
-            name = each.name
-        elif in_file[each.path] == 1:
-            name = of_file[each.path]
+        elif times[candidate.name] == 1:
+            name = candidate.name
+        elif in_file[candidate.path] == 1:
+            name = of_file[candidate.path]
         else:
-            name = f"{of_file[each.path]}/{each.name}"
-        parts.setdefault(name, []).append(each)
+            name = f"{of_file[candidate.path]}/{candidate.name}"
+        parts.setdefault(name, []).append(candidate)
     return [
         replace(
             same[0],
             name=name,
-            evaluations=ScoreColumns.joined([each.evaluations for each in same]),
+            evaluations=ScoreColumns.joined(
+                [candidate.evaluations for candidate in same]
+            ),
         )
         for name, same in parts.items()
     ]
@@ -486,10 +543,16 @@ def _names_of_unnamed(
     Each candidate suggests the same kinds of names, such as its model and its task. The
     first kind that tells all candidates apart is used, and otherwise the file names.
     """
-    unnamed = {at: each for at, each in enumerate(candidates) if each.name is None}
-    chosen = tuple(of_file[each.path] for each in unnamed.values())
+    unnamed = {
+        at: candidate
+        for at, candidate in enumerate(candidates)
+        if candidate.name is None
+    }
+    chosen = tuple(of_file[candidate.path] for candidate in unnamed.values())
     if len(unnamed) > 1:
-        for names in zip(*(each.names for each in unnamed.values()), strict=False):
+        for names in zip(
+            *(candidate.names for candidate in unnamed.values()), strict=False
+        ):
             if len(set(names)) == len(names):
                 chosen = names
                 break
@@ -528,8 +591,8 @@ def _renamed(
             evaluations=each.evaluations._replace(scores=scores),
         )
 
-    changed = [renamed(each) for each in candidates]
-    names = [each.name for each in changed]
+    changed = [renamed(candidate) for candidate in candidates]
+    names = [candidate.name for candidate in changed]
     if len(set(names)) < len(names):
         raise InvalidArgumentError(
             f"--rename gives two candidates the same name, got {some(names)}. Give them different names."
@@ -539,10 +602,10 @@ def _renamed(
 
 def _merged(parts: Sequence[Scores]) -> dict[str, dict[str, str]]:
     """The fields of all parts. A column is left out if two parts disagree on an example."""
-    found = dict[str, dict[str, str]]()
+    fields = dict[str, dict[str, str]]()
     for name in dict.fromkeys(name for part in parts for name in part.fields):
         texts = dict[str, str]()
-        cells = [each for part in parts for each in part.fields.get(name, {}).items()]
+        cells = [cell for part in parts for cell in part.fields.get(name, {}).items()]
         if all(texts.setdefault(example, text) == text for example, text in cells):
-            found[name] = texts
-    return found
+            fields[name] = texts
+    return fields

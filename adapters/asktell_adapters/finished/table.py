@@ -285,11 +285,11 @@ def _of_columns(
             yield ScoredCandidate(frame.path, ScoreColumns(ids, scores, {}), candidate)
         return
     for name in roles.wide:
-        known = np.flatnonzero(~np.isnan(columns[name]))
+        scored = np.flatnonzero(~np.isnan(columns[name]))
         every = ScoreColumns(ids, {metric: columns[name]}, {})
-        is_full = len(known) == len(ids)
+        is_full = len(scored) == len(ids)
         yield ScoredCandidate(
-            frame.path, every if is_full else every.among(known.tolist()), name
+            frame.path, every if is_full else every.among(scored.tolist()), name
         )
 
 
@@ -358,18 +358,18 @@ def _fields(
     frame: Frame, left_out: Sequence[str], ids: list[str]
 ) -> dict[str, dict[str, str]]:
     """The columns of texts without a role that are the same for all candidates: column -> id of the example -> text."""
-    found = dict[str, dict[str, str]]()
+    fields = dict[str, dict[str, str]]()
     for name in left_out:
         texts = dict[str, str]()
         cells = zip(ids, frame.columns[name], strict=True)
-        known = [
+        filled = [
             (id_, str(cell).strip()) for id_, cell in cells if not is_unknown(cell)
         ]
-        if all(_is_number(text) for _, text in known):
+        if all(_is_number(text) for _, text in filled):
             continue  # scores that are not compared, such as those of other candidates
-        if all(texts.setdefault(id_, text) == text for id_, text in known):
-            found[name] = texts
-    return found
+        if all(texts.setdefault(id_, text) == text for id_, text in filled):
+            fields[name] = texts
+    return fields
 
 
 def _is_number(text: str) -> bool:

@@ -66,7 +66,7 @@ from asktell.problem.goals import (
     check_over_all_examples,
 )
 from asktell.problem.words import short
-from asktell.proofs.claims import unproven
+from asktell.proofs.standing import standing
 from asktell.record import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
@@ -342,7 +342,7 @@ class Adaptive(AbstractMethod):
         # No claim to prove: the posterior is sure enough already.
         if self.confidence_kind == "posterior":
             return active[:0]
-        return unproven(state, chosen, statement.means, 1.0 - self.confidence)
+        return standing(state, self.confidence, chosen, statement.means).open
 
     # Step 6: the selection
 
@@ -414,8 +414,8 @@ class Adaptive(AbstractMethod):
         baseline, always take part.
         """
         problem, active = state.problem, state.active
-        each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
-        size = max(2, math.ceil(problem.budget / each))
+        pulls_each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
+        size = max(2, math.ceil(problem.budget / pulls_each))
         is_best = isinstance(problem.goal, BestFeasible)
         if (
             not is_best
@@ -530,7 +530,7 @@ class Adaptive(AbstractMethod):
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         n_arms = len(look.field)
-        ages, which = np.unique(state.ages()[open_], return_inverse=True)
+        ages, age_of = np.unique(state.ages()[open_], return_inverse=True)
         n_contenders = np.array(
             [max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()]
         )
@@ -541,7 +541,7 @@ class Adaptive(AbstractMethod):
         rank[order[np.argsort(-belief.expected[open_][order], kind="stable")]] = (
             np.arange(len(open_))
         )
-        return np.asarray(rank < n_contenders[which])
+        return np.asarray(rank < n_contenders[age_of])
 
     # Step 4: the examples, a function for each case
 
@@ -644,9 +644,9 @@ class Adaptive(AbstractMethod):
 
 def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, where each evaluation draws its own example."""
-    nth, which = np.divmod(np.arange(n_pulls), len(arms))
-    examples = state.problem.draw(arms[which], state.plan_draws[arms[which]] + nth)
-    return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
+    nth, row = np.divmod(np.arange(n_pulls), len(arms))
+    examples = state.problem.draw(arms[row], state.plan_draws[arms[row]] + nth)
+    return tuple(zip(arms[row].tolist(), examples.tolist(), strict=True))
 
 
 def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:

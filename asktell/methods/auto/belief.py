@@ -68,8 +68,8 @@ def believe(
     if not len(state.history):
         return None
     counted, problem = counted_failures(state), state.problem
-    others = () if among is None else without(state.active, among).tolist()
-    excluded = (*state.no_rivals(), *others)
+    outsiders = () if among is None else without(state.active, among).tolist()
+    excluded = (*state.no_rivals(), *outsiders)
     # All that `_belief` reads besides the history, which owns the cache
     key = most_draws, problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(
@@ -151,13 +151,13 @@ def _by_kind(
     for counted in dict.fromkeys(goal.worst_of):
         if counted[0] < first:
             continue  # a column over all examples
-        own = columns[list(counted)]
+        by_subset = columns[list(counted)]
         subsets = [goal.subsets[column - first] for column in counted]
         less_is_better = goal.columns[subsets[0].column] in goal.minimized
-        worst = own.argmax(axis=0) if less_is_better else own.argmin(axis=0)
+        worst = by_subset.argmax(axis=0) if less_is_better else by_subset.argmin(axis=0)
         for place, subset in enumerate(subsets):
             is_worst = (worst == place).mean(axis=0)
-            doubt[:, subset.kind] += is_worst * own[place].std(axis=0)
+            doubt[:, subset.kind] += is_worst * by_subset[place].std(axis=0)
     kinds = design.Kinds(
         problem.kinds_in_order, doubt / max(float(doubt.max()), 1e-300)
     )
@@ -214,9 +214,9 @@ def _informative(
     # with it (`trust`).
     units = np.zeros(len(problem.tells))
     for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
-        own = np.ones(len(units))
-        own[seen] = by_metric.get(j, 1.0)
-        units += own if shape is None else shape.tells**fit.trust * own
+        of_metric = np.ones(len(units))
+        of_metric[seen] = by_metric.get(j, 1.0)
+        units += of_metric if shape is None else shape.tells**fit.trust * of_metric
     return design.Informative(problem.telling_place, units / len(problem.shapes))
 
 
@@ -237,14 +237,14 @@ def _new_even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:
     # In the order of chance, so that `argmin` takes a random one of several arms
     levels = [codes[order] for codes in levels]
     used = np.zeros(problem.n_arms)
-    found = np.empty(min(n, problem.n_arms), dtype=np.int64)
-    for place in range(len(found)):
+    first = np.empty(min(n, problem.n_arms), dtype=np.int64)
+    for place in range(len(first)):
         # Greedy: the arm whose levels were used least.
         at = int(used.argmin())
-        found[place] = order[at]
+        first[place] = order[at]
         used[at] = np.inf
         for codes in levels:
             # By the number of levels, so that no level comes twice before each level of
             # the factor came once.
             used[codes == codes[at]] += codes.max() + 1.0
-    return found
+    return first

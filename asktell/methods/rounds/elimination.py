@@ -275,17 +275,19 @@ class Elimination(AbstractMethod):
         problem = state.problem
         number = len(state.decisions)
         seed = counters.integers(problem.seed, "estimator", 2**31 - 1, number)
-        found = self._estimate(
+        estimates = self._estimate(
             Sample(tally, active, problem.features, problem.population, int(seed[0]))
         )
         more = [
-            self._in_subset(state, active, found.means[:, subset.column], subset)
+            self._in_subset(state, active, estimates.means[:, subset.column], subset)
             for subset in problem.goal.subsets
         ]
-        found = found._replace(means=np.column_stack((found.means, *more)))
+        estimates = estimates._replace(means=np.column_stack((estimates.means, *more)))
         if problem.goal.is_constrained and not self.estimator.needs_every_arm:
-            return found._replace(means=_at_ends(state, active, tally, found.means))
-        return found
+            return estimates._replace(
+                means=_at_ends(state, active, tally, estimates.means)
+            )
+        return estimates
 
     def _in_subset(
         self,
@@ -301,9 +303,9 @@ class Elimination(AbstractMethod):
         problem, history = state.problem, state.history
         start = state.tallied if self.data == "round" else 0
         scores = history.scores(start)
-        own = problem.is_in(subset, history.examples(start))
+        is_inside = problem.is_in(subset, history.examples(start))
         empty = Tally.empty(problem.n_arms, scores.shape[1])
-        tally = empty.plus(history.arms(start)[own], scores[own])
+        tally = empty.plus(history.arms(start)[is_inside], scores[is_inside])
         seen = np.flatnonzero(tally.counts[active] > 0)
         means = overall.copy()
         if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
@@ -417,14 +419,14 @@ class Elimination(AbstractMethod):
         staying = np.union1d(judgement.order[n_leaving:], baseline)
         # An arm without a score cannot be selected, whatever its estimate, unless no
         # arm has a score.
-        known = tally.counts[active] > 0
-        if not self.estimator.needs_every_arm or not known.any():
-            known[:] = True
-        accepted = judgement.accepted & known
+        has_score = tally.counts[active] > 0
+        if not self.estimator.needs_every_arm or not has_score.any():
+            has_score[:] = True
+        accepted = judgement.accepted & has_score
         if last:
-            known_staying = staying[known[staying]]
-            means = estimates.means[known_staying]
-            chosen = known_staying[self._join(state, active[known_staying], means)]
+            scored_staying = staying[has_score[staying]]
+            means = estimates.means[scored_staying]
+            chosen = scored_staying[self._join(state, active[scored_staying], means)]
             better = estimates.means[leaving[accepted[leaving]]]
             if len(baseline) and self._is_dominated(
                 state, estimates.means[baseline[0]], better
@@ -467,7 +469,7 @@ class Elimination(AbstractMethod):
         # Only the means over all examples were recorded for arms that were accepted
         # before.
         n = len(goal.columns)
-        everyone = [means[:n], *accepted, *(each[:n] for each in leaving)]
+        everyone = [means[:n], *accepted, *(of_leaving[:n] for of_leaving in leaving)]
         values = goal.values(np.array(everyone), goal.offsets)
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
@@ -495,14 +497,14 @@ class Elimination(AbstractMethod):
         """The judgement of the rule on the arms. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        found = checked_judgement(
+        judgement = checked_judgement(
             self.rule,
             self.rule.judge(problem.goal.values(means[order], bounds)),
             len(arms),
         )
         place = np.argsort(order)
         return Judgement(
-            order[found.order], found.accepted[place], found.measure[place]
+            order[judgement.order], judgement.accepted[place], judgement.measure[place]
         )
 
     def _choose(
@@ -565,17 +567,19 @@ def _at_ends(
     of the model may lie on the other side of the bound.
     """
     goal, history, means = state.problem.goal, state.history, means.copy()
-    kept, _ = at_an_end(goal, history.arms(), history.scores(), state.problem.n_arms)
-    own = tally.means[active]
+    satisfied, _ = at_an_end(
+        goal, history.arms(), history.scores(), state.problem.n_arms
+    )
+    sample_means = tally.means[active]
     slacks, seen = (
-        goal.values(each, goal.offsets)[:, len(goal.objectives) :]
-        for each in (means, own)
+        goal.values(estimates, goal.offsets)[:, len(goal.objectives) :]
+        for estimates in (means, sample_means)
     )
     for k, (j, *_) in enumerate(goal.bounds):
-        if kept[:, k].any():
-            wrong = kept[active, k] | ((slacks[:, k] >= 0) & (seen[:, k] < 0))
+        if satisfied[:, k].any():
+            wrong = satisfied[active, k] | ((slacks[:, k] >= 0) & (seen[:, k] < 0))
             wrong &= tally.counts[active] > 0
-            means[wrong, j] = own[wrong, j]
+            means[wrong, j] = sample_means[wrong, j]
     return means
 
 
@@ -591,13 +595,13 @@ def bounds_of(
     if not goal.is_relative:
         return goal.offsets
     n_columns, tally = len(goal.columns), state.current_tally()
-    known = np.where(tally.counts[:, None] > 0, tally.means, np.nan)
+    last_means = np.where(tally.counts[:, None] > 0, tally.means, np.nan)
     for arm, (_, departure) in state.left.items():
         if departure.status in (ACCEPTED, REJECTED) and departure.means is not None:
-            known[arm] = departure.means
-    known[arms] = means[:, :n_columns]
+            last_means[arm] = departure.means
+    last_means[arms] = means[:, :n_columns]
     among = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
-    bounds = goal.resolved(known, among)
+    bounds = goal.resolved(last_means, among)
     violated_by_none = np.where(
         [bound.at_most for bound in goal.bounds], np.inf, -np.inf
     )

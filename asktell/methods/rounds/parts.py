@@ -104,11 +104,11 @@ def load_method(saved: object, given: AbstractMethod | None) -> AbstractMethod:
             not installed, and `given` is None.
         InvalidStateError: `given` is another method, or the saved method is malformed.
     """
-    own = own_parts(saved)
+    users_parts = own_parts(saved)
     if given is None:
-        if own:
+        if users_parts:
             raise MissingMethodError(
-                f"This selection was made with {some(own)}. This is your own code, which is not saved. "
+                f"This selection was made with {some(users_parts)}. This is your own code, which is not saved. "
                 "Pass the method again: asktell.Study.open(location, name, method=...) for a study, "
                 "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be sent to a service."
             )

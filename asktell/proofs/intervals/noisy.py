@@ -70,10 +70,10 @@ class NoisyBetting(AbstractBounded):
     def looks(self) -> list[int]:
         """The numbers of observations after which the bound is updated, ascending."""
         most = self.population * self.repeats
-        found = [min(_FIRST_LOOK, most)]
-        while found[-1] < most:
-            found.append(min(most, math.ceil(found[-1] * _FACTOR)))
-        return found
+        looks = [min(_FIRST_LOOK, most)]
+        while looks[-1] < most:
+            looks.append(min(most, math.ceil(looks[-1] * _FACTOR)))
+        return looks
 
     def refuter(
         self, observations: Float[Floats, "*shape n"], error: Error

@@ -230,8 +230,8 @@ def _mid_p(n_more: int, n: int, n_seen: int, population: int | None) -> float:
     half = min(max(n_more, round(n * population / n_seen / 2)), population // 2)
     more = np.arange(max(0, half - population + n_seen), min(half, n_seen) + 1)
     less = more - (2 * n_more - n)
-    others = population - half, half, n_seen - more
-    p = stats.hypergeom.cdf(less - 1, *others)
-    p += stats.hypergeom.pmf(less, *others) / 2
+    urn = population - half, half, n_seen - more
+    p = stats.hypergeom.cdf(less - 1, *urn)
+    p += stats.hypergeom.pmf(less, *urn) / 2
     p *= stats.hypergeom.pmf(more, population, half, n_seen)
     return float(p.sum())

@@ -88,22 +88,22 @@ def certainly_worse(
         # Each prompt meets the leader, and the leader meets the second.
         rival = np.where(arms == first, second, first)
         bets = np.where(arms == first, has_second, has_first) & seen & seen[rival, turn]
-        found = _won(
+        won_at = _won(
             betting, x[rival, turn] - x, _prices(betting, x, seen, rival), bets, error
         )
         # The race advances as far as all prompts that are still in it were evaluated.
-        waits = known < np.minimum(found, gone)
+        waits = known < np.minimum(won_at, gone)
         end = int(np.maximum(known, joined)[waits].min(initial=n))
         # A prompt that was found worse is not a rival any more. If a bet was on such a
         # prompt, the pass is repeated.
-        stale = (has_first & (found[first] <= turn)) | (
-            has_second & (found[second] <= turn)
+        stale = (has_first & (won_at[first] <= turn)) | (
+            has_second & (won_at[second] <= turn)
         )
         again = np.flatnonzero(stale[:end])
         if not len(again):
             break
-        worse = np.where(found <= again[0], found, never)
-    worse = np.where(found <= end, found, never)
+        worse = np.where(won_at <= again[0], won_at, never)
+    worse = np.where(won_at <= end, won_at, never)
     # After the last example, the means of all prompts still in the race are known
     # exactly.
     if end == n == betting.population:
@@ -123,7 +123,7 @@ def _won(
 ) -> Int[Ints, " arms"]:
     """The number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
     n = leads.shape[1]
-    found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
+    won_at, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
     # Many prompts left long before the end, so prompts of similar length are computed
     # together.
     length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)
@@ -136,10 +136,10 @@ def _won(
             reached = betting.log_capital_at(
                 leads[rows, :end], prices[rows, :end], bets[rows, :end]
             ) >= -np.log(error)
-            found[rows] = np.where(
+            won_at[rows] = np.where(
                 reached.any(axis=1), reached.argmax(axis=1) + 1, n + 1
             )
-    return found
+    return won_at
 
 
 def _prices(
@@ -150,11 +150,11 @@ def _prices(
 ) -> Float[Floats, "arms n"]:
     """The mean lead of each prompt's rival over the remaining examples, if the two have equal means."""
     both, lead = np.zeros(x.shape), np.zeros(x.shape)
-    for one in np.unique(rival):
-        at = rival == one
+    for leader in np.unique(rival):
+        at = rival == leader
         end = int(np.flatnonzero(at.any(axis=0))[-1]) + 1
-        common = (seen[:, :end] & seen[one, :end]).astype(np.float64)
-        ahead = (x[one, :end] - x[:, :end]) * common
+        common = (seen[:, :end] & seen[leader, :end]).astype(np.float64)
+        ahead = (x[leader, :end] - x[:, :end]) * common
         both[:, :end] = np.where(
             at[:, :end], np.cumsum(common, axis=1) - common, both[:, :end]
         )

@@ -25,7 +25,16 @@ from asktell import (
     Selector,
     Study,
 )
-from asktell.extend import Goal, State, apply, decide, events, log, needs_extra, some
+from asktell.extend import (
+    Goal,
+    State,
+    apply,
+    events,
+    log,
+    needs_extra,
+    some,
+    standing,
+)
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
 from asktell_adapters.harnesses.inspect.samples import (
     ValueToFloat,
@@ -393,23 +402,24 @@ class EarlyStopping:
     def _look(self) -> None:
         """Stop every run if the verdict is established, else the eliminated runs."""
         selector = self._state
-        decided = decide(self._race, self._with_failures(selector))
-        if decided is None:
+        state = self._with_failures(selector)
+        now, names = standing(state, self._race.confidence), selector.prompts.ids
+        if now.answer is None:
+            self._stopped |= {
+                str(names[arm]): reason
+                for arm, reason in now.out.items()
+                if arm not in now.open
+            }
             return
-        names = selector.prompts.ids
-        if decided.settled:
-            sentence = "the selection is established: " + ", ".join(
-                str(names[arm]) for arm in decided.answer
-            )
-            if self._goal.is_constrained and not selector.result().feasible:
-                sentence = "no prompt satisfies every constraint"
-            self._stopped |= {
-                str(name): sentence for name in names if name not in self._stopped
-            }
-        elif not decided.finished:
-            self._stopped |= {
-                str(names[each.arm]): each.reason for each in decided.departures
-            }
+        selected = now.answer or self._race.answer(state)
+        sentence = "the selection is established: " + ", ".join(
+            str(names[arm]) for arm in selected
+        )
+        if self._goal.is_constrained and not selector.result().feasible:
+            sentence = "no prompt satisfies every constraint"
+        self._stopped |= {
+            str(name): sentence for name in names if name not in self._stopped
+        }
 
     def _with_failures(self, selector: Selector) -> State:
         """The state of the selection, with the failed epochs of samples as failed evaluations.

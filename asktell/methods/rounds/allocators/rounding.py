@@ -225,9 +225,9 @@ def round_design(
         counts = efficient_rounding(weights, n)
         if (counts > capacity).any():
             return within_capacity(counts, capacity, weights)
-        kept = leverages(x, counts).max() <= (1 + tolerance) * d / (n - size) * (
-            1 + 1e-9
-        )
-        if kept:
+        is_near_optimal = leverages(x, counts).max() <= (1 + tolerance) * d / (
+            n - size
+        ) * (1 + 1e-9)
+        if is_near_optimal:
             return exchange(x, counts, capacity) if n < 2 * size else counts
     return exchange(x, greedy_fill(x, weights, n, capacity), capacity)

@@ -27,9 +27,9 @@ class Uniform(AbstractAllocator):
         while left > 0:
             room = pulls.capacity - counts
             open_ = np.flatnonzero(room > 0)
-            each, rest = divmod(left, len(open_))
-            if each:
-                counts[open_] += np.minimum(each, room[open_])
+            share, rest = divmod(left, len(open_))
+            if share:
+                counts[open_] += np.minimum(share, room[open_])
             else:
                 order = np.lexsort((pulls.priority[open_], pulls.pulled[open_]))
                 counts[open_[order[:rest]]] += 1

@@ -83,11 +83,11 @@ def fit(
     _, s, vt = jnp.linalg.svd(
         x * active[:, None] / jnp.sqrt(n_active), full_matrices=False
     )
-    kept = s > _rank_tolerance(s, n_rows)
-    to_span = jnp.where(kept, vt.T / jnp.where(kept, s, 1.0), 0.0)
+    in_span = s > _rank_tolerance(s, n_rows)
+    to_span = jnp.where(in_span, vt.T / jnp.where(in_span, s, 1.0), 0.0)
     z = x @ to_span
     # Scores of other arms count if their features lie in the span
-    off = jnp.abs(x - (x @ jnp.where(kept, vt.T, 0.0)) @ vt).max(axis=1)
+    off = jnp.abs(x - (x @ jnp.where(in_span, vt.T, 0.0)) @ vt).max(axis=1)
     mean = (counts @ means) / jnp.maximum(counts.sum(), 1.0)
     counts = jnp.where(
         (active > 0) | (off <= 1e-8 * (1.0 + jnp.abs(x).max(axis=1))), counts, 0.0
@@ -105,7 +105,7 @@ def fit(
     )
     u, t, wt = jnp.linalg.svd(rows, full_matrices=False)
     seen = t > _rank_tolerance(t, n_rows)
-    rank, pulled_rank = kept.sum(), seen.sum()
+    rank, pulled_rank = in_span.sum(), seen.sum()
     # If the evaluated arms do not span the active arms, a small ridge keeps the
     # estimates near the average
     little = jnp.where(

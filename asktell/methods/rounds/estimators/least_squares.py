@@ -56,12 +56,12 @@ def least_squares(
     active = np.ones(n, dtype=bool) if active is None else active
     pulled = counts > 0
     # Padded rows and arms without scores have weight 0, but NaN * 0 is NaN
-    known = np.where(pulled[:, None], means, 0.0)
+    finite = np.where(pulled[:, None], means, 0.0)
     with _least_squares_jax.double_precision():
         fit = _least_squares_jax.fit(
             *(
                 pad_rows(a, size)
-                for a in (features, known, counts.astype(float), active.astype(float))
+                for a in (features, finite, counts.astype(float), active.astype(float))
             ),
             float(ridge),
             intercept=intercept,

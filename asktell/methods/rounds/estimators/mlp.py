@@ -82,13 +82,13 @@ class MLP(AbstractEstimator):
         tally, active = sample.tally, sample.active
         pulled = tally.counts > 0
         weights = tally.counts / tally.counts.sum()
-        known = np.where(pulled[:, None], tally.means, 0.0)
-        centre = weights @ known
-        spread = np.sqrt(weights @ np.where(pulled[:, None], known - centre, 0.0) ** 2)
+        finite = np.where(pulled[:, None], tally.means, 0.0)
+        centre = weights @ finite
+        spread = np.sqrt(weights @ np.where(pulled[:, None], finite - centre, 0.0) ** 2)
         # A metric that is constant up to rounding is predicted as this constant
         varies = spread > 1e-12 * np.abs(centre)
         unit = np.where(varies, spread, 1.0)
-        targets = np.where(pulled[:, None] & varies, (known - centre) / unit, 0.0)
+        targets = np.where(pulled[:, None] & varies, (finite - centre) / unit, 0.0)
         outputs, gain, freedom = self._fit(
             standardized(sample.features), targets, weights, sample.seed
         )

@@ -1,7 +1,7 @@
-"""The verdict of `asktell gate` in words: for a terminal, for a pull request, and as a JUnit test report."""
+"""The verdict of a gate in words: for a terminal, for a pull request, as a JUnit test report, and as a page."""
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from asktell import BestFeasible, ChangedExample, Comparison, PromptResult, Result
+from asktell import (
+    BestFeasible,
+    ChangedExample,
+    Comparison,
+    InvalidArgumentError,
+    PromptResult,
+    Result,
+)
 from asktell.extend import (
     UNSEEN_FAILURES,
     Evaluation,
@@ -22,6 +29,7 @@ from asktell.extend import (
     in_percent,
     is_expense,
     one_line,
+    reports,
     safe,
     wins_and_losses,
     with_error,
@@ -30,7 +38,13 @@ from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
 
 FAILURE_RATE = "failure_rate"
-PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+PASSED = "passed"
+"""The candidate is established to satisfy every requirement."""
+FAILED = "failed"
+"""The candidate is established to violate a requirement."""
+UNDECIDED = "undecided"
+"""The evaluations establish neither."""
+_CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
 _OF_INTERVALS = (
@@ -65,7 +79,7 @@ class Ruling:
 
     Attributes:
         verdict: `PASSED`, `FAILED` or `UNDECIDED`.
-        found: the verdict on each requirement, by the objective's metric, by the
+        requirements: the verdict on each requirement, by the objective's metric, by the
             constraint, and for the rate of failures by "failure_rate".
         goal: the goal, with all ranges that are known.
         margin: the accepted loss, in units of the metric.
@@ -88,10 +102,11 @@ class Ruling:
         rechecks: number of evaluations in the rechecks.
         recheck_cost: their cost.
         reading: what was read from files of results, as a sentence. Empty without files.
+        document: the data of the HTML page, from what heads it. None without a page.
     """
 
     verdict: str
-    found: Mapping[str, str]
+    requirements: Mapping[str, str]
     goal: Goal
     margin: float
     comparison: Comparison
@@ -108,6 +123,31 @@ class Ruling:
     rechecks: int = 0
     recheck_cost: float = 0.0
     reading: str = ""
+    document: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    @property
+    def passed(self) -> bool:
+        """True if the candidate is established to satisfy every requirement."""
+        return self.verdict == PASSED
+
+    @property
+    def failed(self) -> bool:
+        """True if the candidate is established to violate a requirement."""
+        return self.verdict == FAILED
+
+    @property
+    def undecided(self) -> bool:
+        """True if the evaluations establish neither a pass nor a failure."""
+        return self.verdict == UNDECIDED
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `asktell gate`: 0 if passed, 1 if failed, 3 if undecided."""
+        return _CODES[self.verdict]
+
+    def __str__(self) -> str:
+        """The ruling as `asktell gate` prints it, with the verdict in the last line."""
+        return "\n".join(map(safe, self.lines()))
 
     @cached_property
     def candidate(self) -> PromptResult:
@@ -137,9 +177,9 @@ class Ruling:
     def _answers(self) -> dict[tuple[str | int, int | None], str]:
         """The responses by prompt and example."""
         return {
-            (each.prompt, each.example): each.answer
-            for each in self.evaluations
-            if each.answer is not None
+            (evaluation.prompt, evaluation.example): evaluation.answer
+            for evaluation in self.evaluations
+            if evaluation.answer is not None
         }
 
     @property
@@ -151,27 +191,32 @@ class Ruling:
         if self.verdict == UNDECIDED:
             return f"Undecided: the evaluations do not yet establish how {a} compares with {b}"
         if self.verdict == PASSED:
-            kept = (
-                ", and satisfies every constraint" if self.goal.is_constrained else ""
+            loss = self._by_more(objectives)
+            passed = (
+                f"Passed: {a} is not worse than {b}{loss} in {' or '.join(objectives)}"
             )
-            return f"Passed: {a} is not worse than {b}{self._by_more(objectives)} in {' or '.join(objectives)}{kept}"
-        failing = [name for name, each in self.found.items() if each == FAILED]
+            if not self.goal.is_constrained:
+                return passed
+            return f"{passed}, and satisfies every constraint"
+        failing = [
+            name for name, verdict in self.requirements.items() if verdict == FAILED
+        ]
         worse = [name for name in failing if name in objectives]
-        said = (
+        clauses = (
             [f"is worse in {' and '.join(worse)} than {b}{self._by_more(worse)}"]
             if worse
             else []
         )
-        said += [
+        clauses += [
             f"violates {name}"
             for name in failing
             if name not in worse and name != FAILURE_RATE
         ]
         if FAILURE_RATE in failing:
-            said.append(f"fails more often than {b}")
-        return f"Failed: {a} " + " and ".join(said)
+            clauses.append(f"fails more often than {b}")
+        return f"Failed: {a} " + " and ".join(clauses)
 
-    def to_dict(self) -> dict[str, Any]:
+    def heading(self) -> dict[str, Any]:
         """The ruling as `reports.document` takes it, to head the page of the gate."""
         differences = [
             f"{name}: {self.difference(name)}." for name in self.comparison.differences
@@ -180,7 +225,7 @@ class Ruling:
             "headline": f"{self.headline}.",
             "verdict": self.verdict,
             "requirements": [
-                [self.required(name), v] for name, v in self.found.items()
+                [self.required(name), v] for name, v in self.requirements.items()
             ],
             "reasons": [*self.reasons, *differences, f"{self.failure_rates}."],
             "candidate": self.candidate.id,
@@ -188,15 +233,56 @@ class Ruling:
             "confidence": self.comparison.confidence,
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """The ruling as a mapping that JSON can represent.
+
+        Its keys are those of `heading`, the `exit_code`, the `margin`, the sentences of
+        the evaluations (`remarks`), the `comparison` as in `Comparison.to_dict`, and
+        by metric the examples that scored `worse` and `better`, as ids or positions.
+        """
+        ids = self.result.example_ids
+        changed = {
+            name: [
+                [
+                    change.example if ids is None else ids[change.example]
+                    for change in side
+                ]
+                for side in self.changes(name)
+            ]
+            for name in self._objectives
+        }
+        return {
+            **self.heading(),
+            "exit_code": self.exit_code,
+            "margin": self.margin,
+            "remarks": list(self.remarks),
+            "comparison": self.comparison.to_dict(),
+            "worse": {name: worse for name, (worse, _) in changed.items()},
+            "better": {name: better for name, (_, better) in changed.items()},
+        }
+
+    def write_page(self, path: str | Path) -> None:
+        """Write an HTML page that is headed by the verdict, with the responses of both prompts.
+
+        Raises:
+            InvalidArgumentError: the ruling was made without a page.
+            OSError: the file cannot be written.
+        """
+        if self.document is None:
+            raise InvalidArgumentError(
+                "This ruling was made without a page. A ruling of asktell_adapters.gating.gate has one."
+            )
+        reports.write(Path(path), self.document(self.heading()))
+
     @cached_property
     def _failed(self) -> dict[str | int, tuple[int, int]]:
         """The number of failed evaluations and of all evaluations, by prompt."""
-        found = {entry.id: [0, 0] for entry in (self.candidate, self.baseline)}
-        for each in self.evaluations:
-            if each.prompt in found:
-                found[each.prompt][0] += each.error is not None
-                found[each.prompt][1] += 1
-        return {id_: (failed, all_) for id_, (failed, all_) in found.items()}
+        counts = {entry.id: [0, 0] for entry in (self.candidate, self.baseline)}
+        for evaluation in self.evaluations:
+            if evaluation.prompt in counts:
+                counts[evaluation.prompt][0] += evaluation.error is not None
+                counts[evaluation.prompt][1] += 1
+        return {id_: (failed, all_) for id_, (failed, all_) in counts.items()}
 
     @property
     def failure_rates(self) -> str:
@@ -214,17 +300,17 @@ class Ruling:
         """Mean squared difference of the two prompts on an example, in the first objective. None without such pairs."""
         metric = self.goal.objectives[0].metric
         scores: dict[tuple[str | int, int | None], list[float]] = {}
-        for each in self.evaluations:
-            if each.scores is not None and each.error is None:
-                scores.setdefault((each.prompt, each.example), []).append(
-                    each.scores[metric]
+        for evaluation in self.evaluations:
+            if evaluation.scores is not None and evaluation.error is None:
+                scores.setdefault((evaluation.prompt, evaluation.example), []).append(
+                    evaluation.scores[metric]
                 )
         pairs = [
             (x - y) ** 2
-            for (prompt, example), own in scores.items()
+            for (prompt, example), of_candidate in scores.items()
             if prompt == self.candidate.id
             for x, y in zip(
-                own, scores.get((self.baseline.id, example), ()), strict=False
+                of_candidate, scores.get((self.baseline.id, example), ()), strict=False
             )
         ]
         return sum(pairs) / len(pairs) if pairs else None
@@ -238,20 +324,20 @@ class Ruling:
             return [
                 "The gate neither passes nor fails on doubtful scores. Remove the cause, and run the gate again."
             ]
-        (a, b), said = self._names, []
+        (a, b), sentences = self._names, []
         if any(failed for failed, _ in self._failed.values()):
-            said.append(
+            sentences.append(
                 "A failed evaluation has no score. A pass must hold even if every failed evaluation had the worst "
                 f"possible score for {a} and the best possible score for {b}. Remove the cause of the failures, or set "
                 "the scores that they count as (`on_failure`)."
             )
         compared = min(all_ for _, all_ in self._failed.values())
         if self.needed is not None and self.needed > compared:
-            said.append(
+            sentences.append(
                 f"If both are equally good, a pass takes about {roughly(self.needed)} evaluations of each. So far, "
                 f"there are {compared:,}. {more_or_wider(self.margin)}"
             )
-        return said
+        return sentences
 
     def required(self, name: str) -> str:
         """A requirement in words: an objective, a constraint, or the rate of failures."""
@@ -316,7 +402,12 @@ class Ruling:
     def likely_best(self) -> str:
         """The probability that the candidate is the better one, as a sentence. Empty if the result has none."""
         p_best = self.candidate.p_best
-        if p_best is None or not isinstance(self.goal, BestFeasible):
+        is_one_of_two = len(self.result.prompts) == 2
+        if (
+            p_best is None
+            or not isinstance(self.goal, BestFeasible)
+            or not is_one_of_two
+        ):
             return ""
         where = (
             "on the given examples"
@@ -329,8 +420,8 @@ class Ruling:
         """The ruling as printed lines, what was read first and the verdict last."""
         if self.reading:
             yield self.reading
-        for name, each in self.found.items():
-            yield f"{each:<9} {self.required(name)}"
+        for name, verdict in self.requirements.items():
+            yield f"{verdict:<9} {self.required(name)}"
         for entry in self.result.prompts:
             if entry.status == "failed":
                 yield f"{_quoted(entry)} {entry.reason}"
@@ -342,7 +433,7 @@ class Ruling:
             )
             if broken or mended:
                 yield f"{name}: {_count(len(broken))} scored worse, {len(mended)} better"
-            yield from (f"{name}: {said}" for said in self.held(name))
+            yield from (f"{name}: {sentence}" for sentence in self.held(name))
         yield self.failure_rates
         yield from self.remarks
         yield from self.reasons
@@ -395,12 +486,17 @@ class Ruling:
     def _means(self, entry: PromptResult, name: str) -> dict[int, float]:
         """A prompt's mean score in a metric by example. Evaluations that failed have no score."""
         scores: dict[int, list[float]] = {}
-        for each in self.evaluations:
-            if each.prompt != entry.id or each.example is None:
+        for evaluation in self.evaluations:
+            if evaluation.prompt != entry.id or evaluation.example is None:
                 continue
-            if each.scores is not None and each.error is None:
-                scores.setdefault(each.example, []).append(each.scores[name])
-        return {example: sum(own) / len(own) for example, own in scores.items()}
+            if evaluation.scores is not None and evaluation.error is None:
+                scores.setdefault(evaluation.example, []).append(
+                    evaluation.scores[name]
+                )
+        return {
+            example: sum(of_example) / len(of_example)
+            for example, of_example in scores.items()
+        }
 
     def _lists(
         self, name: str
@@ -414,10 +510,12 @@ class Ruling:
         if name not in self._objectives or is_expense(name):
             return {}
         place = {id_: i for i, id_ in enumerate(self.result.example_ids or ())}
-        found = (each for list_ in self._lists(name) for each in list_)
+        broken, mended = self._lists(name)
         return {
-            each.example if isinstance(each.example, int) else place[each.example]: each
-            for each in found
+            change.example
+            if isinstance(change.example, int)
+            else place[change.example]: change
+            for change in (*broken, *mended)
         }
 
     def held(self, name: str) -> list[str]:
@@ -437,27 +535,27 @@ class Ruling:
         false = ""
         if broken or mended:
             false = f" At most {100 * _FDR:g}% of the listed examples are expected to be false alarms."
-        said = [f"{noise}", f"beyond noise, {regressed}, and {were_fixed}.{false}"]
+        sentences = [f"{noise}", f"beyond noise, {regressed}, and {were_fixed}.{false}"]
         likely = compared.regressions(1.0, name)[:_MOST_LIKELY]
         if likely and not broken:
-            wrong = sum(each.false_rate for each in likely) / len(likely)
-            said.append(
+            wrong = sum(change.false_rate for change in likely) / len(likely)
+            sentences.append(
                 f"most likely broke{_ids(likely)}. About {100 * wrong:.0f}% of these are expected to be false alarms."
             )
-        return said
+        return sentences
 
     def markdown(self) -> str:
         """A summary in Markdown for a CI job or a comment on GitHub. Names, examples and responses are escaped."""
         head = [f"## {_SIGN[self.verdict]} {_plain(self.headline)}", ""]
         head += [
-            f"- {_SIGN[each]} {_plain(self.required(name))}: {each}"
-            for name, each in self.found.items()
+            f"- {_SIGN[verdict]} {_plain(self.required(name))}: {verdict}"
+            for name, verdict in self.requirements.items()
         ]
         head += self._score_table()
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
         for name in self._objectives:
-            head += _paragraphs(f"{name}: {said}" for said in self.held(name))
+            head += _paragraphs(f"{name}: {sentence}" for sentence in self.held(name))
         head += _paragraphs(
             [
                 self.failure_rates,
@@ -519,11 +617,11 @@ class Ruling:
     def junit(self) -> str:
         """A JUnit test report, with a test case for each requirement."""
         counted = {
-            which: str(sum(each == which for each in self.found.values()))
-            for which in _SIGN
+            name: str(sum(verdict == name for verdict in self.requirements.values()))
+            for name in _SIGN
         }
         counts = {
-            "tests": str(len(self.found)),
+            "tests": str(len(self.requirements)),
             "failures": counted[FAILED],
             "skipped": counted[UNDECIDED],
         }
@@ -534,20 +632,20 @@ class Ruling:
             f"{name}: {self.difference(name)}" for name in self.comparison.differences
         )
         texts = [*differences, self.failure_rates, *self.reasons]
-        said = safe(" ".join(f"{text.removesuffix('.')}." for text in texts))
-        for name, each in self.found.items():
+        message = safe(" ".join(f"{text.removesuffix('.')}." for text in texts))
+        for name, verdict in self.requirements.items():
             about = {
                 "classname": safe(str(self.candidate.id)),
                 "name": safe(self.required(name)),
             }
             case = ElementTree.SubElement(suite, "testcase", about)
-            if each == FAILED:
-                ElementTree.SubElement(case, "failure", message=said)
-            elif each == UNDECIDED:
-                ElementTree.SubElement(case, "skipped", message=f"Undecided. {said}")
+            if verdict == FAILED:
+                ElementTree.SubElement(case, "failure", message=message)
+            elif verdict == UNDECIDED:
+                ElementTree.SubElement(case, "skipped", message=f"Undecided. {message}")
         ElementTree.SubElement(
             suite, "system-out"
-        ).text = f"{safe(self.headline)}. {said}"
+        ).text = f"{safe(self.headline)}. {message}"
         return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(
             suite, encoding="unicode"
         )
@@ -586,14 +684,16 @@ class Ruling:
         objective = self._objectives.get(name)
         return (
             objective is not None
-            and self.found[name] == PASSED
+            and self.requirements[name] == PASSED
             and -self.margin <= objective.sign * estimate < 0
         )
 
     def _tables(self, room: int) -> Iterator[str]:
         """Tables of the examples that changed, as HTML, in at most `room` bytes."""
         failed = {
-            c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED
+            c.metric
+            for c in self.goal.constraints
+            if self.requirements.get(str(c)) == FAILED
         }
         changed = {
             name: self.changes(name)
@@ -622,10 +722,8 @@ class Ruling:
 
         It has no empty line, which would end the HTML and begin Markdown.
         """
-        head, end = (
-            f"<details><summary>{_html(title)}</summary>",
-            "and {} more\n</details>",
-        )
+        head = f"<details><summary>{_html(title)}</summary>"
+        end = "and {} more\n</details>"
         blocks, left = [head], room - _size(head) - _size(end) - 10
         for change in changes[:_MOST_EXAMPLES]:
             block = "\n".join(
@@ -645,7 +743,7 @@ class Ruling:
         self, change: ExampleChange, held: ChangedExample | None = None
     ) -> Iterator[str]:
         """The rows of an example. Responses are below each other, since side by side they are wider than a page."""
-        said = [("example", str(change.example + 1))]
+        rows = [("example", str(change.example + 1))]
         if change.example < len(self.examples):
             example = self.examples[change.example]
             wanted = (
@@ -653,7 +751,7 @@ class Ruling:
                 if isinstance(example.reference, str)
                 else example.reference or ()
             )
-            said = [
+            rows = [
                 ("example", _pre(example.input)),
                 *(("reference", _pre(text)) for text in wanted[:_MOST_REFERENCES]),
             ]
@@ -662,21 +760,19 @@ class Ruling:
             (self.candidate, change.after),
         ):
             answer = self._answers.get((entry.id, change.example))
-            said.append(
+            rows.append(
                 (
                     f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}",
                     "" if answer is None else _pre(answer),
                 )
             )
         if held is not None:
-            before, after = (
-                f"{held.b:.3g} in {held.evaluations_b}",
-                f"{held.a:.3g} in {held.evaluations_a}",
-            )
-            said.append(
+            before = f"{held.b:.3g} in {held.evaluations_b}"
+            after = f"{held.a:.3g} in {held.evaluations_a}"
+            rows.append(
                 ("this holds", f"mean scores and evaluations: {before}, then {after}")
             )
-        for name, text in said:
+        for name, text in rows:
             yield f"<tr><th>{name}</th><td>{text}</td></tr>"
 
 
@@ -717,7 +813,9 @@ def _ids(found: Sequence[ChangedExample]) -> str:
     """The examples of a list, in parentheses after a space. Empty if there are none."""
     if not found:
         return ""
-    names = [one_line(str(each.example), _MOST_NAME) for each in found[:_MOST_EXAMPLES]]
+    names = [
+        one_line(str(change.example), _MOST_NAME) for change in found[:_MOST_EXAMPLES]
+    ]
     return f" ({', '.join(names)}{', ...' if len(found) > len(names) else ''})"
 
 
@@ -746,8 +844,8 @@ def _pre(text: str) -> str:
     """Text in a preformatted block, cut to `_MOST_TEXT` characters. GitHub looks for no markup, user or issue in it."""
     cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
     lines = (
-        each
+        part
         for line in cut.splitlines()
-        for each in wrap(safe(line), _WIDTH, drop_whitespace=False) or [""]
+        for part in wrap(safe(line), _WIDTH, drop_whitespace=False) or [""]
     )
     return f"<pre>{'&#10;'.join(map(html.escape, lines))}</pre>"

@@ -1,12 +1,12 @@
-"""The rule of `asktell gate`: when a candidate is established to be worse than the baseline, or not worse."""
+"""The rule of a gate: when a candidate is established to be worse than the baseline, or not worse."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from asktell import BestFeasible, ParetoSet, Selector
-from asktell.extend import Goal, State, check_margin, not_worse
-from asktell_adapters.cli.ruling import (
+from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector
+from asktell.extend import Goal, State, check_margin, not_worse, short
+from asktell_adapters.gating.ruling import (
     FAILED,
     PASSED,
     UNDECIDED,
@@ -82,7 +82,17 @@ class GateRule:
     verdicts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Check the margin and the confidence.
+
+        Raises:
+            InvalidArgumentError: the margin is as wide as the range of an objective, or
+                the confidence is not above 0 and below 1.
+        """
         # Before anything is paid
+        if not 0 < self.confidence < 1:
+            raise InvalidArgumentError(
+                f"The confidence of a gate must be above 0 and below 1, got {short(self.confidence)}."
+            )
         check_margin(self.goal, self.margin)
 
     def look(
@@ -97,16 +107,12 @@ class GateRule:
         `is_last=False` if more evaluations follow. Then `verdicts` ignores a drift of
         the scores until there is a verdict (see `not_worse`).
         """
-        found = not_worse(state, *pair, self.margin, self.confidence, is_last)
+        claims = not_worse(state, *pair, self.margin, self.confidence, is_last)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
-        self.verdicts = {name: words[certain] for name, certain in found.items()}
-        return (
-            FAILED
-            if False in found.values()
-            else UNDECIDED
-            if None in found.values()
-            else PASSED
-        )
+        self.verdicts = {name: words[claim] for name, claim in claims.items()}
+        if FAILED in self.verdicts.values():
+            return FAILED
+        return UNDECIDED if UNDECIDED in self.verdicts.values() else PASSED
 
     def pairs_for_equal(
         self, selector: Selector, squared_difference: float | None
@@ -148,14 +154,14 @@ def beforehand(rule: GateRule, selector: Selector, differ: float) -> str:
     # Repeats give no information on unseen inputs
     if problem.target is None and problem.population is not None:
         pairs = min(pairs, problem.population)
-    said = (
+    expected = (
         f"If both prompts are equally good and differ on {100 * differ:g}% of the examples (--differ), a pass takes "
         f"about {roughly(needed)} evaluations of each. The budget allows {pairs:,} of each."
     )
     return (
-        f"{said} Expect no verdict. {more_or_wider(rule.margin)}"
+        f"{expected} Expect no verdict. {more_or_wider(rule.margin)}"
         if needed > pairs
-        else said
+        else expected
     )
 
 
@@ -167,8 +173,8 @@ def margin_for(goal: Goal, given: float | None) -> float:
     """
     if given is not None:
         return given
-    objective, *others = goal.objectives
-    return 0.0 if others else goal.tolerances.get(objective.metric, 0.0)
+    objective, *more = goal.objectives
+    return 0.0 if more else goal.tolerances.get(objective.metric, 0.0)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
@@ -177,12 +183,15 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
         name: goal.ranges.get(name) or range_of(metrics.get(name))
         for name in goal.metrics
     }
-    objectives = [replace(each, range=spans[each.metric]) for each in goal.objectives]
+    objectives = [
+        replace(objective, range=spans[objective.metric])
+        for objective in goal.objectives
+    ]
     constraints = [
-        each
-        if (span := spans.get(each.metric)) is None
-        else replace(each, range=span, scale=span[1] - span[0])
-        for each in goal.constraints
+        constraint
+        if (span := spans.get(constraint.metric)) is None
+        else replace(constraint, range=span, scale=span[1] - span[0])
+        for constraint in goal.constraints
     ]
     if isinstance(goal, BestFeasible):
         return BestFeasible(objectives[0], constraints, goal.sure)

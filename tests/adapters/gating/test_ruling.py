@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, maximize, minimize
-from asktell_adapters.cli.gate import settle
-from asktell_adapters.cli.gate_rule import GateRule
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, ExampleChange, Ruling
+from asktell_adapters.gating.rule import GateRule
+from asktell_adapters.gating.ruling import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    ExampleChange,
+    Ruling,
+)
+from asktell_adapters.gating.settle import settle
 from asktell_adapters.llms.base import Example
 
 A, B = maximize("a", range=(0, 1)), minimize("b", range=(0, 2))
@@ -98,8 +104,10 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
             in said
         )
         assert not ("✅" in said and "is worse than" in said)
-        assert (found.verdict == FAILED) == (FAILED in found.found.values())
-        assert (found.verdict == PASSED) == (set(found.found.values()) == {PASSED})
+        assert (found.verdict == FAILED) == (FAILED in found.requirements.values())
+        assert (found.verdict == PASSED) == (
+            set(found.requirements.values()) == {PASSED}
+        )
         assert found.verdict == FAILED or not re.search("is worse|violates", said)
         assert found.verdict == PASSED or "is not worse" not in said
         for objective in goal.objectives:
@@ -107,9 +115,11 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
             lead = objective.sign * (difference.estimate or 0.0)
             # All examples were seen, unless it ended early, and then what was seen
             # looks like the verdict.
-            assert found.found[objective.metric] != PASSED or lead >= -margin - 1e-9
-            assert found.found[objective.metric] != FAILED or lead < -margin
-            is_within = found.found[objective.metric] == PASSED and lead < 0
+            assert (
+                found.requirements[objective.metric] != PASSED or lead >= -margin - 1e-9
+            )
+            assert found.requirements[objective.metric] != FAILED or lead < -margin
+            is_within = found.requirements[objective.metric] == PASSED and lead < 0
             assert (
                 "within the margin of" in found.difference(objective.metric)
             ) == is_within
