@@ -71,7 +71,8 @@ def found(pairs: Pairs, shift: float = 0.0, after: float = 0.5) -> Agreement:
 
 def share_within(pairs: Pairs, means: np.ndarray) -> float:
     """The share of prompts whose mean is within 1.96 errors of the posterior's estimate, with the judge as a proxy."""
-    goal, size = BestFeasible(maximize("human", range=(0, 1))), (_PROMPTS, _EXAMPLES)
+    goal = BestFeasible(maximize("human", range=(0, 1)))
+    size = _PROMPTS, _EXAMPLES
     some = pairs.of(pairs.both)
     cells = Cells.of(some.arms, some.examples, some.people[:, None], _EXAMPLES)
     judge = CellScores.of(pairs.arms, pairs.examples, pairs.judge, *size)

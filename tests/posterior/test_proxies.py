@@ -66,7 +66,7 @@ def test_a_missing_score_has_no_residual_and_few_scores_little_effect() -> None:
 
 
 def some_system(
-    n_arms: int, n_examples: int, n: int, endless: bool, with_regressors: bool
+    n_arms: int, n_examples: int, n: int, endless: bool
 ) -> tuple[System, Matrix, Regressors]:
     """A system with two regressors of the cells, of known scales, the scores, and the regressors."""
     rng = np.random.default_rng([n_arms, n_examples, n])
@@ -75,15 +75,14 @@ def some_system(
     x = rng.normal(size=(n_arms, n_examples, 2))
     means = x.mean(axis=1)
     none = np.zeros(2)
-    levels = rng.normal(size=(n_arms, 2 if with_regressors else 0))
-    blocks = [0, 0, 1, 2] if with_regressors else [0, 1]
+    levels = rng.normal(size=(n_arms, 2))
     regressors = Regressors(
         levels,
         x[arms, examples],
         means,
         none,
         np.zeros_like(means),
-        np.array(blocks),
+        np.array([0, 0, 1, 2]),
     )
     system = System(
         arms,
@@ -137,11 +136,8 @@ def dense(
 
 def x_columns(system: System, x: Matrix) -> npt.NDArray[np.int64]:
     """The example of each cell, from its regressors."""
-    examples = [
-        int(np.flatnonzero((x[arm] == numbers).all(axis=1))[0])
-        for arm, numbers in zip(system.arms, system.regressors.cells, strict=True)
-    ]
-    return np.array(examples)
+    numbers = system.regressors.cells[:, None]
+    return (x[system.arms] == numbers).all(axis=2).argmax(axis=1)
 
 
 @pytest.mark.parametrize("endless", [False, True], ids=["given", "new"])
@@ -152,7 +148,7 @@ def x_columns(system: System, x: Matrix) -> npt.NDArray[np.int64]:
 def test_the_regression_is_dense_gaussian_conditioning(
     n_arms: int, n_examples: int, n: int, share: float, endless: bool
 ) -> None:
-    system, x, _ = some_system(n_arms, n_examples, n, endless, with_regressors=True)
+    system, x, _ = some_system(n_arms, n_examples, n, endless)
     found = system.means_by_share(V, share)
     mean, cov, _ = dense(system, x, n_examples, endless, share)
     np.testing.assert_allclose(found.mean, mean, atol=1e-4)
@@ -160,7 +156,7 @@ def test_the_regression_is_dense_gaussian_conditioning(
 
 
 def test_densities_differ_as_those_of_the_dense_gaussian() -> None:
-    system, x, _ = some_system(4, 5, 13, endless=False, with_regressors=True)
+    system, x, _ = some_system(4, 5, 13, endless=False)
     found, expected = [], []
     for share in (0.0, 0.3, 0.9):
         found.append(system.density_by_share(V, share))
@@ -171,7 +167,7 @@ def test_densities_differ_as_those_of_the_dense_gaussian() -> None:
 
 
 def test_means_over_a_sample_of_inputs_have_an_error() -> None:
-    system, _, regressors = some_system(3, 6, 11, endless=True, with_regressors=False)
+    system, _, regressors = some_system(3, 6, 11, endless=True)
     without = system.means_by_share(V, 0.0)
     system.regressors = regressors._replace(
         shared_error=np.array([0.5, 0.0]), arm_error=np.full((3, 2), [0.0, 0.3])
