@@ -34,7 +34,7 @@ from asktell.errors import (
     InvalidStateError,
     NotPicklableError,
 )
-from asktell.methods import AbstractMethod, Elimination, preset
+from asktell.methods import AbstractMethod, preset
 from asktell.methods.rounds.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import (
@@ -993,14 +993,14 @@ def load_engine(
     method = load_method(data.get("method"), method)
     method.check(problem)
     state = load_state(SAVED_STATE.convert(data.get("state")), problem)
-    rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+    most = method.most_decisions(problem)
     if (
-        rounds is not None
+        most is not None
         and not (state.finished or state.reopened)
-        and len(state.decisions) > len(rounds)
+        and len(state.decisions) > most
     ):
         raise MalformedError(
-            f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
+            f"{len(state.decisions)} rounds were decided, but the method has {most}."
         )
     for grown in state.growth:
         method.check_growth(grown.event)

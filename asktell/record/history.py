@@ -16,7 +16,7 @@ import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
-from asktell.numerics.cells import Scored, nth_asks
+from asktell.numerics.cells import Cells, nth_asks
 from asktell.numerics.shapes import Float, Int
 from asktell.record.events import Pull
 from asktell.record.problem import Problem
@@ -313,7 +313,7 @@ def in_turns(
         known, at = known[at < before], at[at < before]
     arms, scores = arms[known], scores[known]
     if problem.repeats == 1:
-        cells = Scored.of(arms, at, scores, len(problem.order))
+        cells = Cells.of(arms, at, scores, len(problem.order))
         return cells.arms, cells.examples, cells.scores
     order = np.lexsort((at, arms))
     return arms[order], at[order], scores[order]

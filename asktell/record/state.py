@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints, counted
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.intmap import IntMap
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.numerics.tally import Tally
@@ -510,7 +510,7 @@ class State(NamedTuple):
         outside = self.history.arms(start)[self.history.examples(start) < 0]
         return replace(tally, outside=np.bincount(outside, minlength=n_arms))
 
-    def _cells(self, start: int) -> Scored | None:
+    def _cells(self, start: int) -> Cells | None:
         """The cells in the rows from `start` on. None if scores are not noisy and no cell was scored twice."""
         problem = self.problem
         if problem.population is None or (
@@ -522,7 +522,7 @@ class State(NamedTuple):
             self.history.examples(start),
             self.history.scores(start),
         )
-        cells = Scored.of(*rows, problem.population)
+        cells = Cells.of(*rows, problem.population)
         return cells if problem.is_noisy or len(cells.arms) < len(rows[0]) else None
 
     def capacity(self) -> Int[Ints, " arms"]:
