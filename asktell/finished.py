@@ -17,11 +17,19 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
 from asktell.problem.words import exact, nearest, short, some
-from asktell.record import Decided, Failures, History, Remarked, State, apply
+from asktell.record import (
+    Decided,
+    Engine,
+    Failures,
+    History,
+    Remarked,
+    State,
+    apply,
+)
 from asktell.results.checks import ORDER
 from asktell.results.entries import quoted
 from asktell.results.result import Result
-from asktell.selector import Selector
+from asktell.selector import Selector, selector_of
 
 Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
 """Names of prompts, a mapping from name to text, or candidates. None for positions."""
@@ -260,7 +268,7 @@ def finished_selector(
     # statements of the result, so that they are not computed again.
     decided = selector.method.decide(state)
     assert decided.finished
-    return selector._at(apply(state, decided))
+    return selector_of(Engine(named, selector.method, apply(state, decided)))
 
 
 class _Rows(NamedTuple):

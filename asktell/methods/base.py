@@ -31,6 +31,12 @@ class AbstractMethod(ABC):
     is a dataclass, the parameters are its fields. Otherwise, they are the attributes
     whose names do not begin with an underscore.
 
+    A result asks the method for what it says about the method. The attribute
+    `confidence` is the probability that the selection is right if `decide` has ended it
+    with `settled=True`, and None if the method promises no such probability. The
+    attribute `confidence_kind` is "proof" if the method guarantees it, and "posterior"
+    if it is an estimate. `notes`, `most_decisions` and `ended_by_scores` have defaults.
+
     This method gives every prompt the same number of evaluations, but no more than
     there are examples. Then it selects the prompt with the highest mean:
 
@@ -60,6 +66,9 @@ class AbstractMethod(ABC):
         >>> result.best.id
         'long'
     """
+
+    confidence: float | None = None
+    confidence_kind: str = "proof"
 
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.
@@ -108,6 +117,43 @@ class AbstractMethod(ABC):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
+
+    def most_decisions(self, problem: Problem) -> int | None:
+        """Return the largest number of decisions of a selection that is not finished. None, the default: any number.
+
+        A saved selection with more decisions is damaged.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+        """
+        return None
+
+    def ended_by_scores(self, state: State) -> bool:
+        """Return True if a finished selection has ended at a moment that depends on its scores.
+
+        Comparisons of prompts then allow for a look after every score. By default, this
+        is the case if the selection ended with `settled=True`.
+
+        Args:
+            state: the state of the finished selection.
+        """
+        return state.decisions[-1][1].settled
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        """Return sentences on the method for `Result.notes`. By default, that features of the prompts were not used.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
+        if state.problem.features is None:
+            return ()
+        return (unused_features(type(self).__name__, "does"),)
+
+
+def unused_features(who: str, does: str) -> str:
+    """The sentence that features of the prompts were not used, because `who` does or do not use any."""
+    why = f"{who} {does} not use features. Only lcsh, gege, mlp-csr and mlp-ege do."
+    return f"The features were not used, because {why}"
 
 
 def open_arms(state: State) -> Bool[Bools, " arms"]:

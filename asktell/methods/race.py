@@ -145,6 +145,14 @@ class Race(AbstractMethod):
         """
         return self._best(state, standing(state, self.confidence).left)
 
+    def ended_by_scores(self, state: State) -> bool:
+        """Return True: every look may eliminate prompts, also the last one, at the end of the budget.
+
+        Args:
+            state: the state of the finished selection.
+        """
+        return True
+
     def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""
         problem, tally = state.problem, state.current_tally()

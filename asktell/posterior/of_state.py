@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Ints, without
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Int
 from asktell.posterior import draws
-from asktell.posterior.basis import Basis, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.proxies import CellScores, ProxyParts
+from asktell.posterior.regressors import Regressors, of_factors
 from asktell.posterior.statement import Statement, statement
-from asktell.posterior.two_way import Cells
 from asktell.problem.problem import Problem
 from asktell.record import Failures, State
 from asktell.record.history import repeated
@@ -75,10 +75,10 @@ def drift(state: State) -> Drift:
     first = state.decisions[0][0] if state.decisions else len(history)
     asked = first + np.flatnonzero(history.trials(first) >= 0)
     rows = asked[np.argsort(history.trials()[asked], kind="stable")]
-    found = stated(state)
+    estimates = stated(state)
     if (
         len(rows) < _FEWEST_FOR_DRIFT
-        or found is None
+        or estimates is None
         or state.growth.has_widened
         or problem.examples.tells is not None
         or problem.looks_once
@@ -92,7 +92,7 @@ def drift(state: State) -> Drift:
     for j, metric in enumerate(
         problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]
     ):
-        fit = found.fits[j]
+        fit = estimates.fits[j]
         prompt, example, residual = fit.variances
         if residual > 0.0 and float(scores[:, j].std()) > 0.0:
             least = _LEAST_EFFECT * residual
@@ -151,7 +151,7 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
         cells,
         problem.goal,
         problem.examples.shapes,
-        _basis(problem),
+        _regressors(problem),
         problem.n_arms,
         n_examples,
         n_rows,
@@ -173,15 +173,15 @@ def _proxies(state: State) -> ProxyParts | None:
     def divided() -> ProxyParts | None:
         cells = [scores.of_cells(proxy) for proxy in range(n_proxies)]
         return ProxyParts.of(
-            [CellScores.of(*each, n_arms, n_examples) for each in cells]
+            [CellScores.of(*columns, n_arms, n_examples) for columns in cells]
         )
 
     return scores.memo.get((n_proxies, n_arms, n_examples), divided)
 
 
-def _basis(problem: Problem) -> Basis | None:
-    """The basis of the candidates' factors. None without candidates."""
+def _regressors(problem: Problem) -> Regressors | None:
+    """The columns of the candidates' factors. None without candidates."""
     candidates = problem.candidates
     if candidates is None:
         return None
-    return problem.memo.get("basis", lambda: of_factors(candidates))
+    return problem.memo.get("regressors", lambda: of_factors(candidates))

@@ -21,7 +21,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints
-from asktell.numerics.cells import Scored, nth_asks
+from asktell.numerics.cells import Cells, nth_asks
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.problem import Problem
 from asktell.record import Added, Failures, History, Pull, State
@@ -519,7 +519,7 @@ def in_turns(
         known, at = known[at < before], at[at < before]
     arms, scores = arms[known], scores[known]
     if problem.examples.repeats == 1:
-        cells = Scored.of(arms, at, scores, len(problem.examples.order))
+        cells = Cells.of(arms, at, scores, len(problem.examples.order))
         return cells.arms, cells.examples, cells.scores
     order = np.lexsort((at, arms))
     return arms[order], at[order], scores[order]

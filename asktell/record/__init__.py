@@ -1,9 +1,10 @@
 """The events of a selection, and the state that follows from its problem and them.
 
 Everything in this package is an immutable value, and every function is pure: no clock,
-no I/O, no random state.
+no I/O, no random state. Only an `Engine` changes.
 """
 
+from asktell.record.engine import Engine
 from asktell.record.events import (
     ACCEPTED,
     ACTIVE,
@@ -33,7 +34,7 @@ from asktell.record.state import Grown, State, initial
 
 __all__ = [
     "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "Added", "Asked", "Decided",
-    "Departure", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
+    "Departure", "Engine", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
     "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
     "grown", "initial",
 ]  # fmt: skip

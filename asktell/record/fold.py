@@ -25,7 +25,10 @@ from asktell.record.state import Grown, Remarks, State, examples_left, observed_
 
 
 class Decider(Protocol):
-    """The part of a method that `decide` uses."""
+    """The part of a method that an `Engine` uses."""
+
+    def check_growth(self, event: events.Growth) -> None:
+        """Refuse growth that the method does not support."""
 
     def due(self, state: State) -> bool:
         """True if it is time to decide."""

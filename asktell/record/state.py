@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Bools, Ints, counted
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.intmap import IntMap
 from asktell.numerics.shapes import Bool, Int
 from asktell.numerics.tally import Tally
@@ -372,14 +372,14 @@ class State(NamedTuple):
         outside = self.history.arms(start)[self.history.examples(start) < 0]
         return replace(tally, outside=np.bincount(outside, minlength=n_arms))
 
-    def _cells(self, start: int) -> Scored | None:
+    def _cells(self, start: int) -> Cells | None:
         """The cells in the rows from `start` on. None if scores are not noisy and no cell was scored twice."""
         examples, history = self.problem.examples, self.history
         n, is_noisy = examples.population, examples.is_noisy
         if n is None or (not is_noisy and len(history) == self.spent):
             return None
         rows = history.arms(start), history.examples(start), history.scores(start)
-        cells = Scored.of(*rows, n)
+        cells = Cells.of(*rows, n)
         return cells if is_noisy or len(cells.arms) < len(rows[0]) else None
 
     def capacity(self) -> Int[Ints, " arms"]:
@@ -398,6 +398,22 @@ class State(NamedTuple):
                 free[observed] = most - self.used_pulls()[observed]
         free[self.missing.exhausted(self.history)] = 0
         return np.maximum(free, 0)
+
+
+def asked_before(state: State, trial: int, arm: int, example: int) -> int:
+    """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
+
+    Failed trials count, too.
+    """
+    trials = [
+        pull.trial
+        for pull in state.plan.in_progress
+        if pull.trial is not None and (pull.arm, pull.example) == (arm, example)
+    ]
+    for rows in (state.history, state.missing.pulls):
+        of_cell = (rows.arms() == arm) & (rows.examples() == example)
+        trials += rows.trials()[of_cell].tolist()
+    return sum(0 <= number < trial for number in trials)
 
 
 def initial(problem: Problem) -> State:

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from asktell._util.chats import readable
-from asktell._util.extras import own_version
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
-from asktell.problem.checks import check_texts
+from asktell.problem.checks import check_texts, own_version
 from asktell.problem.goals import ParetoSet
 from asktell.record import State
 from asktell.reports import words
@@ -39,7 +38,7 @@ from asktell.reports.heat_map import (
 )
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluation, evaluations_of
-from asktell.results.labels import Agreement, agreements, in_words
+from asktell.results.labels import agreements
 from asktell.results.result import Result, ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.results.table import columns_of
@@ -214,23 +213,18 @@ def with_inputs(
 
 
 def _judges(state: State, result: Result) -> dict[str, Any]:
-    """How far each proxy agrees with the goal. Empty without scores of proxies."""
-    judges = [_judge(agreement, state, result) for agreement in agreements(state)]
-    return {"judges": judges} if judges else {}
+    """How far each proxy agrees with the goal. Empty without scores of proxies.
 
-
-def _judge(agreement: Agreement, state: State, result: Result) -> dict[str, Any]:
-    """How far a proxy agrees with the goal, with a sentence about it.
-
-    The means of the prompts are the result's estimates, since the posterior includes the
-    proxies. So the report has one estimate of each prompt.
+    The means of the prompts are the result's estimates, so the report has one estimate
+    of each prompt.
     """
-    shown = {**asdict(agreement), "sentence": in_words(agreement, state)}
-    for row in shown["prompts"]:
-        entry = result.prompts[row["arm"]]
-        row["mean"] = entry.estimate[agreement.metric]
-        row["error"] = entry.standard_error[agreement.metric]
-    return shown
+    judges = [asdict(agreement) for agreement in agreements(state)]
+    for judge in judges:
+        for row in judge["prompts"]:
+            entry = result.prompts[row["arm"]]
+            row["mean"] = entry.estimate[judge["metric"]]
+            row["error"] = entry.standard_error[judge["metric"]]
+    return {"judges": judges} if judges else {}
 
 
 def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:

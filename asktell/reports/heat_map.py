@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Indices, Matrix, Vector
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.problem.goals import Goal, is_expense
 from asktell.record import FAILED, RETIRED, State
 from asktell.results.difference import wins_and_losses
@@ -43,7 +43,7 @@ class Grid:
             history.examples()[scored],
             history.scores()[scored],
         )
-        self.arms, self.examples, self.scores, self.counts, _ = Scored.of(
+        self.arms, self.examples, self.scores, self.counts, *_ = Cells.of(
             *rows, self.problem.examples.n or 1
         )
 

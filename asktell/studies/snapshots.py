@@ -27,11 +27,10 @@ from asktell.numerics.intmap import IntMap
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError
 from asktell.problem.problem import Problem
-from asktell.record import State
-from asktell.record.events import Index
+from asktell.record import State, events
 from asktell.record.facet import Saved
 from asktell.record.saved import SavedRows, SavedState
-from asktell.studies.leases import Lease, Leases, Reissue, Time
+from asktell.studies.leases import Lease, Leases, Time
 
 VERSION = 1
 _BYTES = 8  # size of a column's item in memory
@@ -45,11 +44,11 @@ Pack: TypeAlias = Callable[[Any], list[str]]
 class Covered(NamedTuple):
     """The numbers of rows, decisions, failures, parts and scores of proxies that a snapshot holds."""
 
-    rows: Index = 0
-    decisions: Index = 0
-    failures: Index = 0
-    parts: Index = 0
-    proxies: Index = 0
+    rows: events.Index = 0
+    decisions: events.Index = 0
+    failures: events.Index = 0
+    parts: events.Index = 0
+    proxies: events.Index = 0
 
 
 class SavedLeases(Saved, frozen=True, kw_only=True):
@@ -65,9 +64,9 @@ class SavedLeases(Saved, frozen=True, kw_only=True):
     """
 
     paused: Time | None = None
-    held: tuple[tuple[str, tuple[tuple[Index, Time, Time, Time], ...]], ...] = ()
+    held: tuple[tuple[str, tuple[tuple[events.Index, Time, Time, Time], ...]], ...] = ()
     instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    reissued: tuple[tuple[Index, Index, str | None], ...] = ()
+    reissued: tuple[tuple[events.Index, events.Index, str | None], ...] = ()
 
 
 class _Head(Saved, frozen=True, kw_only=True):
@@ -75,7 +74,7 @@ class _Head(Saved, frozen=True, kw_only=True):
 
     version: int
     covered: Covered
-    line: Index
+    line: events.Index
     state: SavedState  # without its rows
     leases: SavedLeases = SavedLeases()
 
@@ -150,7 +149,7 @@ def load(
         InvalidStateError: the snapshot has another version, is damaged, or belongs to
             another log.
     """
-    found = _read(head, line)
+    saved = _read(head, line)
     unpack = _Columns(head, *parts).unpack
     decoded = [_PART.decode(formats.decompress(part, _WHAT)) for part in parts]
     rows = _joined(decoded, unpack)
@@ -163,18 +162,18 @@ def load(
         len(parts),
         len(rows.proxies.arms),
     )
-    if found.covered != covered:
+    if saved.covered != covered:
         raise MalformedError(
-            f"Its parts contain {covered._asdict()}, but its head (a summary) states {found.covered._asdict()}."
+            f"Its parts contain {covered._asdict()}, but its head (a summary) states {saved.covered._asdict()}."
         )
-    plan_arms, plan_examples = found.state.plan
+    plan_arms, plan_examples = saved.state.plan
     rest = structs.replace(
-        found.state,
+        saved.state,
         plan=(unpack(plan_arms), unpack(plan_examples)),
-        draws=unpack(found.state.draws),
+        draws=unpack(saved.state.draws),
     )
     state = rest.with_rows(rows).load(problem)
-    return state, _load_leases(found.leases, state)
+    return state, _load_leases(saved.leases, state)
 
 
 def _joined(parts: Sequence[Any], unpack: Callable[[Any], Any]) -> Any:
@@ -192,14 +191,14 @@ def _joined(parts: Sequence[Any], unpack: Callable[[Any], Any]) -> Any:
 
 
 def _read(head: bytes, line: str) -> _Head:
-    found = _HEAD.decode(formats.decompress(head, _WHAT))
-    if found.version != VERSION:
+    saved = _HEAD.decode(formats.decompress(head, _WHAT))
+    if saved.version != VERSION:
         raise MalformedError(
-            f"It has version {found.version}, but this asktell reads version {VERSION}."
+            f"It has version {saved.version}, but this asktell reads version {VERSION}."
         )
-    if found.line != _checksum(line):
+    if saved.line != _checksum(line):
         raise MalformedError("It does not fit the study's log.")
-    return found
+    return saved
 
 
 def _checksum(line: str) -> int:
@@ -241,10 +240,7 @@ def _load_leases(saved: SavedLeases, state: State) -> Leases:
         instances=dict(saved.instances),
         paused=saved.paused,
         reissued=IntMap(
-            {
-                trial: Reissue(expired, teller)
-                for trial, expired, teller in saved.reissued
-            }
+            {trial: (expired, teller) for trial, expired, teller in saved.reissued}
         ),
     ).tightened()
 

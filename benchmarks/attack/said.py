@@ -8,7 +8,7 @@ import numpy as np
 from asktell import Adaptive, Elimination, ParetoSet, Result, Selector
 from asktell.methods.race import OPEN
 from asktell.record import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
-from asktell.record.lookup import asked_before
+from asktell.record.state import asked_before
 from asktell.selector import at_state
 from benchmarks.attack.copies import difference
 from benchmarks.attack.findings import BrokenPromiseError

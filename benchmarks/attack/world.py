@@ -20,7 +20,6 @@ from benchmarks.attack.copies import (
     check_saved,
     current,
     difference,
-    fingerprint,
 )
 from benchmarks.attack.findings import BrokenPromiseError, promised
 from benchmarks.attack.said import check_said
@@ -182,8 +181,8 @@ class World:
         handle = self.handles[action.handle]
         if not self.is_study:
             return (handle.to_json(),)
-        state = fingerprint(current(handle))
-        return (handle._replica._position, *state)
+        facts = current(handle)
+        return (handle._replica._position, *facts)
 
     def _reopen(self, action: Action) -> None:
         with promised("opening it again"):
@@ -317,7 +316,7 @@ class World:
 
     def _state(self, action: Action) -> Any:
         handle = self.handles[action.handle]
-        return handle._replica.logged.state if self.is_study else handle.state
+        return handle._replica.engine.state if self.is_study else handle.state
 
     def check(self, number: int) -> None:
         """Compare everything with everything.
@@ -334,7 +333,7 @@ class World:
                 if fresh is not self._memory:
                     fresh.close()
                     self.storages.remove(fresh)
-            handle = current(handle).view()
+            handle = handle.selector
         else:
             check_saved(handle)
         state = handle.state

@@ -15,7 +15,7 @@ from asktell.errors import IncompatibleMethodError
 from asktell.methods.rounds.rules import ConstrainedParetoGap, ParetoGap
 from asktell.posterior.of_state import stated
 from asktell.proofs.claims import unproven
-from asktell.results.verdict import members
+from asktell.results.losses import members
 from tests.methods.rounds.rules.test_constrained_pareto_gap import literal_front
 
 Array = npt.NDArray[np.float64]

@@ -13,16 +13,12 @@ import asktell
 from asktell import BestFeasible, Budget, EvaluatorError, InvalidArgumentError, Selector
 from asktell.results.entries import FailureGroup, grouped, in_words, kind_of
 from asktell.studies.storages.memory import MemoryStorage
+from tests.running import test_guards as guards
 
 
 def new(budget: Any = 24, n_prompts: int = 4, **options: Any) -> Selector:
-    prompts = {f"p{i}": f"x{i}" for i in range(n_prompts)}
-    return Selector(
-        prompts,
-        BestFeasible("a"),
-        budget,
-        **{"method": "uniform", "examples": 12, **options},
-    )
+    options = {"method": "uniform", "examples": 12, **options}
+    return guards.new(n_prompts, budget, **options)
 
 
 def no_key(prompt: str, example: int) -> float:

@@ -280,7 +280,7 @@ def test_growth_under_a_method_with_rounds_cannot_have_been() -> None:
 def test_one_line_may_hold_newcomers_and_what_was_asked_of_them() -> None:
     storage = MemoryStorage()
     study = Study.create(storage, "s", new())
-    with study._replica.writing(durable=True) as (logged, _):
-        logged.selector.add([f"n{k}" for k in range(20)])
-        assert logged.selector.ask(10)
+    with study._replica.writing(durable=True):
+        study._replica.engine.add([f"n{k}" for k in range(20)])
+        assert study._replica.engine.ask(10)
     assert facts(Study.open(storage, "s")) == facts(study)

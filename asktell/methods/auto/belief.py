@@ -17,11 +17,12 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints, distinct, is_binary, without
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.posterior import design, draws, membership
-from asktell.posterior.basis import levels_of
 from asktell.posterior.of_state import alive_arms, counted_failures, model_of
-from asktell.posterior.two_way import Cells, Posterior
+from asktell.posterior.regressors import levels_of
+from asktell.posterior.two_way import Posterior
 from asktell.problem.goals import BestFeasible
 from asktell.problem.problem import Problem
 from asktell.record import Failures, State
@@ -174,7 +175,7 @@ def _noise(cells: Cells, fits: list[Posterior]) -> design.CellNoise | None:
         # A metric that the model fits exactly has no noise to compare with.
         if residual > 0:
             parts.append((fit.noise, example / residual))
-    if cells.noisy is None or not parts:
+    if not cells.is_noisy or not parts:
         return None
     return design.CellNoise(*np.mean(parts, axis=0).tolist())
 

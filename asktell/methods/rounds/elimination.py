@@ -17,7 +17,7 @@ from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
 )
-from asktell.methods.base import AbstractMethod
+from asktell.methods.base import AbstractMethod, unused_features
 from asktell.methods.returned import (
     checked_counts,
     checked_estimates,
@@ -224,6 +224,29 @@ class Elimination(AbstractMethod):
                 budget,
             ),
         )
+
+    def most_decisions(self, problem: Problem) -> int:
+        """Return the number of rounds: each decision but the last one plans a round.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+        """
+        return len(self.rounds(problem))
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        """Return sentences on features that were not used, and on the estimator's use of them.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
+        features = state.problem.features
+        if features is None:
+            return ()
+        parts, notes = (self.allocator, self.estimator), []
+        if not any(part.needs_features for part in parts):
+            names = " and ".join(type(part).__name__ for part in parts)
+            notes.append(unused_features(names, "do"))
+        return (*notes, *self.estimator.remarks(features, state.told > 0))
 
     def due(self, state: State) -> bool:
         """Return True at the end of a round: none of its evaluations is left or in progress.

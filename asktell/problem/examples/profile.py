@@ -12,7 +12,7 @@ import numpy as np
 
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import (
     LARGEST,
@@ -368,7 +368,7 @@ def _of(study: object) -> ExampleProfile:
         raise InvalidArgumentError(
             "The study has no scores on its examples yet. Make its profile after the first scores."
         )
-    cells = Scored.of(
+    cells = Cells.of(
         history.arms()[real], examples[real], history.scores()[real], problem.examples.n
     )
     n_prompts, metrics = len(np.unique(cells.arms)), dict[str, OfMetric]()

@@ -16,10 +16,10 @@ from asktell import (
     RemoteStudy,
     Selector,
     Study,
-    Trial,
 )
 from asktell.selector import Selection
 from asktell.studies.abstract import AbstractStudy
+from tests.plays import scores
 
 Kind = Any
 _numbers = itertools.count()
@@ -35,10 +35,6 @@ def small(budget: int | Budget = 12, **options: Any) -> Selector:
         10,
         **options,
     )
-
-
-def scores(trial: Trial) -> list[float]:
-    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
 
 
 @pytest.fixture(
