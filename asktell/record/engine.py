@@ -191,8 +191,10 @@ class Engine:
         """The next pull of the plan, unless the selection is finished or the pull may exceed the remaining cost."""
         # The queue of returned trials can be filled after the end, by a released trial
         # of the baseline, which is never eliminated. The selection is still finished.
-        pull = None if self.state.finished else self.state.plan.next()
-        return pull if pull is not None and self.state.fits(pull.arm) else None
+        state = self.state
+        pull = state.plan.next()
+        is_next = pull is not None and not state.finished and state.fits(pull.arm)
+        return pull if is_next else None
 
     def trial(self, id_: int) -> Trial:
         """A pending trial."""
