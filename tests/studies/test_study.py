@@ -580,4 +580,4 @@ def test_asking_takes_few_steps(tmp_path: Path) -> None:
             sys.setprofile(None)
     changes = sum(before != after for before, after in pairwise(calls))
     assert len(calls) <= 49
-    assert changes <= 22
+    assert changes <= 26
