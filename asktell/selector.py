@@ -504,7 +504,7 @@ class Selection(ABC):
 
 
 def part_at(place: str, like: object) -> Any:
-    """A property that reads nested attributes, such as "_engine.state.spent", with the docstring of another property."""
+    """A property that reads nested attributes, such as "_engine.method", with the docstring of another property."""
     return property(operator.attrgetter(place), doc=like.__doc__)
 
 
