@@ -453,16 +453,13 @@ def _with_prices(goal: Goal, cells: Cells, columns: _Columns) -> _Columns:
     for j, name in enumerate(goal.columns):
         scored = cells.of_column(j)
         scores = scored.scores[:, j]
-        counts = np.bincount(scored.arms, minlength=n_arms)
+        counts, low, high = _spans(scored, j, n_arms)
         seen = np.flatnonzero(counts)
         m = len(scores) - len(seen) + 1.0
         is_noisy = scored.is_noisy and bool(scored.squares[:, j].any())
         has_two_outcomes = np.isin(scores, (*_ENDS, *(goal.limits(name) or ()))).all()
         if m <= _FEWEST_REPETITIONS or is_noisy or has_two_outcomes:
             continue
-        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
-        np.minimum.at(low, scored.arms, scores)
-        np.maximum.at(high, scored.arms, scores)
         if (low < high).any() or is_unvarying(scored, j):
             continue
         if not is_copied:
@@ -474,6 +471,16 @@ def _with_prices(goal: Goal, cells: Cells, columns: _Columns) -> _Columns:
         means[seen, j] = low[seen]
         errors[seen, j] *= np.sqrt(1.0 - share)
     return columns
+
+
+def _spans(
+    cells: Cells, metric: int, n_arms: int
+) -> tuple[Int[Ints, " arms"], Float[Floats, " arms"], Float[Floats, " arms"]]:
+    """The number of each arm's cells, and its lowest and highest score of a metric."""
+    low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
+    np.minimum.at(low, cells.arms, cells.scores[:, metric])
+    np.maximum.at(high, cells.arms, cells.scores[:, metric])
+    return np.bincount(cells.arms, minlength=n_arms), low, high
 
 
 def _level_ranks(draws: Float[Floats, "draws arms"]) -> Int[Ints, " draws"]:
@@ -544,10 +551,7 @@ def _with_fixed(
         scores, n_arms = scored.scores[:, j], values.shape[1]
         if bound.of is None or np.isin(scores, _ENDS).all():
             continue
-        counts = np.bincount(scored.arms, minlength=n_arms)
-        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
-        np.minimum.at(low, scored.arms, scores)
-        np.maximum.at(high, scored.arms, scores)
+        counts, low, high = _spans(scored, j, n_arms)
         fixed = np.flatnonzero((counts > 1) & (low == high))
         if not len(fixed) or (scored.is_noisy and scored.squares[:, j].any()):
             continue

@@ -65,8 +65,6 @@ class Regressors(NamedTuple):
     @property
     def means(self) -> Float[Floats, "arms features"]:
         """The arms' means if a column were the scores."""
-        if not self.cell_means.shape[1]:
-            return self.arms
         return np.concatenate((self.arms, self.cell_means), axis=1)
 
 

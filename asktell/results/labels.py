@@ -219,7 +219,7 @@ def agreement(
     n_judged = np.unique(np.stack((pairs.arms, pairs.examples)), axis=1).shape[1]
     if n_cells < FEWEST or len(np.unique(common.examples)) < 3:
         return Agreement(proxy, metric, n_judged, n_cells)
-    fit = _Fit(common)
+    varies = np.ptp(common.judge) > 0.0 and np.ptp(common.people) > 0.0
     is_same_scale = _is_same_scale(pairs, limits)
     bias, interval, agreed = None, None, None
     if is_same_scale:
@@ -233,13 +233,13 @@ def agreement(
         metric,
         n_judged,
         n_cells,
-        fit.correlation,
+        float(np.corrcoef(common.judge, common.people)[0, 1]) if varies else None,
         agreed,
         bias,
         interval,
         judge_alone=float(pairs.judge.mean()),
         is_checked=True,
-        change=fit.change(is_same_scale),
+        change=_change(common, is_same_scale),
         segments=_segments(common, segments) if is_same_scale and segments else (),
         prompts=_by_prompt(pairs),
         points=_points(common),
@@ -410,33 +410,25 @@ def _by_prompt(pairs: Pairs) -> tuple[JudgedPrompt, ...]:
     return tuple(entries)
 
 
-class _Fit:
-    """The regression of people's scores on the judge's in the common cells."""
-
-    def __init__(self, common: Pairs) -> None:
-        self._common = common
-        judge, people = common.judge, common.people
-        off = judge - judge.mean()
-        varies = float(off @ off) > 0 and float(np.ptp(people)) > 0
-        self.correlation = float(np.corrcoef(judge, people)[0, 1]) if varies else None
-        slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
-        start = float(people.mean()) - slope * float(judge.mean())
-        self._rest = people - (start + slope * judge)
-        self._variances = _effects(common, self._rest)
-
-    def change(self, is_same_scale: bool) -> Change | None:
-        """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
-        common, rest = self._common, self._rest
-        if self._variances[2] <= 0.0 or not float(rest.std()):
-            return None
-        step = clear_step(
-            common.arms, common.examples, rest, self._variances, _NOISE, _STEP_ERROR
-        )
-        if step is None:
-            return None
-        shown = common.judge - common.people if is_same_scale else -rest
-        late = np.arange(len(rest)) >= np.ceil(step.after * len(rest))
-        return Change(step.after, float(shown[~late].mean()), float(shown[late].mean()))
+def _change(common: Pairs, is_same_scale: bool) -> Change | None:
+    """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
+    judge, people = common.judge, common.people
+    # The residuals of the regression of people's scores on the judge's
+    off = judge - judge.mean()
+    slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
+    start = float(people.mean()) - slope * float(judge.mean())
+    rest = people - (start + slope * judge)
+    variances = _effects(common, rest)
+    if variances[2] <= 0.0 or not float(rest.std()):
+        return None
+    step = clear_step(
+        common.arms, common.examples, rest, variances, _NOISE, _STEP_ERROR
+    )
+    if step is None:
+        return None
+    shown = judge - people if is_same_scale else -rest
+    late = np.arange(len(rest)) >= np.ceil(step.after * len(rest))
+    return Change(step.after, float(shown[~late].mean()), float(shown[late].mean()))
 
 
 def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float, float]:

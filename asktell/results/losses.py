@@ -63,11 +63,6 @@ def chances(state: State, statement: Statement) -> Chances | None:
     return Chances(p_best, membership.feasible(statement.values, n).mean(axis=0), taken)
 
 
-def members(state: State, statement: Statement) -> Masks:
-    """(S, K): the Pareto set of each draw."""
-    return _shares(statement.values, state.problem.goal, alive_mask(state)) > 0.0
-
-
 def alive_mask(state: State) -> Mask:
     """(K,) prompts that neither failed nor were retired. If every prompt did, all of them."""
     alive = np.ones(state.problem.n_arms, dtype=bool)
@@ -104,9 +99,9 @@ class AbstractLoss(ABC):
     def of(self, held: Masks) -> Vector:
         """(S,) the loss in each draw if the `held` prompts (S, K) are selected. 0 if no prompt is feasible."""
 
-    @abstractmethod
     def p_best(self, held: Masks) -> float | None:
-        """How often a `held` prompt is the best. None for a Pareto set."""
+        """How often a `held` prompt is the best. None for a Pareto set, the default."""
+        return None
 
     @abstractmethod
     def p_good(self, held: Masks) -> float:
@@ -340,23 +335,18 @@ class Miss(AbstractLoss):
         share = covered / np.maximum(whole, 1)
         return np.asarray(np.where(feasible & (whole > 0), 1.0 - share, 0.0))
 
-    def p_best(self, held: Masks) -> None:
-        """None, as a set has no best prompt."""
-        return
-
     def p_good(self, held: Masks) -> float:
         """The probability that the `held` prompts are all feasible, and their loss is within the tolerance."""
         n = len(self.goal.objectives)
         satisfied = (membership.feasible(self.values, n) | ~held).all(axis=1)
         return float((satisfied & (self.of(held) <= self.tolerance)).mean())
 
-    def chosen(self, predicted: Draws) -> Masks:
-        """(S, K) the prompts that would be selected with these means (S, K, q)."""
-        return _shares(predicted, self.goal, self.alive) > 0.0
+    def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
+        """(S, K) the prompts that would be selected with these means (S, K, q).
 
-    def closest(self) -> Masks:
-        """(S, K) the set of each draw, of the prompts that violate least if no prompt is feasible."""
-        return _shares(self.values, self.goal, self.alive, closest=True) > 0.0
+        `closest`: if no prompt is feasible, the prompts that violate least.
+        """
+        return _shares(predicted, self.goal, self.alive, closest) > 0.0
 
     @cached_property
     def interest(self) -> Vector:

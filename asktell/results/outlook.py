@@ -18,9 +18,6 @@ from asktell.posterior.statement import Statement
 from asktell.record import State
 from asktell.results.losses import AbstractLoss
 
-# More evaluations are advised if they raise a probability by at least this number, or
-# save a tolerance
-WORTHWHILE = 0.1
 # Evaluations in the outlook, relative to the number spent
 _MORE = (0.5, 1.0, 2.0)
 # Share of an evaluation's information that is about the prompt. The rest is about the
@@ -59,14 +56,6 @@ class Outlook:
     p_best: float | None
     loss: float
     p_good: float
-
-
-def is_worthwhile(now: Outlook, then: Outlook, tolerance: float) -> bool:
-    """True if a forecast saves a tolerance, or raises a probability by `WORTHWHILE`."""
-    raises = then.p_good - now.p_good
-    if then.p_best is not None and now.p_best is not None:
-        raises = max(raises, then.p_best - now.p_best)
-    return now.loss - then.loss >= tolerance or raises >= WORTHWHILE
 
 
 @final

@@ -22,7 +22,7 @@ from asktell.record import FAILED, RETIRED, State
 from asktell.results.difference import BETTER, Difference
 from asktell.results.entries import capitalized, quoted
 from asktell.results.losses import LIKELY, AbstractLoss, Chances, Gap, Miss
-from asktell.results.outlook import WORTHWHILE, Forecaster, Outlook, is_worthwhile
+from asktell.results.outlook import Forecaster, Outlook
 
 TAKE, EITHER, GO_ON, BEST, NONE = "take", "either", "go on", "best so far", "none"
 SHIP, KEEP, NOT_DECIDED = "ship", "keep", "not decided"
@@ -43,6 +43,9 @@ _FEWEST = 4
 # Probability of being in the Pareto set from which a prompt that is not selected is a
 # contender
 _IN_SET = 0.05
+# More evaluations are advised if they raise a probability by at least this number, or
+# save a tolerance
+_WORTHWHILE = 0.1
 # Evaluations that are advised at most, relative to the number spent: forecasts for more
 # are rarely realized
 _ADVISED = 1.0
@@ -384,8 +387,12 @@ class _Case:
         return tuple(then for then in self.outlook if then.evaluations <= most)
 
     def is_worthwhile(self, then: Outlook) -> bool:
-        """True if the evaluations of a forecast are worth making."""
-        return is_worthwhile(self.now, then, self.loss.tolerance)
+        """True if a forecast saves a tolerance, or raises a probability by `_WORTHWHILE`."""
+        now = self.now
+        raises = then.p_good - now.p_good
+        if then.p_best is not None and now.p_best is not None:
+            raises = max(raises, then.p_best - now.p_best)
+        return now.loss - then.loss >= self.loss.tolerance or raises >= _WORTHWHILE
 
     @cached_property
     def worthwhile(self) -> Outlook | None:
@@ -512,7 +519,7 @@ class _Case:
             best = f"best {'feasible ' * self.goal.is_constrained}prompt"
             rise = f"from {in_percent(p_now)} to {in_percent(p_then)}"
             return [f"the probability of selecting the {best} should rise {rise}"]
-        if then.p_good - now.p_good >= WORTHWHILE:
+        if then.p_good - now.p_good >= _WORTHWHILE:
             rise = f"from {in_percent(now.p_good)} to {in_percent(then.p_good)}"
             return [f"the probability of {self.loss.being_good} should rise {rise}"]
         return []
@@ -804,7 +811,7 @@ def _of_set(case: _Case, miss: Miss) -> Verdict:
     """The verdict on a Pareto set."""
     action, p_in, answer = case.action(), case.chances.p_best, case.answer.tolist()
     if case.none_is_feasible:
-        p_in = miss.closest().mean(axis=0)
+        p_in = miss.chosen(miss.values, closest=True).mean(axis=0)
     order = np.argsort(-p_in, kind="stable").tolist()
     more = [arm for arm in order if p_in[arm] >= _IN_SET and arm not in answer]
     contenders = [*answer, *more]
