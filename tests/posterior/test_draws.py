@@ -11,7 +11,7 @@ from asktell.posterior.draws import held, is_unvarying
 from asktell.posterior.of_state import stated
 from asktell.posterior.statement import Statement, _near, _near_share
 from asktell.posterior.two_way import chance_of_another
-from asktell.problem.goals import Constraint
+from asktell.problem.objectives import Constraint
 
 N, SEEN = 60, 12
 AT_PRICE = at_most(0.62)
