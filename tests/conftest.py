@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -127,6 +128,14 @@ def pytest_collection_modifyitems(
                 if run_slow
                 else pytest.mark.skip("slow: --run-slow runs it")
             )
+
+
+@pytest.fixture(autouse=True)
+def unchanged_path() -> Iterator[None]:
+    """What a configuration adds to the path leaves it: each such folder makes every later import slower."""
+    before = sys.path[:]
+    yield
+    sys.path[:] = before
 
 
 # A PostgreSQL server
