@@ -7,7 +7,6 @@ asktell` takes little time.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.extras import own_version
 from asktell.errors import (
     AccessDeniedError,
     AsktellError,
@@ -53,8 +52,9 @@ if TYPE_CHECKING:
     from asktell.results.difference import Difference
     from asktell.results.entries import PromptResult
     from asktell.results.examples import ExampleResult
+    from asktell.results.outlook import Outlook
     from asktell.results.result import Result
-    from asktell.results.verdict import Change, Outlook, Verdict
+    from asktell.results.verdict import Change, Verdict
     from asktell.running.run import run, run_async
     from asktell.selector import Selector
     from asktell.simulation.simulate import simulate
@@ -95,7 +95,8 @@ _LATE = {
     "asktell.results.entries": ("PromptResult",),
     "asktell.results.examples": ("ExampleResult",),
     "asktell.results.result": ("Result",),
-    "asktell.results.verdict": ("Change", "Outlook", "Verdict"),
+    "asktell.results.outlook": ("Outlook",),
+    "asktell.results.verdict": ("Change", "Verdict"),
     "asktell.running.run": ("run", "run_async"),
     "asktell.selector": ("Selector",),
     "asktell.finished": ("analyze",),
@@ -113,6 +114,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from asktell.problem.checks import own_version
+
         return own_version()
     if name in _MODULES:
         return import_module(_MODULES[name])

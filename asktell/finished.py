@@ -17,11 +17,19 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
 from asktell.problem.words import exact, nearest, short, some
-from asktell.record import Decided, Failures, History, Problem, Remarked, State, apply
+from asktell.record import (
+    Decided,
+    Engine,
+    Failures,
+    History,
+    Remarked,
+    State,
+    apply,
+)
 from asktell.results.checks import ORDER
 from asktell.results.entries import quoted
 from asktell.results.result import Result
-from asktell.selector import Selector
+from asktell.selector import Selector, selector_of
 
 Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
 """Names of prompts, a mapping from name to text, or candidates. None for positions."""
@@ -252,7 +260,7 @@ def finished_selector(
         inputs=inputs,
     )
     state = _told(selector.state, rows)
-    if holes := rows.unscored(named.ids, state.problem.n_examples or 0):
+    if holes := rows.unscored(named.ids, state.problem.examples.n or 0):
         state = apply(state, Remarked(ORDER, holes))
     if gone := _no_rivals(state):
         state = apply(state, Decided(0, tuple(gone), plan=()))
@@ -260,7 +268,7 @@ def finished_selector(
     # statements of the result, so that they are not computed again.
     decided = selector.method.decide(state)
     assert decided.finished
-    return selector._at(apply(state, decided))
+    return selector_of(Engine(named, selector.method, apply(state, decided)))
 
 
 class _Rows(NamedTuple):
@@ -367,7 +375,7 @@ def _check_range(
 
 def _told(state: State, rows: _Rows) -> State:
     """Return the state after all evaluations, in the order of the examples in which statements are proven."""
-    n, problem = len(rows.scores), _finished(state.problem)
+    n, problem = len(rows.scores), replace(state.problem, looks_once=True)
     of_scores, of_failures = slice(None, n), slice(n, None)
     arms, places, trials = rows.arms, rows.places, rows.trials
     # In the order of trials. Rows without a trial come after the trials of their cell.
@@ -375,7 +383,7 @@ def _told(state: State, rows: _Rows) -> State:
         (
             np.where(trials[of_scores] < 0, 1, 0),
             arms[of_scores],
-            problem.place[places[of_scores]],
+            problem.examples.place[places[of_scores]],
         )
     )
     history = History.from_columns(
@@ -390,32 +398,29 @@ def _told(state: State, rows: _Rows) -> State:
     )
     is_trial = trials >= 0
     return state._replace(
-        origin=problem,
         problem=problem,
+        growth=replace(state.growth, origin=problem),
         history=history,
         failures=Failures(pulls, list(rows.reasons)),
-        plan_draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
-        asked=int(is_trial.sum()),
+        plan=state.plan._replace(
+            draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
+            asked=int(is_trial.sum()),
+        ),
         spent=int(is_trial[of_scores].sum()),
     )
 
 
-def _finished(problem: Problem) -> Problem:
-    """The problem, with statements for one look."""
-    finished = replace(problem, looks_once=True)
-    vars(finished).update(order=problem.order, place=problem.place)
-    return finished
-
-
 def _no_rivals(state: State) -> list[Any]:
     """Return the departures of prompts that failed too often, or have no score at all."""
-    n_told = state.told
+    n_told, failures = state.told, state.failures
     departures = []
     for arm in range(state.problem.n_arms):
-        if state.fails_too_often(arm):
-            departures.append(state.given_up(arm))
+        if (
+            departure := failures.given_up(arm, state.history, state.problem)
+        ) is not None:
+            departures.append(departure)
         elif not n_told[arm]:
-            departures.append(state.unscored(arm))
+            departures.append(failures.unscored(arm))
     return departures
 
 

@@ -1,6 +1,6 @@
-"""Selector: ask for trials, tell their scores, read the result. The only mutable object of the engine.
+"""Selector: ask for trials, tell their scores, read the result. An `Engine` with a lock.
 
-A selector holds an immutable `State` (`asktell.record`) with everything that was
+The engine (`asktell.record`) holds an immutable `State` with everything that was
 recorded.
 
 1. `ask` returns the next evaluation of the state's plan, a prompt and an example.
@@ -19,24 +19,22 @@ therefore in exactly the same state, and no decision is made twice.
 import json
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, overload
+from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
-from asktell._util.extras import own_version
 from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
-from asktell._util.threads import undisturbed
 from asktell.errors import (
     InvalidArgumentError,
     InvalidStateError,
     NotPicklableError,
 )
-from asktell.methods import AbstractMethod, Elimination, preset
+from asktell.methods import AbstractMethod, preset
 from asktell.methods.rounds.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import (
@@ -52,28 +50,23 @@ from asktell.problem.candidates import (
 from asktell.problem.checks import (
     DAMAGED,
     MalformedError,
-    check_cost,
     check_format,
-    check_name,
-    check_reason,
-    needed_cost,
+    own_version,
     whole,
 )
-from asktell.problem.examples.ids import check_examples
+from asktell.problem.examples.examples import AnyProfile
 from asktell.problem.formats import checked, items, parse, typed
-from asktell.problem.goals import Goal, Scores, by_name, proxy_score
+from asktell.problem.goals import Goal, Scores
+from asktell.problem.problem import checked_problem
 from asktell.problem.words import short, some
-from asktell.record import Decided, Grown, State, apply, decide, events, growth, initial
-from asktell.record.lookup import check_same, find_example, not_out, trial_id
-from asktell.record.problem import AnyProfile, checked_problem
+from asktell.record import Engine, State, initial
 from asktell.record.saved import (
     DEFAULTS,
-    SAVED_STATE,
+    SavedState,
     dump_problem,
-    dump_state,
     load_problem,
-    load_state,
 )
+from asktell.record.state import asked_before
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
@@ -84,42 +77,6 @@ NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
 
 Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
 """(K, d) numbers that describe the prompts. "text" computes them from the texts."""
-
-Decide: TypeAlias = Callable[[AbstractMethod, State], Decided | None]
-
-
-class Checked(NamedTuple):
-    """Scores that were checked and converted, so that no other object does so again."""
-
-    # In the order of the goal's columns. None if there are only scores of proxies
-    vector: tuple[float, ...] | None
-    # In the order of the proxies, None for a missing score. Empty if all are missing
-    proxies: tuple[float | None, ...] = ()
-
-
-def checked_scores(
-    goal: Goal, proxies: Sequence[str], scores: object, is_observed: bool = False
-) -> Checked:
-    """Check the scores of the goal's metrics and of the proxies. See `Goal.vector`.
-
-    `is_observed`: True if scores of proxies alone are enough.
-
-    Raises:
-        InvalidScoresError: a score is invalid, or a metric is missing.
-    """
-    if isinstance(scores, Checked):
-        return scores
-    if not proxies:
-        return Checked(goal.vector(scores))
-    scores = by_name(scores)
-    if not isinstance(scores, Mapping):
-        return Checked(goal.vector(scores))
-    found = tuple([proxy_score(name, scores.get(name)) for name in proxies])
-    if all(score is None for score in found):
-        return Checked(goal.vector(scores))
-    if is_observed and not any(name in scores for name in goal.metrics):
-        return Checked(None, found)
-    return Checked(goal.vector(scores), found)
 
 
 class Selection(ABC):
@@ -547,7 +504,7 @@ class Selection(ABC):
 
 
 def part_at(place: str, like: object) -> Any:
-    """A property that reads nested attributes, such as "_state.spent", with the docstring of another property."""
+    """A property that reads nested attributes, such as "_engine.method", with the docstring of another property."""
     return property(operator.attrgetter(place), doc=like.__doc__)
 
 
@@ -670,123 +627,42 @@ class Selector(Selection):
         if not isinstance(method, AbstractMethod):
             method = preset(method, goal)
         method.check(problem)
-        self._set(named, method, initial(problem))
+        self._set(Engine(named, method, initial(problem)))
 
-    def _set(self, prompts: Prompts, method: AbstractMethod, state: State) -> None:
-        """Set all attributes. `__init__`, `from_json` and `_at` begin here."""
-        # Without prompts that were added later, whose texts are in the events of growth
-        self._prompts_at_start = prompts
-        # The growth that was followed so far, and the prompts after it. See `_prompts`
-        self._prompts_cache: tuple[tuple[Grown, ...], Prompts] = (
-            state.growth[:0],
-            prompts,
-        )
-        self._method = method
-        self._state = state
-        # A state, and the state after the decisions that are due in it. See `state`
-        self._decided_cache: tuple[State, State] | None = None
-        # Called with every event. A study writes it to its log. None: there is no study
-        self._sink: Callable[[events.AnyEvent], None] | None = None
-        # A study replaces it, to use a decision that it computed before a transaction
-        self._decide: Decide = decide
-        self._renew_lock()
-        fresh_after_fork(self, Selector._renew_lock)
-
-    def _renew_lock(self) -> None:
-        """Make a new lock, at first and in a forked process, where a thread of the parent may hold the old one."""
+    def _set(self, engine: Engine) -> None:
+        """Set all attributes. `__init__`, `from_json` and `selector_of` begin here."""
+        self._engine = engine
         self._lock = RLock()
+        fresh_after_fork(self, Selector._renew)
+
+    def _renew(self) -> None:
+        """Begin again in a forked process, where a thread of the parent may hold the lock."""
+        self._lock = RLock()
+        self._engine.renew()
 
     # Asking
 
     def _ask(self, n: int) -> list[Trial]:
         with self._lock:
-            prompts = self._prompts
-            if n == 1:  # most asks: a sixth faster
-                one = self._ask_next()
-                if one is None:
-                    return []
-                return [prompts.trial(one.trial, one.arm, one.example)]
-            asked = list(islice(iter(self._ask_next, None), n))
-            # Grouped by prompt, for prefix caches; stable, so that a prompt's examples
-            # keep their order.
-            asked.sort(key=operator.attrgetter("arm"))
-            return [prompts.trial(each.trial, each.arm, each.example) for each in asked]
+            return self._engine.ask(n)
 
-    def _ask_next(self) -> events.Asked | None:
-        """Assign the next evaluation, and return it. None if there is none now."""
-        pull = self._next_pull()
-        # The plan is used up: the method decides, and usually plans more evaluations
-        if pull is None:
-            self._make_due_decisions()
-            pull = self._next_pull()
-            if pull is None:
-                return None
-        # A released trial keeps its id. Any other evaluation gets the next id.
-        asked = events.Asked(
-            self._state.asked if pull.trial is None else pull.trial,
-            pull.arm,
-            pull.example,
-        )
-        self._take(asked)
-        return asked
-
-    def _next_pull(self) -> events.Pull | None:
-        """The next pull of the plan, unless the selection is finished or the pull may exceed the remaining cost."""
-        # The queue of returned trials can be filled after the end, by a released trial
-        # of the baseline, which is never eliminated. The selection is still finished.
-        pull = None if self._state.finished else self._state.next_pull()
-        return pull if pull is not None and self._state.fits(pull.arm) else None
-
-    def _make_due_decisions(self) -> None:
-        """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
-        # A decision that plans nothing is followed by the next one at once.
-        while self._state.may_decide:
-            with undisturbed:
-                decided = self._decide(self._method, self._state)
-            if decided is None:
-                break
-            self._take(decided)
-
-    def _take(self, event: events.AnyEvent) -> None:
-        """Fold an event into the state. The state changes in no other way."""
-        self._state = apply(self._state, event)
-        if self._sink is not None:
-            self._sink(event)
-
-    def _decide_when_nothing_is_pending(self) -> None:
+    def _decide(self) -> None:
         """Decide if nothing is pending. Otherwise the next `ask` decides, using all scores recorded by then.
 
-        A study, which has a log, always decides in `ask`. Recording a paid score must
-        not wait for a decision or fail because of one.
+        A study always decides in `ask`. Recording a paid score must not wait for a
+        decision or fail because of one.
         """
-        if self._sink is None and not self._state.pending:
-            self._make_due_decisions()
+        if not self._engine.state.pending:
+            self._engine.decide()
 
     # Telling
 
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
         with self._lock:
-            checked = self._checked(scores)
-            cost = needed_cost(cost, self.max_cost)
-            id_ = trial_id(self._state, self._prompts, trial)
-            return self._record(id_, checked, cost)
-
-    def _checked(self, scores: object, is_observed: bool = False) -> Checked:
-        """Check scores of the goal's metrics and of the proxies."""
-        problem = self._state.problem
-        return checked_scores(problem.goal, problem.proxies, scores, is_observed)
-
-    def _record(self, id_: int, checked: Checked, cost: float | None) -> bool:
-        """Record scores that were checked."""
-        vector = checked.vector
-        assert vector is not None, "only observations have no vector"
-        # A worker may repeat a tell whose answer was lost. The same scores change nothing.
-        if self._state.open(id_) is None:
-            check_same(self._state, id_, vector)
-            return False
-        self._take(events.Told(id_, vector, cost, checked.proxies))
-        self._decide_when_nothing_is_pending()
-        return True
+            is_new = self._engine.tell(trial, scores, cost)
+            if is_new:
+                self._decide()
+            return is_new
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
         outcomes: list[bool | Exception] = []
@@ -812,78 +688,36 @@ class Selector(Selection):
         cost: float | None = None,
     ) -> bool:
         with self._lock:
-            cost = check_cost(cost)
-            # Without scores and without a cost, `_checked` refuses the scores.
-            checked = Checked(None)
-            if scores is not None or cost is None:
-                checked = self._checked(scores, is_observed=True)
-            arm = self._prompts.arm(prompt)
-            place = find_example(self._state.problem, example)
-            if checked.proxies and place is None:
-                raise InvalidArgumentError(
-                    f"Got scores of the proxies {some(self.proxies)} without their example. Pass "
-                    "the example's position or id as `example`."
-                )
-            self._take(
-                events.Observed(arm, place, checked.vector, cost, checked.proxies)
-            )
-            return True
+            return self._engine.observe(prompt, scores, example, cost)
 
     def fail(
         self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None
     ) -> bool:
         with self._lock:
-            id_ = trial_id(self._state, self._prompts, trial)
-            if self._state.open(id_) is None:
-                self._check_was_asked(id_)
-                return False
-            self._take(events.Failed(id_, check_reason(reason), check_cost(cost)))
-            self._decide_when_nothing_is_pending()
-            return True
+            is_new = self._engine.fail(trial, reason, cost)
+            if is_new:
+                self._decide()
+            return is_new
 
     def release(self, trial: AnyTrial) -> bool:
         with self._lock:
-            id_ = trial_id(self._state, self._prompts, trial)
-            # Not `open`: a trial that was released already is not pending any more.
-            if id_ not in self._state.pending:
-                self._check_was_asked(id_)
-                return False
-            self._take(events.Released(id_))
-            return True
+            return self._engine.release(trial)
 
     def wait(self, seconds: float | None = None) -> bool:
         return False
-
-    def _check_was_asked(self, trial: int) -> None:
-        """Raise an UnknownTrialError for a trial that was never asked."""
-        if not 0 <= trial < self._state.asked:
-            raise not_out(self._state, trial)
 
     # Growing
 
     def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         with self._lock:
-            # The key comes first, since the prompts of a repeated request exist already
-            # and would be no addition.
-            known = growth.request(self._state, key, events.Added)
-            if known is not None:
-                return growth.ids_again(self._prompts, prompts, *known)
-            event, ids = growth.addition(self._state, self._prompts, prompts, key)
-            if event is not None:
-                self._method.check_growth(event)
-                self._take(event)
-            return ids
+            return self._engine.add(prompts, key=key)
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
     ) -> None:
         with self._lock:
-            event = events.Retired(
-                self._prompts.arm(prompt), check_reason(reason), growth.check_key(key)
-            )
-            if growth.is_new(self._state, event):
-                self._take(event)
-                self._decide_when_nothing_is_pending()
+            if self._engine.retire(prompt, reason, key=key):
+                self._decide()
 
     def extend(
         self,
@@ -894,26 +728,13 @@ class Selector(Selection):
         key: str | None = None,
     ) -> None:
         with self._lock:
-            event = growth.extension(evaluations, cost, examples, key)
-            if growth.is_new(self._state, event):
-                self._method.check_growth(event)
-                self._take(event)
+            self._engine.extend(evaluations, cost, examples, key=key)
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidArgumentError(
-                f'remark() needs text, such as "Scored by a judge.". Got {short(text)}.'
-            )
-        # A separate line could be a command to a log reader
-        line = " ".join(text.split())
-        event = events.Remarked(
-            check_name("The topic of a remark", topic), line, bool(doubtful)
-        )
         with self._lock:
-            if self._state.remarks.get(event.topic) != event:
-                self._take(event)
+            self._engine.remark(text, topic=topic, doubtful=doubtful)
 
     # Reading
 
@@ -926,88 +747,71 @@ class Selector(Selection):
         selector. Before the first trial, there are none.
         """
         with self._lock:
-            recorded = self._state
-            if recorded.pending or not recorded.asked:
-                return recorded
-            if self._decided_cache is None or self._decided_cache[0] is not recorded:
-                state = recorded
-                with undisturbed:
-                    while (decided := self._decide(self._method, state)) is not None:
-                        state = apply(state, decided)
-                self._decided_cache = recorded, state
-            return self._decided_cache[1]
+            return self._engine.decided
 
     @property
     def prompts(self) -> Prompts:
         """All prompts with their ids and texts, in the order in which they were given."""
-        return self._prompts
-
-    @property
-    def _prompts(self) -> Prompts:
-        """The prompts of the state, including prompts added by other processes. Cached until more are added."""
-        now = self._state.growth
-        then, prompts = self._prompts_cache
-        if then is not now:
-            n = len(then)
-            # A study may go back to an earlier state, and then read other growth.
-            if then != now[:n]:
-                n, prompts = 0, self._prompts_at_start
-            for each in now[n:]:
-                prompts = growth.prompts_after(prompts, each.event)
-            self._prompts_cache = now, prompts
-        return prompts
+        return self._engine.prompts
 
     @property
     def pending(self) -> list[Trial]:
         with self._lock:
-            pulls = sorted(self._state.pending.items())
-            return [self._prompts.trial(id_, p.arm, p.example) for id_, p in pulls]
+            return list(map(self._engine.trial, sorted(self._engine.state.pending)))
 
     @property
     def unwanted(self) -> list[Trial]:
         with self._lock:
-            state = self._state
+            state = self._engine.state
             # The usual case, in which no trial is made
             if not state.left:
                 return []
             to_stop = {
-                id_ for id_, p in state.pending.items() if state.is_eliminated(p.arm)
+                id_
+                for id_, p in state.pending.items()
+                if state.left.has_eliminated(p.arm)
             }
             return [trial for trial in self.pending if trial.id in to_stop]
 
     def repeat_of(self, trial: Trial) -> int:
-        state = self._state
-        if state.problem.repeats == 1 or trial.example is None:
+        state = self._engine.state
+        if state.problem.examples.repeats == 1 or trial.example is None:
             return 0
-        return state.asked_before(
-            int(trial.id), self._prompts.arm(ById(trial.prompt_id)), int(trial.example)
+        return asked_before(
+            state,
+            int(trial.id),
+            self.prompts.arm(ById(trial.prompt_id)),
+            int(trial.example),
         )
 
     @property
     def done(self) -> bool:
         return self.state.finished
 
-    spent: int = part_at("_state.spent", Selection.spent)
-    budget: int = part_at("_state.problem.budget", Selection.budget)
-    spent_cost: float = part_at("_state.cost", Selection.spent_cost)
-    max_cost: float | None = part_at("_state.problem.max_cost", Selection.max_cost)
-    goal: Goal = part_at("_state.problem.goal", Selection.goal)
-    proxies: tuple[str, ...] = part_at("_state.problem.proxies", Selection.proxies)
-    method: AbstractMethod = part_at("_method", Selection.method)
+    spent: int = part_at("_engine.state.spent", Selection.spent)
+    budget: int = part_at("_engine.state.problem.budget", Selection.budget)
+    spent_cost: float = part_at("_engine.state.costs.total", Selection.spent_cost)
+    max_cost: float | None = part_at(
+        "_engine.state.problem.max_cost", Selection.max_cost
+    )
+    goal: Goal = part_at("_engine.state.problem.goal", Selection.goal)
+    proxies: tuple[str, ...] = part_at(
+        "_engine.state.problem.proxies", Selection.proxies
+    )
+    method: AbstractMethod = part_at("_engine.method", Selection.method)
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
-        examples = self._state.problem.examples
-        return None if examples is None else examples.ids
+        return self._engine.state.problem.examples.ids
 
     @property
     def n_active(self) -> int:
-        return len(self._prompts) - len(self.state.left)
+        return len(self.prompts) - len(self.state.left)
 
     def result(self) -> Result:
         with self._lock:
-            state, prompts = self.state, self._prompts
-        return summarize(state, self._method, prompts)
+            state, prompts = self._engine.decided, self._engine.prompts
+        return summarize(state, self.method, prompts)
 
     def compare(
         self,
@@ -1017,16 +821,16 @@ class Selector(Selection):
         tolerance: float | None = None,
     ) -> Comparison:
         return compare(
-            self.state, self._method, self._prompts, a, b, confidence, tolerance
+            self.state, self.method, self.prompts, a, b, confidence, tolerance
         )
 
     def evaluations(self, after: int = 0) -> Evaluations:
-        found = islice(
-            evaluations_of(self._state, self._prompts.ids),
+        evaluations = islice(
+            evaluations_of(self._engine.state, self.prompts.ids),
             whole("`after`", after, 0),
             None,
         )
-        return Evaluations(found, self.metrics)
+        return Evaluations(evaluations, self.metrics)
 
     def report(
         self,
@@ -1037,25 +841,18 @@ class Selector(Selection):
         from asktell import reports  # imported late: a selection does not need it
 
         document = reports.document(
-            self.state, self._method, self._prompts, about=about, inputs=inputs
+            self.state, self.method, self.prompts, about=about, inputs=inputs
         )
         reports.write(path, document)
 
     def __repr__(self) -> str:
-        spent, n_pending = describe_spending(self), len(self._state.pending)
-        return f"<Selector: {len(self._prompts)} prompts, {safe(str(self.goal))}; {spent}, {n_pending} pending>"
+        spent, n_pending = describe_spending(self), len(self._engine.state.pending)
+        return f"<Selector: {len(self.prompts)} prompts, {safe(str(self.goal))}; {spent}, {n_pending} pending>"
 
     # Copying, saving and loading
 
-    def _at(self, state: State) -> "Selector":
-        """A selector of the same prompts and method in another state. It shares the scores: do not change it."""
-        selector = Selector.__new__(Selector)
-        selector._set(self._prompts_at_start, self._method, state)
-        selector._prompts_cache = self._prompts_cache
-        return selector
-
     def __copy__(self) -> "Selector":
-        return at_state(self, self._state)
+        return at_state(self, self._engine.state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Selector":
         return self.__copy__()
@@ -1075,8 +872,8 @@ class Selector(Selection):
                 of these.
         """
         with self._lock:
-            state = self._state
-        data = _dump(self._prompts_at_start, self._method, state)
+            state = self._engine.state
+        data = _dump(self._engine.first_prompts, self.method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -1108,12 +905,10 @@ class Selector(Selection):
                 differences.
         """
         data = text if isinstance(text, Mapping) else parse(text, "The saved selector")
+        engine = load_engine(data, method)
+        engine.state.problem.examples.check_same("The saved selector", examples)
         selector = cls.__new__(cls)
-        selector._set(*_load(data, method))
-        problem = selector._state.problem
-        check_examples(
-            "The saved selector", problem.n_examples, problem.examples, examples
-        )
+        selector._set(engine)
         return selector
 
 
@@ -1124,7 +919,15 @@ def at_state(selector: Selector, state: State) -> Selector:
     """
     # The two selectors have different locks, so they must not append to the same rows.
     with selector._lock:
-        return selector._at(state._replace(history=state.history.copy()))
+        state = state._replace(history=state.history.copy())
+        return selector_of(selector._engine.at(state))
+
+
+def selector_of(engine: Engine) -> Selector:
+    """A selector around an engine, which it does not copy."""
+    selector = Selector.__new__(Selector)
+    selector._set(engine)
+    return selector
 
 
 # A whole selector as data
@@ -1157,16 +960,16 @@ def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, A
         "asktell": own_version(),
         "prompts": saved,
         "method": dump_part(method),
-        **dump_problem(state.origin),
-        "state": dump_state(state),
+        **dump_problem(state.growth.origin),
+        "state": SavedState.dump(state),
     }
 
 
 @checked("The saved selector")
-def _load(
+def load_engine(
     data: Mapping[str, Any], method: AbstractMethod | None = None
-) -> tuple[Prompts, AbstractMethod, State]:
-    """Load the data that `_dump` returned. `method` replaces a user-defined method.
+) -> Engine:
+    """Load the data of a saved selector. `method` replaces a user-defined method.
 
     Raises:
         InvalidStateError: the data are malformed, foreign, or of an unknown version.
@@ -1189,19 +992,17 @@ def _load(
     problem = load_problem(data, prompts)
     method = load_method(data.get("method"), method)
     method.check(problem)
-    state = load_state(SAVED_STATE.convert(data.get("state")), problem)
-    rounds = method.rounds(problem) if isinstance(method, Elimination) else None
+    state = SavedState.convert(data.get("state")).load(problem)
+    most = method.most_decisions(problem)
     if (
-        rounds is not None
-        and not (state.finished or state.reopened)
-        and len(state.decisions) > len(rounds)
+        most is not None
+        and not (state.finished or state.growth.reopened)
+        and len(state.decisions) > most
     ):
         raise MalformedError(
-            f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
+            f"{len(state.decisions)} rounds were decided, but the method has {most}."
         )
-    later = prompts
-    for each in state.growth:
-        method.check_growth(each.event)
-        # Refuses ids and texts that exist already.
-        later = growth.prompts_after(later, each.event)
-    return prompts, method, state
+    for grown in state.growth.events:
+        method.check_growth(grown.event)
+    # Refuses ids and texts of added prompts that exist already.
+    return Engine(prompts, method, state)

@@ -39,7 +39,7 @@ PRONOUNS = [
     "each", "found", "given", "it", "kept", "known", "made", "one", "other", "others", "own", "said", "taken", "that",
     "them", "this", "told", "which",
 ]  # fmt: skip
-RECORD = {"State": "asktell/record/state.py", "Problem": "asktell/record/problem.py"}
+RECORD = {"State": "asktell/record/state.py", "Problem": "asktell/problem/problem.py"}
 
 
 def arrows(package: Path) -> set[tuple[str, str]]:

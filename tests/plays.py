@@ -100,6 +100,11 @@ def best_feasible(table: Table) -> asktell.BestFeasible:
     return asktell.BestFeasible(first, dict(zip(others, bounds.tolist(), strict=True)))
 
 
+def scores(trial: asktell.Trial) -> list[float]:
+    """Scores that follow from the prompt's length and the example."""
+    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
+
+
 def constrained_front(table: Table) -> asktell.ParetoSet:
     """All metrics but the last (of one, that one), subject to the last being at least the median of its true means."""
     *objectives, last = table.metrics

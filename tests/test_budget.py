@@ -22,8 +22,8 @@ from asktell import (
     Study,
     Trial,
 )
-from asktell.problem.budget import Costs
 from asktell.record import Asked, Failed, Released, State, Told, apply, initial
+from asktell.record.costs import Costs
 from asktell.studies.storages.memory import MemoryStorage
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
@@ -38,7 +38,7 @@ def committed(s: Selector, ceiling: float | None) -> float:
     """What was told and what is reserved for the trials out."""
     costs = s.state.costs
     out = [pull.arm for pull in s.state.pending.values()]
-    return s.state.cost + sum(
+    return s.state.costs.total + sum(
         costs.reserve(arm) if ceiling is None else ceiling for arm in out
     )
 
@@ -218,7 +218,7 @@ def fits_by_summing(state: State, arm: int) -> bool:
         return not state.pending
     arms = [arm, *(pull.arm for pull in state.pending.values())]
     return (
-        state.cost
+        state.costs.total
         + (sum(map(costs.reserve, arms)) if most is None else most * len(arms))
         <= problem.max_cost
     )
@@ -252,17 +252,15 @@ def test_what_fits_is_what_the_sum_over_all_that_is_out_says(
             prompts(4), BEST, budget, examples=30, max_failure_rate=1
         ).state.problem
     )
-    state = state._replace(
-        plan_arms=tuple(i % 4 for i in range(60)),
-        plan_examples=tuple(i // 4 for i in range(60)),
-    )
+    plan = state.plan.of_cells([(i % 4, i // 4) for i in range(60)], state.fits)
+    state = state._replace(plan=plan)
     for kind, number, cost in steps:
         out = sorted(state.pending) or sorted(
-            p.trial for p in state.returned if p.trial is not None
+            p.trial for p in state.plan.returned if p.trial is not None
         )
-        pull = state.next_pull()
+        pull = state.plan.next()
         if kind == "a" and pull is not None:
-            trial = state.asked if pull.trial is None else pull.trial
+            trial = state.plan.asked if pull.trial is None else pull.trial
             state = apply(state, Asked(trial, pull.arm, pull.example))
         elif out:
             trial = out[number % len(out)]

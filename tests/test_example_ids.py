@@ -19,7 +19,7 @@ from asktell import (
     Study,
     StudyExistsError,
 )
-from asktell.problem.examples.ids import Examples, changes
+from asktell.problem.examples.ids import ExampleIds, changes
 
 IDS = ["a", "b", "c", "d"]
 
@@ -144,7 +144,7 @@ def test_a_file_with_ids_that_do_not_fit_is_refused_whole() -> None:
 
 @pytest.mark.parametrize("ids", ["abc", b"abc"])
 def test_a_single_text_is_not_the_ids_of_its_letters(ids: Any) -> None:
-    for take in (Examples, Examples(IDS).with_more):
+    for take in (ExampleIds, ExampleIds(IDS).with_more):
         with pytest.raises(InvalidArgumentError, match="got a single text"):
             take(ids)
     with pytest.raises(
@@ -155,8 +155,8 @@ def test_a_single_text_is_not_the_ids_of_its_letters(ids: Any) -> None:
 
 
 def test_more_come_after_those_that_are_there() -> None:
-    examples = Examples(IDS)
-    assert examples.with_more(["e"]).ids == (*IDS, "e")
+    examples = ExampleIds(IDS)
+    assert examples.with_more(["e"]) == (*IDS, "e")
     with pytest.raises(InvalidArgumentError, match="'b' at the positions 1 and 4"):
         examples.with_more(["b"])
 

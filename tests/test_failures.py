@@ -24,8 +24,8 @@ from asktell import (
     maximize,
 )
 from asktell.errors import UnknownTrialError
-from asktell.record.history import in_turns, turns
-from asktell.record.state import SURE, is_above
+from asktell.proofs.ordered import in_turns, turns
+from asktell.record.failures import SURE, is_above
 from asktell.selector import at_state
 from asktell.studies import replica
 from asktell.studies.storages.memory import MemoryStorage
@@ -421,7 +421,7 @@ def test_a_score_behind_a_failure_stands_in_the_next_round() -> None:
         for row in zip(*(column.tolist() for column in rows), strict=True)
     ]
     at = [
-        2 * selector.repeat_of(trial) + int(problem.place[trial.example])
+        2 * selector.repeat_of(trial) + int(problem.examples.place[trial.example])
         for trial in told
     ]
     assert turns(problem, state.missing, *rows).tolist() == at

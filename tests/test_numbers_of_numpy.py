@@ -15,7 +15,7 @@ from asktell.methods import Elimination
 from asktell.methods.rounds.allocators import GOptimalDesign
 from asktell.methods.rounds.estimators import MLP, LeastSquares
 from asktell.methods.rounds.parts import dump_part
-from asktell.problem.examples.ids import Examples
+from asktell.problem.examples.ids import ExampleIds
 
 I, F, S = np.int64, np.float64, np.str_  # noqa: E741
 
@@ -186,7 +186,7 @@ def test_ids_of_examples_may_be_of_numpy() -> None:
         selector = Selector(["x", "y"], BestFeasible("acc"), 4, examples=ids)  # type: ignore[arg-type]
         assert is_plain(selector.example_ids)
         assert selector.observe("x", 0.5, example=S("b"))
-    assert is_plain(Examples([S("a")]).ids)
+    assert is_plain(ExampleIds([S("a")]))
 
 
 @pytest.mark.parametrize(

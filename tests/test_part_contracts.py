@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import asktell
 from asktell import BestFeasible
@@ -119,6 +120,39 @@ def test_a_method_that_never_ends_breaks_its_contract() -> None:
         contract.test_a_selection_ends_within_its_budget_and_selects(
             Whole(finished=False)
         )
+
+
+class Sure(Whole):
+    """States a confidence, a note and a largest number of decisions."""
+
+    confidence = 0.9
+    confidence_kind = "posterior"
+    _most = 2
+
+    def decide(self, state: State) -> events.Decided:
+        decided = super().decide(state)
+        return structs.replace(decided, settled=decided.finished)
+
+    def most_decisions(self, _: Any) -> int:
+        return self._most
+
+    def notes(self, state: State) -> Any:
+        return ("Prompts were chosen by their number.",)
+
+
+def test_what_a_method_says_about_itself_counts() -> None:
+    contract, method = MethodContract(), Sure()
+    contract.test_what_it_says_about_itself_fits_its_selections(method)
+    selector = contract.selectors(method)[-1]
+    contract.play(selector, 6)
+    saved = selector.to_json()
+    contract.play(selector)
+    assert "an estimated probability of 90%" in selector.result().notes[1]
+    method._most = 1
+    with pytest.raises(AssertionError, match="most_decisions"):
+        contract.test_what_it_says_about_itself_fits_its_selections(method)
+    with pytest.raises(asktell.InvalidStateError, match="but the method has 1"):
+        asktell.Selector.from_json(saved, method=method)
 
 
 def test_a_method_that_does_not_follow_from_the_state_breaks_its_contract() -> None:

@@ -37,7 +37,7 @@ def test_rounds_go_through_the_examples_in_one_order(method: str) -> None:
     while trial := selector.ask():
         seen[trial.prompt].append(trial.example)
         selector.tell(trial, [rng.normal()])
-    order = selector.state.problem.order.tolist()
+    order = selector.state.problem.examples.order.tolist()
     assert seen["x"] == seen["y"] == order + order
 
 
@@ -97,11 +97,11 @@ def test_standard_errors_are_right(inputs: Literal["new", "given"]) -> None:
 def test_saved_and_checked() -> None:
     two = Selector(["x", "y"], BestFeasible("a"), 8, examples=4, repeats=2)
     assert '"repeats":2' in two.to_json()
-    assert Selector.from_json(two.to_json()).state.problem.repeats == 2
+    assert Selector.from_json(two.to_json()).state.problem.examples.repeats == 2
     unsaid = Selector.from_json(
         two.to_json().replace('"repeats":2', '"repeats":null')
     ).state.problem
-    assert (unsaid.repeats, unsaid.exact) == (1, False)
+    assert (unsaid.examples.repeats, unsaid.examples.exact) == (1, False)
     for wrong in ("0", "1.5", '"2"', "true", "[]"):
         with pytest.raises(InvalidStateError, match="repeats"):
             Selector.from_json(

@@ -7,9 +7,9 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, Race, Selector, at_least, maximize, minimize
+from asktell.numerics.cells import Cells
 from asktell.posterior.draws import ENDLESS
 from asktell.posterior.segments import SegmentMeans, pairs, segment_means
-from asktell.posterior.two_way import Cells
 from asktell.problem.examples.segments import Segments
 from asktell.results.entries import PromptResult
 from asktell_adapters.server.requests import NewStudy
@@ -163,7 +163,7 @@ def test_means_in_segments_are_calibrated() -> None:
         )
         cell = rng.permutation(n_arms * n)[: n_arms * 20]
         arms, examples = cell // n, cell % n
-        cells = Cells(arms, examples, scores[arms, examples][:, None])
+        cells = Cells.single(arms, examples, scores[arms, examples][:, None])
         truth = np.stack(
             [
                 scores[:, segments.of_examples == g].mean(axis=1)
@@ -222,11 +222,11 @@ def test_of_many_prompts_each_segment_is_known_by_its_own_scores() -> None:
     rng = np.random.default_rng(0)
     arms, examples = np.repeat(np.arange(n_arms), 40), np.tile(np.arange(40), n_arms)
     scores = rng.normal(size=(n_arms, 2))[:, segments.of_examples]
-    cells = Cells(
+    cells = Cells.single(
         arms, examples, scores.reshape(-1, 1) + 0.1 * rng.normal(size=(len(arms), 1))
     )
     some = rng.random(len(arms)) < 0.3
-    known = Cells(arms[some], examples[some], cells.scores[some])
+    known = Cells.single(arms[some], examples[some], cells.scores[some])
     found = pairs(known, 0, n_arms, segments, 40, True).mean.reshape(n_arms, 2)
     truth = np.stack(
         [cells.scores.reshape(n_arms, 40)[:, g::2].mean(axis=1) for g in range(2)],
@@ -249,7 +249,7 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
         "segments": ["de", "en", "de", "en"],
     }
     selector = NewStudy.model_validate(request).selector()
-    assert selector.state.problem.segments.names == ("de", "en")
+    assert selector.state.problem.examples.segments.names == ("de", "en")
     assert (
         str(selector.goal)
         == "maximize right in its worst segment subject to right >= 0.5 in every segment"
@@ -285,7 +285,7 @@ def test_segments_that_cannot_be_used_are_an_error(
 
 def test_a_column_of_a_table_will_do() -> None:
     selector = Selector(["p0", "p1"], WORST, 20, examples=60, segments=np.array(LABELS))  # type: ignore[arg-type]
-    assert selector.state.problem.labels == tuple(LABELS)
+    assert selector.state.problem.examples.labels == tuple(LABELS)
 
 
 def test_examples_do_not_join_where_there_are_segments() -> None:

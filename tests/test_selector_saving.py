@@ -40,7 +40,7 @@ def step(selector: Selector, table: Table, rng: random.Random) -> Any:
         selector.fail(trial, f"failure {rng.randrange(9)}")
         return "failed", trial
     prompt = rng.choice(table.prompts)
-    n_examples = selector.state.problem.n_examples
+    n_examples = selector.state.problem.examples.n
     example = (
         None if n_examples is None or rng.random() < 0.5 else rng.randrange(n_examples)
     )
@@ -215,9 +215,9 @@ def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
     assert loaded.features.tolist() == problem.features.tolist()
     assert (
         loaded.seed,
-        loaded.sampling,
+        loaded.examples.sampling,
         loaded.max_failure_rate,
-        loaded.n_examples,
+        loaded.examples.n,
     ) == (2**64 - 1, "iid", 1, None)
     assert [(e.id, e.prompt) for e in again.result().prompts] == list(prompts.items())
 

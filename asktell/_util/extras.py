@@ -71,14 +71,3 @@ def import_extra(module: str, extra: str) -> Any:
     """
     with needs_extra(extra):
         return importlib.import_module(module)
-
-
-def own_version() -> str:
-    """The version of asktell, or "unknown" in a checkout that is not installed."""
-    # Imported here, to keep the import of asktell light.
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("asktell")
-    except PackageNotFoundError:
-        return "unknown"

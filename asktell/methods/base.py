@@ -6,7 +6,12 @@ decision is due.
 
 from abc import ABC, abstractmethod
 
-from asktell.record import Decided, Growth, Problem, State
+import numpy as np
+
+from asktell.numerics.arrays import Bools
+from asktell.numerics.shapes import Bool
+from asktell.problem.problem import Problem
+from asktell.record import Decided, Growth, State
 
 
 class AbstractMethod(ABC):
@@ -25,6 +30,12 @@ class AbstractMethod(ABC):
     A study or a saved selector stores the class name and the parameters. If the class
     is a dataclass, the parameters are its fields. Otherwise, they are the attributes
     whose names do not begin with an underscore.
+
+    A result asks the method for what it says about the method. The attribute
+    `confidence` is the probability that the selection is right if `decide` has ended it
+    with `settled=True`, and None if the method promises no such probability. The
+    attribute `confidence_kind` is "proof" if the method guarantees it, and "posterior"
+    if it is an estimate. `notes`, `most_decisions` and `ended_by_scores` have defaults.
 
     This method gives every prompt the same number of evaluations, but no more than
     there are examples. Then it selects the prompt with the highest mean:
@@ -55,6 +66,9 @@ class AbstractMethod(ABC):
         >>> result.best.id
         'long'
     """
+
+    confidence: float | None = None
+    confidence_kind: str = "proof"
 
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.
@@ -103,3 +117,55 @@ class AbstractMethod(ABC):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
+
+    def most_decisions(self, problem: Problem) -> int | None:
+        """Return the largest number of decisions of a selection that is not finished. None, the default: any number.
+
+        A saved selection with more decisions is damaged.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+        """
+        return None
+
+    def ended_by_scores(self, state: State) -> bool:
+        """Return True if a finished selection has ended at a moment that depends on its scores.
+
+        Comparisons of prompts then allow for a look after every score. By default, this
+        is the case if the selection ended with `settled=True`.
+
+        Args:
+            state: the state of the finished selection.
+        """
+        return state.decisions[-1][1].settled
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        """Return sentences on the method for `Result.notes`. By default, that features of the prompts were not used.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
+        if state.problem.features is None:
+            return ()
+        return (unused_features(type(self).__name__, "does"),)
+
+
+def unused_features(who: str, does: str) -> str:
+    """The sentence that features of the prompts were not used, because `who` does or do not use any."""
+    why = f"{who} {does} not use features. Only lcsh, gege, mlp-csr and mlp-ege do."
+    return f"The features were not used, because {why}"
+
+
+def open_arms(state: State) -> Bool[Bools, " arms"]:
+    """For each arm, True if it is active and can be evaluated again.
+
+    While a trial is pending, the budget of cost is ignored, because the trial may
+    turn out cheaper than expected. If no trial is pending, the budget of cost must
+    allow one more evaluation of the arm.
+    """
+    mask = np.zeros(state.problem.n_arms, dtype=bool)
+    mask[state.active] = True
+    mask &= state.have_pulls()
+    if state.problem.max_cost is not None and not state.pending:
+        mask[mask] = [state.fits(arm) for arm in np.flatnonzero(mask).tolist()]
+    return mask

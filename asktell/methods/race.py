@@ -21,15 +21,16 @@ from typing import final
 import numpy as np
 from msgspec import structs
 
-from asktell.methods.base import AbstractMethod
+from asktell.methods.base import AbstractMethod, open_arms
 from asktell.methods.rounds.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
 from asktell.problem.goals import check_not_sure, check_over_all_examples
+from asktell.problem.problem import Problem
 from asktell.proofs.standing import standing
-from asktell.record import Decided, Departure, Problem, State
+from asktell.record import Decided, Departure, State
 
 OPEN = "still open when the budget ended"
 """The reason for rejecting a prompt at the end of the budget, without certainty about it."""
@@ -100,9 +101,9 @@ class Race(AbstractMethod):
         if not state.plan_is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
-            pull = state.next_pull()
+            pull = state.plan.next()
             return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
+        return not state.pending or (state.room > 0 and bool(open_arms(state).any()))
 
     def decide(self, state: State) -> Decided:
         """Return the next decision.
@@ -144,12 +145,22 @@ class Race(AbstractMethod):
         """
         return self._best(state, standing(state, self.confidence).left)
 
+    def ended_by_scores(self, state: State) -> bool:
+        """Return True: every look may eliminate prompts, also the last one, at the end of the budget.
+
+        Args:
+            state: the state of the finished selection.
+        """
+        return True
+
     def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""
         problem, tally = state.problem, state.current_tally()
         arms = stays[tally.counts[stays] > 0]
         if not len(arms):
-            arms = np.setdiff1d(np.flatnonzero(tally.counts > 0), state.no_rivals())
+            arms = np.setdiff1d(
+                np.flatnonzero(tally.counts > 0), state.left.no_rivals()
+            )
         if not len(arms):
             return []
         arms = arms[counters.chance_order(problem.seed, arms)]
@@ -185,7 +196,7 @@ class Race(AbstractMethod):
             if arm not in gone and arm not in answer and arm != baseline
         }
         last = [
-            state.unscored(d.arm)
+            state.failures.unscored(d.arm)
             if not seen[d.arm] and state.failures.count(d.arm)
             else d
             for d in _departures(reasons, state, answer)
@@ -199,28 +210,36 @@ class Race(AbstractMethod):
     ) -> tuple[tuple[int, int], ...]:
         """The next block of evaluations, example by example, as far as the budget goes. Scored cells are left out."""
         problem, room = state.problem, state.room
-        arms = np.setdiff1d(arms, state.exhausted())
+        arms = np.setdiff1d(arms, state.missing.exhausted(state.history))
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
             # All arms take the same examples, so one arm that is too expensive ends the
             # plan.
             return ()
-        if problem.most_pulls is None:
-            drawn = state.plan_draws[arms]
+        if problem.examples.most_pulls is None:
+            drawn = state.plan.draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
             nth, row = np.divmod(np.arange(self._n_cells(room, len(arms))), len(arms))
-            examples = problem.draw(arms[row], state.plan_draws[arms[row]] + nth)
+            examples = problem.examples.draw(
+                arms[row], state.plan.draws[arms[row]] + nth
+            )
             return tuple(zip(arms[row].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)
         # Arms that have missed examples take these first.
         behind = len(np.unique(rows))
         n_cells = self._n_cells(room, behind or len(arms))
-        while not behind and len(turns_left) < n_cells and reach < problem.most_pulls:
-            reach = min(problem.most_pulls, 2 * reach - first + self.block)
+        while (
+            not behind
+            and len(turns_left) < n_cells
+            and reach < problem.examples.most_pulls
+        ):
+            reach = min(problem.examples.most_pulls, 2 * reach - first + self.block)
             turns_left, rows = _unused(state, arms, reach)
-        examples = problem.order[turns_left[:n_cells] % len(problem.order)]
+        examples = problem.examples.order[
+            turns_left[:n_cells] % len(problem.examples.order)
+        ]
         return tuple(zip(arms[rows[:n_cells]].tolist(), examples.tolist(), strict=True))
 
     def _n_cells(self, room: int, n_arms: int) -> int:
@@ -234,7 +253,12 @@ def _reached(state: State) -> int:
     _, examples, asks = state.used_cells(observed=False)
     problem = state.problem
     return (
-        int(((asks - 1) * len(problem.order) + problem.place[examples]).max(initial=-1))
+        int(
+            (
+                (asks - 1) * len(problem.examples.order)
+                + problem.examples.place[examples]
+            ).max(initial=-1)
+        )
         + 1
     )
 
@@ -247,13 +271,13 @@ def _unused(
     Sorted by turn first. A cell that was asked for several times has had its first
     turns.
     """
-    n = len(state.problem.order)
+    n = len(state.problem.examples.order)
     row_of = np.full(state.problem.n_arms, -1, dtype=np.int64)
     row_of[arms] = np.arange(len(arms))
     used_arms, used, asks = state.used_cells()
     rows = np.repeat(row_of[used_arms], asks)
     round_ = np.arange(len(rows)) - np.repeat(np.cumsum(asks) - asks, asks)
-    had = round_ * n + np.repeat(state.problem.place[used], asks)
+    had = round_ * n + np.repeat(state.problem.examples.place[used], asks)
     here = (rows >= 0) & (had < reach)
     free = np.ones((reach, len(arms)), dtype=bool)
     free[had[here], rows[here]] = False
@@ -266,7 +290,7 @@ def _departures(
 ) -> tuple[Departure, ...]:
     """A departure for each arm of `reasons`, as accepted or rejected, with its sample means."""
     tally = state.current_tally()
-    means, errors = tally.means, tally.standard_errors(state.problem.target)
+    means, errors = tally.means, tally.standard_errors(state.problem.examples.target)
     return tuple(
         Departure.of(
             arm,

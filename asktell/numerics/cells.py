@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.shapes import Float, Int
+from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.shapes import Bool, Float, Int
 
 # Judgements
 PRIOR_SHARE = 0.5
@@ -33,11 +33,13 @@ PRIOR_FREEDOM = 4.0
 _FEWEST_EQUAL = 3
 
 
-class Scored(NamedTuple):
+class Cells(NamedTuple):
     """The distinct cells, with `examples` of -1 for an example that is none of the N.
 
-    `scores` are the means of the cells' scores, `asks` their numbers, and `squares` the
-    sums of squares of the scores about these means.
+    `scores` are the means of the cells' scores, NaN where an evaluation failed. `asks`
+    are the numbers of scores, 0 for a cell that failed, and `squares` the sums of
+    squares of the scores about their means. Unless the cells are noisy, all scores of a
+    cell are taken to be equal.
     """
 
     arms: Int[Ints, " cells"]
@@ -45,6 +47,7 @@ class Scored(NamedTuple):
     scores: Float[Floats, "cells metrics"]
     asks: Int[Ints, " cells"]
     squares: Float[Floats, "cells metrics"]
+    is_noisy: bool
 
     @classmethod
     def of(
@@ -52,9 +55,17 @@ class Scored(NamedTuple):
         arms: Int[Ints, " rows"],
         examples: Int[Ints, " rows"],
         scores: Float[Floats, "rows metrics"],
-        n_examples: int,
-    ) -> "Scored":
-        """The cells in rows of scores, by arm and example. A row without an example is a cell of its own."""
+        n_examples: int | None,
+        is_noisy: bool = False,
+    ) -> "Cells":
+        """The cells in rows of scores, by arm and example. A row without an example is a cell of its own.
+
+        The cells are noisy if `is_noisy`, or if scores of a cell differ. Without
+        examples (`n_examples` is None), every row is a cell, and no cell is noisy.
+        """
+        if n_examples is None:
+            order = np.argsort(arms, kind="stable")
+            return cls.single(arms[order], examples[order], scores[order], False)
         key = np.where(
             examples < 0, -1 - np.arange(len(arms)), arms * n_examples + examples
         )
@@ -63,19 +74,69 @@ class Scored(NamedTuple):
         )
         about = scores[first]
         if len(first) == len(arms):
-            return cls(arms[first], examples[first], about, asks, np.zeros_like(about))
+            return cls.single(arms[first], examples[first], about, is_noisy)
         # Sums are about the first score, so that scores that agree are kept exactly.
         off = scores - about[cell]
         sums, squares = np.zeros_like(about), np.zeros_like(about)
         np.add.at(sums, cell, off)
         means = about + sums / asks[:, None]
         np.add.at(squares, cell, (scores - means[cell]) ** 2)
-        return cls(arms[first], examples[first], means, asks, squares)
+        differ = bool((squares > 0.0).any())
+        return cls(
+            arms[first], examples[first], means, asks, squares, is_noisy or differ
+        )
+
+    @classmethod
+    def single(
+        cls,
+        arms: Int[Ints, " cells"],
+        examples: Int[Ints, " cells"],
+        scores: Float[Floats, "cells metrics"],
+        is_noisy: bool = False,
+    ) -> "Cells":
+        """Cells of one score each."""
+        asks = np.ones(len(arms), dtype=np.int64)
+        return cls(arms, examples, scores, asks, np.zeros_like(scores), is_noisy)
 
     @property
-    def disagree(self) -> bool:
-        """True if any cell's scores differ."""
-        return bool((self.squares > 0.0).any())
+    def n_examples_seen(self) -> int:
+        """The number of distinct examples. Each score on an example that is none of the N counts as one more."""
+        is_named = self.examples >= 0
+        return len(np.unique(self.examples[is_named])) + int((~is_named).sum())
+
+    def of_column(self, column: int) -> "Cells":
+        """The cells with a score in this column. An evaluation that failed has a score in the failures' column only."""
+        is_scored = ~np.isnan(self.scores[:, column])
+        if not is_scored.all():
+            return self.where(is_scored)
+        # A cell fails once, so repeated scores tell nothing about the noise of failures.
+        return self if self.asks.all() else self._replace(is_noisy=False)
+
+    def where(self, rows: Bool[Bools, " cells"]) -> "Cells":
+        """Some of the cells."""
+        return Cells(
+            self.arms[rows],
+            self.examples[rows],
+            self.scores[rows],
+            self.asks[rows],
+            self.squares[rows],
+            self.is_noisy,
+        )
+
+    def with_failures(
+        self, arms: Int[Ints, " failed"], examples: Int[Ints, " failed"]
+    ) -> "Cells":
+        """Add cells that failed, with 1 in the last column and NaN in all others."""
+        scores = np.full((len(arms), self.scores.shape[1]), np.nan)
+        scores[:, -1] = 1.0
+        return Cells(
+            np.concatenate((self.arms, arms)),
+            np.concatenate((self.examples, examples)),
+            np.concatenate((self.scores, scores)),
+            np.concatenate((self.asks, np.zeros(len(arms), np.int64))),
+            np.concatenate((self.squares, np.zeros_like(scores))),
+            self.is_noisy,
+        )
 
     def noise(self, variance: Float[Floats, " metrics"]) -> Float[Floats, " metrics"]:
         """Variance of a score within its cell. `variance` is the variance of all scores, for the prior."""

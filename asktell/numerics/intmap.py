@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 _V = TypeVar("_V")
 
@@ -98,18 +98,18 @@ class IntMap(Generic[_V]):
     def __repr__(self) -> str:
         return f"IntMap({dict(self.items())!r})"
 
-    def set(self, key: int, value: _V) -> "IntMap[_V]":
+    def set(self, key: int, value: _V) -> Self:
         """A copy in which `key` has the value."""
         number = key >> _BITS
         blocks = self._blocks.copy()
         block = blocks.get(number, {})
         blocks[number] = {**block, key: value}
-        changed: IntMap[_V] = IntMap.__new__(IntMap)
+        changed = self.__new__(type(self))
         changed._blocks, changed._length = blocks, self._length + (key not in block)
         changed._groups = self._groups
         return changed
 
-    def delete(self, key: int) -> "IntMap[_V]":
+    def delete(self, key: int) -> Self:
         """A copy without `key`, which must be there (KeyError)."""
         number = key >> _BITS
         blocks = self._blocks.copy()
@@ -118,12 +118,12 @@ class IntMap(Generic[_V]):
         if not block:
             del blocks[number]
             self._groups.pop(number, None)  # keys of trials only grow
-        changed: IntMap[_V] = IntMap.__new__(IntMap)
+        changed = self.__new__(type(self))
         changed._blocks, changed._length = blocks, self._length - 1
         changed._groups = self._groups
         return changed
 
-    def update(self, items: Mapping[int, _V]) -> "IntMap[_V]":
+    def update(self, items: Mapping[int, _V]) -> Self:
         """A copy in which the keys of `items` have its values. Copies each block once."""
         blocks, length = self._blocks.copy(), self._length
         copied: set[int] = set()
@@ -134,7 +134,7 @@ class IntMap(Generic[_V]):
                 blocks[number] = blocks.get(number, {}).copy()
             length += key not in blocks[number]
             blocks[number][key] = value
-        changed: IntMap[_V] = IntMap.__new__(IntMap)
+        changed = self.__new__(type(self))
         changed._blocks, changed._length = blocks, length
         changed._groups = self._groups
         return changed

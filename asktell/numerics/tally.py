@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 
 
@@ -27,10 +27,10 @@ class Tally:
     outside: Int[Ints, " arms"] | None = None
 
     @classmethod
-    def of(cls, cells: Scored, n_arms: int, noisy: bool) -> "Tally":
+    def of(cls, cells: Cells, n_arms: int, noisy: bool) -> "Tally":
         """The tally of the cells' means. Cells are noisy if `noisy`, or if scores of a cell differ."""
         tally = cls.empty(n_arms, cells.scores.shape[1]).plus(cells.arms, cells.scores)
-        if not noisy and not cells.disagree:
+        if not noisy and not cells.is_noisy:
             return tally
         variance = np.nan_to_num(tally.pooled_variance)
         return replace(tally, noise=cells.noise_of_means(variance, n_arms))

@@ -30,8 +30,8 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
-from asktell.posterior.two_way import Cells
 
 # The prior of atanh(rho), and its grid in deviations from the mean
 _EXPECTED, _DEVIATION, _GRID = -0.4, 0.5, np.linspace(-2.5, 2.5, 11)
@@ -131,13 +131,13 @@ def join(
         seed: The seed of the selection.
     """
     n_arms = draws.shape[2]
-    found = _parted(draws, errors, is_new)
-    effects = found.mean - found.mean.mean(axis=1, keepdims=True)
-    variances = np.einsum("jsk,jsk->jk", found.own, found.own) / draws.shape[1]
+    parted = _parted(draws, errors, is_new)
+    effects = parted.mean - parted.mean.mean(axis=1, keepdims=True)
+    variances = np.einsum("jsk,jsk->jk", parted.own, parted.own) / draws.shape[1]
     # The expected mean square of the effects is their variance, as in the M step of EM.
     spread = np.sqrt((effects**2 + variances).mean(axis=1))
     some = np.flatnonzero(
-        (signs != 0) & (spread > _LEAST_UNKNOWN * np.abs(found.mean).max(1))
+        (signs != 0) & (spread > _LEAST_UNKNOWN * np.abs(parted.mean).max(1))
     )
     if len(some) < 2:
         return
@@ -154,12 +154,12 @@ def join(
     # Means that are known stay exactly as they are.
     is_open = unknown > _LEAST_UNKNOWN
     shift *= is_open.T
-    level = _levels(found.level[some], within[among])
-    normals = found.own[some] / (spread * np.sqrt(unknown))[:, None]
+    level = _levels(parted.level[some], within[among])
+    normals = parted.own[some] / (spread * np.sqrt(unknown))[:, None]
     turns = np.arange(draws.shape[1]) % _PARTS
     for i, j in enumerate(some):
-        moved = (found.mean[j] + spread[i] * shift[:, :, i])[turns]
-        moved += level[i, :, None] * found.part[j]
+        moved = (parted.mean[j] + spread[i] * shift[:, :, i])[turns]
+        moved += level[i, :, None] * parted.part[j]
         for k in range(i + 1):
             moved += (spread[i] * roots[:, :, i, k])[turns] * normals[k]
         draws[j] = np.where(is_open[i], moved, draws[j])
@@ -176,16 +176,16 @@ def _parted(
     less of it the more examples it has seen.
     """
     mean = draws.mean(axis=1)
-    own = draws - mean[:, None]
-    level = own.mean(axis=2)
+    off = draws - mean[:, None]
+    level = off.mean(axis=2)
     level -= level.mean(axis=1, keepdims=True)
     part = np.ones(mean.shape)
     if not is_new:
         squares = np.maximum((level**2).sum(axis=1, keepdims=True), _TINY)
-        part = np.clip((level[:, None] @ own)[:, 0] / squares, 0.0, 1.0)
+        part = np.clip((level[:, None] @ off)[:, 0] / squares, 0.0, 1.0)
         part[errors.T == 0.0] = 0.0
-    own -= level[:, :, None] * part[:, None]
-    return _Parts(mean, level, part, own)
+    off -= level[:, :, None] * part[:, None]
+    return _Parts(mean, level, part, off)
 
 
 def _correlations(

@@ -29,14 +29,15 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import correlation
-from asktell.posterior.basis import Basis
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.proxies import ProxyParts
+from asktell.posterior.regressors import Regressors
 from asktell.posterior.segments import pairs
-from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
+from asktell.posterior.two_way import Posterior, chance_of_another, posterior
 from asktell.problem.examples.segments import Segments
 from asktell.problem.examples.shape import Shape
 from asktell.problem.goals import Goal
@@ -75,7 +76,7 @@ class Model(NamedTuple):
     goal: Goal  # draws are of its columns, and of its values
     # By column, how the examples differ according to earlier studies
     shapes: Sequence[Shape | None]
-    basis: Basis | None  # columns of the candidates' factors
+    regressors: Regressors | None  # columns of the candidates' factors
     n_arms: int
     # N, or None or `ENDLESS` for means over new examples
     n_examples: int | None
@@ -130,32 +131,44 @@ def joint(
     # not worse. A correlation would take the dearest prompts for the best.
     if len(goal.columns) > 1 and not goal.is_relative:
         _join(model, draws, errors)
-    _hold_prices(goal, cells, draws, means, errors)
+    columns = _with_prices(goal, cells, _Columns(draws, means, errors))
     of_subsets = list(_draws_of_subsets(model, n_draws, averaged))
-    _hold_shares(model, of_subsets, draws, means, errors)
+    draws, means, errors = _with_shares(model, of_subsets, columns)
     draws = np.concatenate((draws, *of_subsets))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
-    values = _values(goal, draws, model.rivals)
     n_given = None if is_new else model.n_examples
-    _hold_unvarying(goal, cells, n_given, draws, values, instead)
-    _hold_fixed(goal, cells, draws, values, model.rivals)
-    kept = _hold_at_ends(goal, cells, n_given, values)
+    values = _values(goal, draws, model.rivals)
+    values = _with_unvarying(goal, cells, n_given, draws, values, instead)
+    values = _with_fixed(goal, cells, draws, values, model.rivals)
+    values, kept = _with_ends(goal, cells, n_given, values)
     return Joint(fits, means, errors, values, draws, kept)
+
+
+class _Columns(NamedTuple):
+    """Draws of the columns' means, and their means and errors."""
+
+    draws: Float[Floats, "columns draws arms"]
+    means: Float[Floats, "arms columns"]
+    errors: Float[Floats, "arms columns"]
+
+    def copied(self) -> "_Columns":
+        """The same numbers, to change."""
+        return _Columns(*(numbers.copy() for numbers in self))
 
 
 def _fits(model: Model, averaged: bool) -> list[Posterior]:
     """The posterior of each of the goal's columns."""
     fits = []
     for j, name in enumerate(model.goal.columns):
-        known, limits = model.cells.of_column(j), model.goal.limits(name)
+        scored, limits = model.cells.of_column(j), model.goal.limits(name)
         fit = posterior(
-            known,
+            scored,
             j,
             model.n_arms,
             model.n_examples,
             limits,
             averaged,
-            model.basis,
+            model.regressors,
             model.shapes[j],
             proxies=model.proxies,
         )
@@ -214,34 +227,32 @@ def _draws_of_subsets(
         return
     for number, j in enumerate(model.goal.by_segment):
         fit = pairs(model.cells, j, model.n_arms, segments, n_examples, averaged)
-        own = normals(
+        of_fit = normals(
             model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number
         )
-        yield np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, -1), 2, 0)
+        yield np.moveaxis(fit.draws(of_fit).reshape(n_draws, model.n_arms, -1), 2, 0)
 
 
-def _hold_shares(
+def _with_shares(
     model: Model,
     of_subsets: Sequence[Float[Floats, "segments draws arms"]],
-    draws: Float[Floats, "columns draws arms"],
-    means: Float[Floats, "arms columns"],
-    errors: Float[Floats, "arms columns"],
-) -> None:
+    columns: _Columns,
+) -> _Columns:
     """Give each segment its share of the examples in the means of columns that are judged by segment.
 
     If the worst segment counts, most evaluations are there. A mean over the evaluated
     examples would then be close to the mean of this segment.
-
-    Changes `draws`, `means` and `errors`.
     """
     if model.segments is None or not of_subsets:
-        return
+        return columns
+    draws, means, errors = columns = columns.copied()
     shares = model.segments.sizes / model.segments.sizes.sum()
     for j, in_segments in zip(model.goal.by_segment, of_subsets, strict=True):
         draws[j] = np.tensordot(shares, in_segments, 1)
         means[:, j] = draws[j].mean(axis=0)
-        known = np.isfinite(errors[:, j])
-        errors[known, j] = draws[j].std(axis=0)[known]
+        is_known = np.isfinite(errors[:, j])
+        errors[is_known, j] = draws[j].std(axis=0)[is_known]
+    return columns
 
 
 def _widen_levels(
@@ -345,11 +356,11 @@ def at_an_end(
             # A relative bound moves with another prompt's mean, so it is not an end of
             # the scale
             continue
-        known = ~np.isnan(slacks[:, k])
+        is_scored = ~np.isnan(slacks[:, k])
         column, slack, of_scores = (
-            scores[known, bound.column],
-            slacks[known, k],
-            arms[known],
+            scores[is_scored, bound.column],
+            slacks[is_scored, k],
+            arms[is_scored],
         )
         span = goal.ranges.get(goal.columns[bound.column])
         ends = span or (_ENDS if np.isin(column, _ENDS).all() else None)
@@ -365,7 +376,7 @@ def at_an_end(
 def is_unvarying(cells: Cells, metric: int) -> bool:
     """True if every score of a metric is the same."""
     scores = cells.scores[:, metric]
-    varies = cells.noisy is not None and cells.noisy.squares[:, metric].any()
+    varies = cells.is_noisy and cells.squares[:, metric].any()
     return not varies and bool((scores == scores[0]).all())
 
 
@@ -396,17 +407,17 @@ def held(
             violate it.
     """
     score = float(cells.scores[0, metric])
-    known = np.bincount(cells.arms, minlength=draws.shape[1])
-    m = 1.0 / chance_of_another(score, len(cells.arms), known, limits)
+    counts = np.bincount(cells.arms, minlength=draws.shape[1])
+    m = 1.0 / chance_of_another(score, len(cells.arms), counts, limits)
     # Scores still to come: without end where cells are noisy
-    left = np.full(len(known), np.inf)
+    left = np.full(len(counts), np.inf)
     is_end = score in (limits or _ENDS)
-    if n_examples is not None and cells.noisy is None:
+    if n_examples is not None and not cells.is_noisy:
         left = n_examples - np.bincount(
-            cells.arms[cells.examples >= 0], minlength=len(known)
+            cells.arms[cells.examples >= 0], minlength=len(counts)
         ).astype(np.float64)
     elif is_end and is_met:
-        left = known.astype(np.float64)
+        left = counts.astype(np.float64)
     same, away = 1.0 / (1.0 + left / m), draws - score
     if is_end:
         is_above = score == limits[0] if limits else at_most
@@ -418,13 +429,7 @@ def held(
     return np.asarray(score + np.where(order < n_same, 0.0, away))
 
 
-def _hold_prices(
-    goal: Goal,
-    cells: Cells,
-    draws: Float[Floats, "columns draws arms"],
-    means: Float[Floats, "arms columns"],
-    errors: Float[Floats, "arms columns"],
-) -> None:
+def _with_prices(goal: Goal, cells: Cells, columns: _Columns) -> _Columns:
     """Let evaluated prompts keep their score of a metric that is a fixed number for each prompt, as a price is.
 
     The metric differs between prompts, but no prompt has two different scores. The
@@ -440,30 +445,42 @@ def _hold_prices(
     where the shared level is closest to its mean, so that equals are equal in the same
     draws.
 
-    Changes `draws`, `means` and `errors`. Metrics with two outcomes are excepted, where
-    all scores are 0 and 1 or the ends of the range. They often agree by chance.
+    Metrics with two outcomes are excepted, where all scores are 0 and 1 or the ends of
+    the range. They often agree by chance.
     """
-    n_draws, n_arms = draws.shape[1:]
+    n_draws, n_arms = columns.draws.shape[1:]
+    is_copied = False
     for j, name in enumerate(goal.columns):
-        own = cells.of_column(j)
-        scores = own.scores[:, j]
-        counts = np.bincount(own.arms, minlength=n_arms)
+        scored = cells.of_column(j)
+        scores = scored.scores[:, j]
+        counts, low, high = _spans(scored, j, n_arms)
         seen = np.flatnonzero(counts)
         m = len(scores) - len(seen) + 1.0
-        is_noisy = own.noisy is not None and bool(own.noisy.squares[:, j].any())
+        is_noisy = scored.is_noisy and bool(scored.squares[:, j].any())
         has_two_outcomes = np.isin(scores, (*_ENDS, *(goal.limits(name) or ()))).all()
         if m <= _FEWEST_REPETITIONS or is_noisy or has_two_outcomes:
             continue
-        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
-        np.minimum.at(low, own.arms, scores)
-        np.maximum.at(high, own.arms, scores)
-        if (low < high).any() or is_unvarying(own, j):
+        if (low < high).any() or is_unvarying(scored, j):
             continue
+        if not is_copied:
+            columns, is_copied = columns.copied(), True
+        draws, means, errors = columns
         share = (m + 0.5) / (m + 1.0)
         is_same = _level_ranks(draws[j]) < np.round(share * n_draws)
         draws[j][np.ix_(is_same, seen)] = low[seen]
         means[seen, j] = low[seen]
         errors[seen, j] *= np.sqrt(1.0 - share)
+    return columns
+
+
+def _spans(
+    cells: Cells, metric: int, n_arms: int
+) -> tuple[Int[Ints, " arms"], Float[Floats, " arms"], Float[Floats, " arms"]]:
+    """The number of each arm's cells, and its lowest and highest score of a metric."""
+    low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
+    np.minimum.at(low, cells.arms, cells.scores[:, metric])
+    np.maximum.at(high, cells.arms, cells.scores[:, metric])
+    return np.bincount(cells.arms, minlength=n_arms), low, high
 
 
 def _level_ranks(draws: Float[Floats, "draws arms"]) -> Int[Ints, " draws"]:
@@ -473,40 +490,54 @@ def _level_ranks(draws: Float[Floats, "draws arms"]) -> Int[Ints, " draws"]:
     return np.argsort(np.argsort(distance, kind="stable"))
 
 
-def _hold_unvarying(
+def _with_unvarying(
     goal: Goal,
     cells: Cells,
     n_examples: int | None,
     draws: Float[Floats, "columns draws arms"],
     values: Float[Floats, "draws arms values"],
     instead: Collection[int],
-) -> None:
-    """Correct `values` where a metric whose scores all agree so far is compared with a bound, see `held`.
+) -> Float[Floats, "draws arms values"]:
+    """The values, corrected where a metric whose scores all agree so far is compared with a bound, see `held`.
 
     Columns with draws `instead` of the Gaussian draws need no correction.
     """
+    corrected = {}
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
-        j, own = bound.column, cells.of_column(bound.column)
-        if bound.of is None and is_unvarying(own, j) and j not in instead:
+        j, scored = bound.column, cells.of_column(bound.column)
+        if bound.of is None and is_unvarying(scored, j) and j not in instead:
             against, limits = (
                 draws[: len(goal.columns)].copy(),
                 goal.ranges.get(goal.columns[j]),
             )
-            is_met = float(own.scores[0, j]) == bound.bound
+            is_met = float(scored.scores[0, j]) == bound.bound
             against[j] = held(
-                draws[j], own, j, n_examples, limits, bound.at_most, is_met
+                draws[j], scored, j, n_examples, limits, bound.at_most, is_met
             )
-            values[:, :, k] = _values(goal, against, None)[:, :, k]
+            corrected[k] = _values(goal, against, None)[:, :, k]
+    return _replaced(values, corrected) if corrected else values
 
 
-def _hold_fixed(
+def _replaced(
+    values: Float[Floats, "draws arms values"],
+    columns: Mapping[int, Float[Floats, "draws arms"]],
+) -> Float[Floats, "draws arms values"]:
+    """The values with some of them replaced, by number."""
+    # In the same order in memory
+    values = values.copy(order="K")
+    for k, column in columns.items():
+        values[:, :, k] = column
+    return values
+
+
+def _with_fixed(
     goal: Goal,
     cells: Cells,
     draws: Float[Floats, "columns draws arms"],
     values: Float[Floats, "draws arms values"],
     rivals: Int[Ints, " rivals"] | None,
-) -> None:
-    """Correct `values` where a prompt whose scores of a metric all agree is compared with another prompt.
+) -> Float[Floats, "draws arms values"]:
+    """The values, corrected where a prompt whose scores of a metric all agree is compared with another prompt.
 
     The prompt keeps its score, so that two prompts of the same fixed cost are equal,
     and neither costs more. It does so in a share of the draws: the probability that no
@@ -514,17 +545,15 @@ def _hold_fixed(
     level is closest to its mean, so that equals are equal in the same draws. Scores of
     0 and 1 are excepted, since their draws allow for the other score.
     """
+    corrected = {}
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
-        j, own = bound.column, cells.of_column(bound.column)
-        scores, n_arms = own.scores[:, j], values.shape[1]
+        j, scored = bound.column, cells.of_column(bound.column)
+        scores, n_arms = scored.scores[:, j], values.shape[1]
         if bound.of is None or np.isin(scores, _ENDS).all():
             continue
-        counts = np.bincount(own.arms, minlength=n_arms)
-        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
-        np.minimum.at(low, own.arms, scores)
-        np.maximum.at(high, own.arms, scores)
+        counts, low, high = _spans(scored, j, n_arms)
         fixed = np.flatnonzero((counts > 1) & (low == high))
-        if not len(fixed) or (own.noisy is not None and own.noisy.squares[:, j].any()):
+        if not len(fixed) or (scored.is_noisy and scored.squares[:, j].any()):
             continue
         m = counts[fixed] + 1.0  # the chance of another score is 1 / m
         same = np.round((m + 0.5) / (m + 1.0) * len(values)).astype(np.int64)
@@ -533,28 +562,34 @@ def _hold_fixed(
         against[j][:, fixed] = np.where(
             rank[:, None] < same, low[fixed], against[j][:, fixed]
         )
-        values[:, :, k] = _values(goal, against, rivals)[:, :, k]
+        corrected[k] = _values(goal, against, rivals)[:, :, k]
+    return _replaced(values, corrected) if corrected else values
 
 
-def _hold_at_ends(
+def _with_ends(
     goal: Goal,
     cells: Cells,
     n_examples: int | None,
     values: Float[Floats, "draws arms values"],
-) -> Bool[Bools, "arms constraints"]:
-    """Make arms that violated a bound at an end of the scale violate it in all `values`.
+) -> tuple[Float[Floats, "draws arms values"], Bool[Bools, "arms constraints"]]:
+    """The values, where arms that violated a bound at an end of the scale violate it in all draws.
 
-    Returns the mask (K, constraints) of the arms that always satisfied such a bound.
+    Also returns the mask (K, constraints) of the arms that always satisfied such a
+    bound.
     """
+    corrected = {}
     n_arms = values.shape[1]
     # Over given examples, a violation on another example does not count.
-    own = np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
+    is_named = (
+        np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
+    )
     kept, _ = at_an_end(goal, cells.arms, cells.scores, n_arms)
-    _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], n_arms)
+    _, broken = at_an_end(goal, cells.arms[is_named], cells.scores[is_named], n_arms)
     for k, missed in enumerate(broken.T, len(goal.objectives)):
         if missed.any():
-            values[:, missed, k] = np.minimum(-np.abs(values[:, missed, k]), -_SLIGHTLY)
-    return kept
+            violated = np.minimum(-np.abs(values[:, :, k]), -_SLIGHTLY)
+            corrected[k] = np.where(missed, violated, values[:, :, k])
+    return _replaced(values, corrected) if corrected else values, kept
 
 
 def _values(

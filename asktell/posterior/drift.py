@@ -55,13 +55,13 @@ class NumberedRows(NamedTuple):
         cls, arms: Int[Ints, " rows"], examples: Int[Ints, " rows"]
     ) -> "NumberedRows":
         """The rows of arms and examples (n,). An example of -1 is an example of its own."""
-        own = np.where(
+        named = np.where(
             examples < 0,
             examples.max(initial=-1) + 1 + np.arange(len(examples)),
             examples,
         )
-        pairs, cells = np.unique(np.stack((arms, own)), axis=1, return_inverse=True)
-        numbers = [np.unique(each, return_inverse=True)[1] for each in pairs]
+        pairs, cells = np.unique(np.stack((arms, named)), axis=1, return_inverse=True)
+        numbers = [np.unique(column, return_inverse=True)[1] for column in pairs]
         return cls(cells.reshape(-1), numbers[0], numbers[1])
 
 
@@ -91,6 +91,23 @@ def likeliest_step(
     errors = sums / np.sqrt(told)
     most = int(np.abs(errors).argmax())
     return Step(_PLACES[most], float(sums[most] / told[most]), float(errors[most]))
+
+
+def clear_step(
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, " rows"],
+    variances: tuple[float, float, float],
+    noise: float,
+    error: float,
+) -> Step | None:
+    """The likeliest step of scores in their order. None if chance makes such a step more often than `error`.
+
+    `variances` are those of prompts, examples and the residual, of which `noise` is the
+    part that belongs to single scores of a cell.
+    """
+    step = likeliest_step(NumberedRows.of(arms, examples), scores, *variances, noise)
+    return step if is_beyond_chance([step], error) else None
 
 
 def is_beyond_chance(steps: list[Step], error: float) -> bool:

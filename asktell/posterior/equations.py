@@ -54,8 +54,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints, numbered, table
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
+from asktell.posterior.regressors import Regressors
 from asktell.problem.examples.shape import Shape
 
 # As a number of examples: means over unseen examples, so the seen examples have no
@@ -80,8 +80,8 @@ class Variances(NamedTuple):
 class Solved(NamedTuple):
     """The solution of the equations for given variances.
 
-    `u` and `other` have a column for the scores, and one for each column of the basis
-    as if it were the scores.
+    `u` and `other` have a column for the scores, and one for each regressor as if it
+    were the scores.
     """
 
     u: Float[Floats, "1+kept 1+features"]  # the level and the kept effect
@@ -91,23 +91,6 @@ class Solved(NamedTuple):
     # effect given u.
     d: Float[Floats, " other"]
     other: Float[Floats, "other 1+features"]  # posterior mean of the other effect
-
-
-class Covariates(NamedTuple):
-    """Known numbers of the cells that may explain a part of their scores, such as the scores of proxies.
-
-    Each of the r columns has a slope. The scores of an arm with these numbers would
-    have the means `means`. Where these are means over a sample of inputs, they differ
-    from those over new inputs by an error that all arms share, and by one of each arm.
-    """
-
-    cells: Float[Floats, "cells covariates"]
-    means: Float[Floats, "arms covariates"]
-    # Standard deviations of the errors of `means`, 0 over the given examples
-    shared_error: Float[Floats, " covariates"]
-    own_error: Float[Floats, "arms covariates"]
-    # The block of each column. The slopes of a block have a common variance.
-    blocks: Int[Ints, " covariates"]
 
 
 class Groups(NamedTuple):
@@ -210,8 +193,7 @@ class _Parts(NamedTuple):
 
     # That extent, 0 for a score on an example that is none of the N
     told: Float[Floats, " cells"]
-    # Sum of the seen cells over N, and of their basis columns as if they
-    # were scores
+    # Sum of the seen cells over N, and of their regressors as if they were scores
     known: Float[Floats, "arms 1+features"]
     unknown: Float[Floats, " arms"]  # weight of the level: the unseen part of the cells
     # Weight of the arm's own effect: the loadings of the unseen part
@@ -310,21 +292,18 @@ class System:
         n_arms: K.
         n_examples: N, or None for means over new inputs, where examples have no effect
             of their own.
-        basis: Columns (K, q) of the candidates' factors, whose rows have a mean squared
-            length of 1. A part of the prompts' effects may be basis @ slopes, with
+        regressors: q columns of the arms, and r of the cells, for a regression with
             independent slopes.
         asks: (n,) the number of scores of which each cell's score is the mean.
         noise: The part of the residual variance that is noise within a cell.
         shape: How the N examples differ.
         groups: Groups of the examples, if each arm stands for its mean over one group.
-        covariates: Further columns of the regression, with a number for each cell.
 
     Attributes:
-        scales: (q,) the slopes' standard deviations in units of a common one. They are
-            1 until the variances of the basis's blocks are estimated
+        scales: (q + r,) the slopes' standard deviations. Those of the columns of the
+            arms are in units of a common one, and those of the cells in units of the
+            residual's. They are 1 until the variances of the blocks are estimated
             (`asktell.posterior.two_way.reml`).
-        covariate_scales: (r,) the standard deviations of the covariates' slopes, in
-            units of the residual's. They are 1 until their variances are estimated.
     """
 
     def __init__(
@@ -334,45 +313,31 @@ class System:
         y: Float[Floats, " cells"],
         n_arms: int,
         n_examples: int | None,
-        basis: Basis | None = None,
+        regressors: Regressors | None = None,
         asks: Int[Ints, " cells"] | None = None,
         noise: float = 0.0,
         shape: Shape | None = None,
         groups: Groups | None = None,
-        covariates: Covariates | None = None,
     ) -> None:
         self.y, self.n, self.n_arms, self.n_examples = y, len(y), n_arms, n_examples
         self.noise = noise
         self.precision = (
             np.ones(len(y)) if asks is None else 1.0 / (1.0 - noise + noise / asks)
         )
-        self.basis = np.zeros((n_arms, 0)) if basis is None else basis.columns
-        self.blocks = None if basis is None else basis.blocks
-        self.scales = np.ones(self.basis.shape[1])
-        self.covariates = covariates
-        self.covariate_scales = np.ones(0)
-        self.n_basis_blocks = 0 if self.blocks is None else int(self.blocks.max()) + 1
-        if covariates is not None:
-            self._count_blocks(covariates)
+        if regressors is None:
+            regressors = Regressors.of_arms(np.zeros((n_arms, 0)))
+        self.regressors = regressors
+        self.scales = np.ones(len(regressors.blocks))
+        self.has_covariates = regressors.cells.shape[1] > 0
         self.arms = arms
         self.design = Design.of(arms, examples, n_arms, n_examples, shape, groups)
         self.n_columns = len(self.design.in_population)
         self._choose_kept_effect()
         self._build_left_side()
         self._build_right_side()
-        if covariates is not None:
-            self._add_covariates(covariates)
+        if self.has_covariates:
+            self._add_covariates()
         self.products = _Products(self.f, self.counts_other, self.spread_other)
-
-    def _count_blocks(self, covariates: Covariates) -> None:
-        """Number the blocks of the covariates after those of the basis, which is one block if it has none."""
-        blocks = self.blocks
-        if blocks is None:
-            blocks = np.zeros(self.basis.shape[1], np.int64)
-        self.n_basis_blocks = int(blocks.max(initial=-1)) + 1
-        of_covariates = self.n_basis_blocks + covariates.blocks
-        self.blocks = np.concatenate((blocks, of_covariates))
-        self.covariate_scales = np.ones(len(covariates.blocks))
 
     def _choose_kept_effect(self) -> None:
         """Keep the effect with fewer members, and eliminate the other one."""
@@ -414,8 +379,8 @@ class System:
         self.f = self._table()
 
     def _build_right_side(self) -> None:
-        """Sum the scores, and the columns of the basis as if they were scores."""
-        y, z = self.y, self.basis
+        """Sum the scores, and the regressors of the arms as if they were scores."""
+        y, z = self.y, self.regressors.arms
         of_arms = self.per_arm[:, None] * z
         of_level = np.bincount(self.arms, self.into_arm, self.n_arms)[:, None] * z
         if self.keep_arms:
@@ -425,9 +390,9 @@ class System:
         scores_kept = np.concatenate(
             ([(self.weights * y).sum()], self._of_kept(self.into_kept * y))
         )
-        basis_kept = np.concatenate((of_level.sum(axis=0)[None], of_kept))
+        levels_kept = np.concatenate((of_level.sum(axis=0)[None], of_kept))
         scores_other = np.bincount(self.others, self.into_other * y, self.n_others)
-        self.sums = np.column_stack((scores_kept, basis_kept))
+        self.sums = np.column_stack((scores_kept, levels_kept))
         self.sums_other = np.column_stack((scores_other, of_others))
         products_with_y = np.bincount(self.arms, self.into_arm * y, self.n_arms) @ z
         self.squares = np.empty((1 + z.shape[1], 1 + z.shape[1]))
@@ -435,20 +400,20 @@ class System:
         self.squares[0, 1:] = self.squares[1:, 0] = products_with_y
         self.squares[1:, 1:] = z.T @ of_arms
 
-    def _add_covariates(self, covariates: Covariates) -> None:
-        """Sum the covariates as if they were scores."""
-        x = covariates.cells
+    def _add_covariates(self) -> None:
+        """Sum the regressors of the cells as if they were scores."""
+        x = self.regressors.cells
         weighted = self.weights[:, None] * x
-        of_kept = [self._of_kept(one) for one in (self.into_kept[:, None] * x).T]
+        of_kept = [self._of_kept(column) for column in (self.into_kept[:, None] * x).T]
         of_others = [
-            np.bincount(self.others, one, self.n_others)
-            for one in (self.into_other[:, None] * x).T
+            np.bincount(self.others, column, self.n_others)
+            for column in (self.into_other[:, None] * x).T
         ]
         self.sums = np.column_stack(
             (self.sums, np.vstack((weighted.sum(axis=0), np.transpose(of_kept))))
         )
         self.sums_other = np.column_stack((self.sums_other, np.transpose(of_others)))
-        loaded = self.design.loading[:, None] * self.basis[self.arms]
+        loaded = self.design.loading[:, None] * self.regressors.arms[self.arms]
         corner = np.column_stack((self.y, loaded)).T @ weighted
         self.squares = np.block([[self.squares, corner], [corner.T, x.T @ weighted]])
 
@@ -501,7 +466,7 @@ class System:
         variance. The caller profiles the residual variance or integrates it out.
         """
         log_det, squares = self._likelihood_of_effects(v)
-        if self.covariates is None:
+        if not self.has_covariates:
             return log_det, squares
         explained, of_slopes = self._explained(v, self._deviations(v, 0.0))
         return log_det + of_slopes, max(squares - explained, 0.0)
@@ -537,86 +502,76 @@ class System:
         log_det += self.design.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
-    def means_by_basis(self, v: Variances, share: float) -> Gaussian:
+    def means_by_share(self, v: Variances, share: float) -> Gaussian:
         """The posterior of the arms' means.
 
-        `share`: the part of the prompts' variance that belongs to the basis. The rest
-        belongs to the prompts' own effects.
+        `share`: the part of the prompts' variance that belongs to the regressors of the
+        arms. The rest belongs to the prompts' own effects.
         """
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         solved = self.solve(own)
         alone, fitted = self._means(own, solved)
-        if not share and self.covariates is None:
+        if not share and not self.has_covariates:
             return alone
         # Given the slopes, the means are the means for the scores less columns @ slopes,
         # plus the columns' means @ slopes.
         slopes, root, _ = posterior_of_slopes(
             self.unexplained(solved), v.residual, self._deviations(v, share)
         )
-        into = self._means_of_columns - fitted
+        into = self.regressors.means - fitted
         corner = np.zeros((len(alone.root), len(root)))
         both = np.block(
             [[alone.root, corner], [np.zeros((len(root), alone.root.shape[1])), root]]
         )
-        found = Gaussian(
+        means = Gaussian(
             alone.mean + into @ slopes, _beside(alone.rows, into), both, alone.own
         )
-        return found if self.covariates is None else self._with_errors(found, slopes)
+        return self._with_errors(means, slopes) if self.has_covariates else means
 
     def _with_errors(
-        self, found: Gaussian, slopes: Float[Floats, " features"]
+        self, means: Gaussian, slopes: Float[Floats, " features"]
     ) -> Gaussian:
-        """Add the errors of the covariates' means over a sample of inputs."""
-        covariates = self.covariates
-        assert covariates is not None
-        own = slopes[self.basis.shape[1] :]
-        shared = float(np.sqrt(((covariates.shared_error * own) ** 2).sum()))
-        of_arms = ((covariates.own_error * own) ** 2).sum(axis=1)
-        n, m = found.root.shape
+        """Add the errors of the regressors' means over a sample of inputs."""
+        regressors = self.regressors
+        slopes = slopes[regressors.arms.shape[1] :]
+        shared = float(np.sqrt(((regressors.shared_error * slopes) ** 2).sum()))
+        of_arms = ((regressors.arm_error * slopes) ** 2).sum(axis=1)
+        n, m = means.root.shape
         root = np.zeros((n + 1, m + 1))
-        root[:n, :m], root[n, m] = found.root, shared
+        root[:n, :m], root[n, m] = means.root, shared
         return Gaussian(
-            found.mean,
-            _beside(found.rows, np.ones((self.n_arms, 1))),
+            means.mean,
+            _beside(means.rows, np.ones((self.n_arms, 1))),
             root,
-            np.sqrt(found.own**2 + of_arms),
+            np.sqrt(means.own**2 + of_arms),
         )
 
-    def density_by_basis(self, v: Variances, share: float) -> float:
-        """The log likelihood, up to a constant, if this share of the prompts' variance belongs to the basis."""
+    def density_by_share(self, v: Variances, share: float) -> float:
+        """The log likelihood, up to a constant, if this share of the prompts' variance belongs to the regressors."""
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         log_det, squares = self._likelihood_of_effects(own)
         density = -0.5 * (log_det + squares / v.residual)
-        if not share and self.covariates is None:
+        if not share and not self.has_covariates:
             return density
         explained, log_det = self._explained(own, self._deviations(v, share))
         return density + 0.5 * explained / v.residual - 0.5 * log_det
 
     def _deviations(self, v: Variances, share: float) -> Float[Floats, " features"]:
-        """The slopes' standard deviations beforehand, those of the basis and then those of the covariates."""
-        return np.concatenate(
-            (
-                np.sqrt(share * v.prompt) * self.scales,
-                np.sqrt(v.residual) * self.covariate_scales,
-            )
-        )
-
-    @property
-    def _means_of_columns(self) -> Float[Floats, "arms features"]:
-        """The arms' means if the columns of the basis, or the covariates, were the scores."""
-        if self.covariates is None:
-            return self.basis
-        return np.concatenate((self.basis, self.covariates.means), axis=1)
+        """The slopes' standard deviations beforehand."""
+        deviations = np.sqrt(v.residual) * self.scales
+        n = self.regressors.arms.shape[1]
+        deviations[:n] = np.sqrt(share * v.prompt) * self.scales[:n]
+        return np.asarray(deviations)
 
     def unexplained(self, s: Solved) -> Float[Floats, "1+features 1+features"]:
-        """Products of the remainders of the scores and of the basis's columns, without the effects."""
+        """Products of the remainders of the scores and of the regressors, without the effects."""
         left = self.squares - s.u.T @ self.sums - s.other.T @ self.sums_other
         return np.asarray(0.5 * (left + left.T))
 
     def _means(
         self, v: Variances, s: Solved
     ) -> tuple[Gaussian, Float[Floats, "arms features"]]:
-        """The posterior without a basis, and the means (K, q) if the basis's columns were the scores."""
+        """The posterior without regressors, and the means (K, q + r) if a regressor were the scores."""
         if self.n_examples is None:
             return self._means_over_new_inputs(v, s)
         parts = self._parts(v)
@@ -624,7 +579,7 @@ class System:
             means, rows, root, own = self._means_with_arms_kept(v, s, parts)
         else:
             means, rows, root, own = self._means_with_columns_kept(v, s, parts)
-        means[parts.exact, 1:] = self._means_of_columns[parts.exact]
+        means[parts.exact, 1:] = self.regressors.means[parts.exact]
         return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
 
     def _means_over_new_inputs(
@@ -650,9 +605,9 @@ class System:
             return np.bincount(arms[inside], entries[inside], self.n_arms).astype(float)
 
         known, loaded = by_arm(told), by_arm(told * design.loading)
-        seen = [by_arm(told * self.y), *(loaded * self.basis.T)]
-        if self.covariates is not None:
-            seen += [by_arm(told * one) for one in self.covariates.cells.T]
+        seen = [by_arm(told * self.y), *(loaded * self.regressors.arms.T)]
+        if self.has_covariates:
+            seen += [by_arm(told * column) for column in self.regressors.cells.T]
         explained = by_arm(told * design.residual)
         unexplained = np.maximum(size - explained, 0.0) * (1.0 - self.noise)
         return _Parts(
@@ -777,7 +732,7 @@ def posterior_of_slopes(
     residual: float,
     deviations: Float[Floats, " features"],
 ) -> tuple[Float[Floats, " features"], Float[Floats, "features features"], float]:
-    """The Bayesian regression of the remainders of the scores on the remainders of the basis's columns.
+    """The Bayesian regression of the remainders of the scores on the remainders of the regressors.
 
     Args:
         left: (1 + q, 1 + q) the products of the remainders, as `System.unexplained`

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
@@ -74,6 +74,67 @@ class Flips(NamedTuple):
     differ: int
     noise: float | None
 
+    @classmethod
+    def of(
+        cls,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, " rows"],
+        a: int,
+        b: int,
+        is_exact: bool,
+    ) -> "Flips":
+        """Where arms a and b differ, from rows of one metric's scores (n,) in the order in which they were recorded.
+
+        Rows of other arms or without an example (-1) are ignored. `is_exact`: an evaluation
+        always repeats its score, so that every difference is real.
+        """
+        rows = ((arms == a) | (arms == b)) & (examples >= 0)
+        arms, examples, scores = arms[rows], examples[rows], scores[rows]
+        n_examples = int(examples.max(initial=0)) + 1
+        cells = Cells.of(
+            np.where(arms == a, 0, 1), examples, scores[:, None], n_examples
+        )
+        common, in_a, in_b = np.intersect1d(
+            cells.examples[cells.arms == 0],
+            cells.examples[cells.arms == 1],
+            assume_unique=True,
+            return_indices=True,
+        )
+        # Cells are ordered by arm
+        rows_a, rows_b = in_a, int((cells.arms == 0).sum()) + in_b
+        means = cells.scores[:, 0]
+        of_a, of_b = means[rows_a], means[rows_b]
+        times_a, times_b = cells.asks[rows_a], cells.asks[rows_b]
+        first = _first_scores(arms == a, examples, scores)
+        differ = sum(
+            first[True, example] != first[False, example] for example in common.tolist()
+        )
+        is_binary = bool(np.isin(scores, (0.0, 1.0)).all())
+        noise = None
+        if is_exact:
+            not_less, not_more = (
+                (of_a >= of_b).astype(np.float64),
+                (of_a <= of_b).astype(np.float64),
+            )
+            noise = 0.0
+        elif differ or (of_a != of_b).any():
+            if is_binary:
+                model = _of_right_and_wrong(
+                    of_a * times_a, times_a, of_b * times_b, times_b
+                )
+            else:
+                model = _of_differences(cells, rows_a, rows_b)
+            posterior = _posterior(model)
+            not_less, not_more = (1.0 - posterior[:, :2].T)[:, model.group]
+            if is_binary and (cells.asks > 1).any():
+                noise = float((posterior * model.flips).sum(axis=1)[model.group].mean())
+        else:
+            not_less = not_more = np.ones(len(common))
+        return cls(
+            common, of_a, of_b, times_a, times_b, not_less, not_more, differ, noise
+        )
+
 
 class _Model(NamedTuple):
     """Groups of examples with the same evidence, and the columns, the kinds of examples.
@@ -93,66 +154,11 @@ class _Model(NamedTuple):
     flips: Float[Floats, "groups columns"]
 
 
-def flips(
-    arms: Int[Ints, " rows"],
-    examples: Int[Ints, " rows"],
-    scores: Float[Floats, " rows"],
-    a: int,
-    b: int,
-    is_exact: bool,
-) -> Flips:
-    """Where arms a and b differ, from rows of one metric's scores (n,) in the order in which they were recorded.
-
-    Rows of other arms or without an example (-1) are ignored. `is_exact`: an evaluation
-    always repeats its score, so that every difference is real.
-    """
-    own = ((arms == a) | (arms == b)) & (examples >= 0)
-    arms, examples, scores = arms[own], examples[own], scores[own]
-    n_examples = int(examples.max(initial=0)) + 1
-    cells = Scored.of(np.where(arms == a, 0, 1), examples, scores[:, None], n_examples)
-    common, in_a, in_b = np.intersect1d(
-        cells.examples[cells.arms == 0],
-        cells.examples[cells.arms == 1],
-        assume_unique=True,
-        return_indices=True,
-    )
-    # Cells are ordered by arm
-    rows_a, rows_b = in_a, int((cells.arms == 0).sum()) + in_b
-    means = cells.scores[:, 0]
-    of_a, of_b = means[rows_a], means[rows_b]
-    times_a, times_b = cells.asks[rows_a], cells.asks[rows_b]
-    first = _first_scores(arms == a, examples, scores)
-    differ = sum(
-        first[True, example] != first[False, example] for example in common.tolist()
-    )
-    is_binary = bool(np.isin(scores, (0.0, 1.0)).all())
-    noise = None
-    if is_exact:
-        not_less, not_more = (
-            (of_a >= of_b).astype(np.float64),
-            (of_a <= of_b).astype(np.float64),
-        )
-        noise = 0.0
-    elif differ or (of_a != of_b).any():
-        if is_binary:
-            model = _of_right_and_wrong(
-                of_a * times_a, times_a, of_b * times_b, times_b
-            )
-        else:
-            model = _of_differences(cells, rows_a, rows_b)
-        posterior = _posterior(model)
-        not_less, not_more = (1.0 - posterior[:, :2].T)[:, model.group]
-        if is_binary and (cells.asks > 1).any():
-            noise = float((posterior * model.flips).sum(axis=1)[model.group].mean())
-    else:
-        not_less = not_more = np.ones(len(common))
-    return Flips(
-        common, of_a, of_b, times_a, times_b, not_less, not_more, differ, noise
-    )
-
-
 def at_rate(rates: Float[Floats, " examples"], fdr: float) -> list[int]:
-    """The rows whose local false discovery rate (n,) is at most `fdr`, the surest first."""
+    """The rows whose false discovery rate (n,) is at most `fdr`, the surest first. A rate of NaN is unknown.
+
+    A rate may be the local one of a row, or that of the list of all surer rows.
+    """
     order = np.argsort(rates, kind="stable")
     return [row for row in order.tolist() if rates[row] <= fdr]
 
@@ -180,7 +186,7 @@ def _of_right_and_wrong(
         np.column_stack((right_a, times_a - right_a, right_b, times_b - right_b))
     )
     patterns, group = np.unique(evidence, axis=0, return_inverse=True)
-    p, q = (each.ravel() for each in np.meshgrid(_SHARES, _SHARES, indexing="ij"))
+    p, q = (grid.ravel() for grid in np.meshgrid(_SHARES, _SHARES, indexing="ij"))
     logs = np.stack((np.log(p), np.log1p(-p), np.log(q), np.log1p(-q)))
     likelihood = np.exp(patterns @ logs)
     less, more, equal = q - p >= _LEAST, p - q >= _LEAST, p == q
@@ -203,25 +209,25 @@ def _of_right_and_wrong(
 
 
 def _of_differences(
-    cells: Scored, rows_a: Int[Ints, " rows_a"], rows_b: Int[Ints, " rows_b"]
+    cells: Cells, rows_a: Int[Ints, " rows_a"], rows_b: Int[Ints, " rows_b"]
 ) -> _Model:
     from scipy import stats  # here, to keep the import of asktell light
 
     squares, times = cells.squares[:, 0], cells.asks
-    found = cells.scores[rows_a, 0] - cells.scores[rows_b, 0]
-    guess = float((found**2).mean()) / 2.0
+    differences = cells.scores[rows_a, 0] - cells.scores[rows_b, 0]
+    guess = float((differences**2).mean()) / 2.0
     noise = (squares.sum() + _FREEDOM * guess) / ((times - 1).sum() + _FREEDOM)
     freedom = (times[rows_a] + times[rows_b] - 2) + _FREEDOM
-    own = (squares[rows_a] + squares[rows_b] + _FREEDOM * noise) / freedom
-    scale = np.sqrt(own * (1.0 / times[rows_a] + 1.0 / times[rows_b]))
+    variances = (squares[rows_a] + squares[rows_b] + _FREEDOM * noise) / freedom
+    scale = np.sqrt(variances * (1.0 / times[rows_a] + 1.0 / times[rows_b]))
     steps = np.sqrt(noise) * _MULTIPLES
     values = np.concatenate((-steps, steps, [0.0]))
     likelihood = stats.t.pdf(
-        (found[:, None] - values) / scale[:, None], freedom[:, None]
+        (differences[:, None] - values) / scale[:, None], freedom[:, None]
     )
     less, more, equal = np.split(likelihood, [len(steps), 2 * len(steps)], axis=1)
     columns = np.column_stack((less.mean(axis=1), more.mean(axis=1), equal))
-    return _Model(columns, np.arange(len(found)), np.zeros_like(columns))
+    return _Model(columns, np.arange(len(differences)), np.zeros_like(columns))
 
 
 def _posterior(model: _Model) -> Float[Floats, "groups columns"]:

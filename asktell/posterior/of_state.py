@@ -5,15 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Ints, without
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Int
 from asktell.posterior import draws
-from asktell.posterior.basis import Basis, of_factors
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.proxies import CellScores, ProxyParts
+from asktell.posterior.regressors import Regressors, of_factors
 from asktell.posterior.statement import Statement, statement
-from asktell.posterior.two_way import Cells
-from asktell.record import Failures, Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import Failures, State
 from asktell.record.history import repeated
 
 # Evaluations below which the residuals are too uncertain to look for a drift. A
@@ -33,7 +34,7 @@ def stated(state: State) -> Statement | None:
     counted, problem, excluded = (
         counted_failures(state),
         state.problem,
-        tuple(state.no_rivals()),
+        tuple(state.left.no_rivals()),
     )
     key = "stated", problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(
@@ -74,12 +75,12 @@ def drift(state: State) -> Drift:
     first = state.decisions[0][0] if state.decisions else len(history)
     asked = first + np.flatnonzero(history.trials(first) >= 0)
     rows = asked[np.argsort(history.trials()[asked], kind="stable")]
-    found = stated(state)
+    estimates = stated(state)
     if (
         len(rows) < _FEWEST_FOR_DRIFT
-        or found is None
-        or state.was_widened
-        or problem.tells is not None
+        or estimates is None
+        or state.growth.has_widened
+        or problem.examples.tells is not None
         or problem.looks_once
     ):
         return Drift(len(rows), {})
@@ -91,7 +92,7 @@ def drift(state: State) -> Drift:
     for j, metric in enumerate(
         problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]
     ):
-        fit = found.fits[j]
+        fit = estimates.fits[j]
         prompt, example, residual = fit.variances
         if residual > 0.0 and float(scores[:, j].std()) > 0.0:
             least = _LEAST_EFFECT * residual
@@ -132,15 +133,15 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
         history.arms(),
         history.examples(),
         history.scores(),
-        problem.n_examples,
-        problem.is_noisy,
+        problem.examples.n,
+        problem.examples.is_noisy,
     )
     # The number of rows seeds the draws. Repeats that agree must not change any draw.
-    n_rows = len(history) if problem.is_noisy else len(cells.arms)
+    n_rows = len(history) if problem.examples.is_noisy else len(cells.arms)
     if counted:
         cells = cells.with_failures(counted.pulls.arms(), counted.pulls.examples())
-    n_examples = problem.n_examples
-    if n_examples is not None and problem.inputs == "new":
+    n_examples = problem.examples.n
+    if n_examples is not None and problem.examples.inputs == "new":
         n_examples = ENDLESS
     # The best prompt of a relative bound must have a score.
     has_score = np.bincount(history.arms(), minlength=problem.n_arms) > 0
@@ -149,13 +150,13 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
     return draws.Model(
         cells,
         problem.goal,
-        problem.shapes,
-        _basis(problem),
+        problem.examples.shapes,
+        _regressors(problem),
         problem.n_arms,
         n_examples,
         n_rows,
         problem.seed,
-        problem.segments,
+        problem.examples.segments,
         _proxies(state),
         competing,
     )
@@ -164,7 +165,7 @@ def model_of(state: State, counted: Failures, excluded: tuple[int, ...]) -> draw
 def _proxies(state: State) -> ProxyParts | None:
     """The parts of the proxies' scores. None without scores of proxies."""
     problem, scores = state.problem, state.proxies
-    n_examples = problem.n_examples
+    n_examples = problem.examples.n
     if n_examples is None or not len(scores):
         return None
     n_proxies, n_arms = len(problem.proxies), problem.n_arms
@@ -172,15 +173,15 @@ def _proxies(state: State) -> ProxyParts | None:
     def divided() -> ProxyParts | None:
         cells = [scores.of_cells(proxy) for proxy in range(n_proxies)]
         return ProxyParts.of(
-            [CellScores.of(*each, n_arms, n_examples) for each in cells]
+            [CellScores.of(*columns, n_arms, n_examples) for columns in cells]
         )
 
     return scores.memo.get((n_proxies, n_arms, n_examples), divided)
 
 
-def _basis(problem: Problem) -> Basis | None:
-    """The basis of the candidates' factors. None without candidates."""
+def _regressors(problem: Problem) -> Regressors | None:
+    """The columns of the candidates' factors. None without candidates."""
     candidates = problem.candidates
     if candidates is None:
         return None
-    return problem.memo.get("basis", lambda: of_factors(candidates))
+    return problem.memo.get("regressors", lambda: of_factors(candidates))

@@ -29,7 +29,7 @@ Beta and gamma do not change what a prompt's mean is. Their columns have a mean 
 over all examples if the proxy has scored every cell. But they take the luck of the
 evaluated examples out of the estimates. Where the examples are a sample of new inputs,
 the mean of the columns over the sample has an error, which the posterior includes
-(`Covariates.shared_error`, `Covariates.own_error`).
+(`Regressors.shared_error`, `Regressors.arm_error`).
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float, Int
-from asktell.posterior.basis import Basis
-from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
+from asktell.posterior.equations import ENDLESS, System, Variances
+from asktell.posterior.regressors import Regressors
 
 # Variances of prompt, example and residual of a proxy that lacks cells, in units of the
 # variance of its scores. They decide how far an effect of few cells is shrunk.
@@ -111,35 +111,28 @@ class ProxyParts(NamedTuple):
             tuple(part[2] for part in parts),
         )
 
-    def basis(self, other: Basis | None) -> Basis:
-        """The arm effects as columns of a basis, after the columns of the candidates' factors."""
-        own = self.arms / np.sqrt(self.arms.shape[1])
-        if other is None:
-            return Basis(own)
-        n = other.columns.shape[1]
-        blocks = np.zeros(n, np.int64) if other.blocks is None else other.blocks
-        of_own = np.full(own.shape[1], blocks.max() + 1)
-        return Basis(
-            np.concatenate((other.columns, own), axis=1) / np.sqrt(2.0),
-            np.concatenate((blocks, of_own)),
-        )
-
-    def covariates(
+    def regressors(
         self,
+        factors: Regressors | None,
         arms: Int[Ints, " cells"],
         examples: Int[Ints, " cells"],
         n_examples: int | None,
         variances: Variances,
-    ) -> Covariates:
-        """Three columns per proxy: all parts together, the example effects, and the residuals.
+    ) -> Regressors:
+        """The arm effects, after the columns of the candidates' factors, and three columns of the cells per proxy.
 
-        All parts together have the proportions of the metric's variances of prompts,
-        examples and residual. A part is 0 where a proxy has no score.
+        The columns of the cells are all parts together, the example effects, and the
+        residuals. All parts together have the proportions of the metric's variances of
+        prompts, examples and residual. A part is 0 where a proxy has no score.
         """
-        own = examples >= 0
+        of_proxies = self.arms / np.sqrt(self.arms.shape[1])
+        levels, blocks = of_proxies, np.zeros(self.arms.shape[1], np.int64)
+        if factors is not None:
+            levels = np.concatenate((factors.arms, of_proxies), axis=1) / np.sqrt(2.0)
+            blocks = np.concatenate((factors.blocks, factors.n_arm_blocks + blocks))
         part = np.sqrt(np.array(variances) / sum(variances))
         of_arms = part[0] * self.arms  # (K, p)
-        effects = np.where(own[:, None], self.examples[examples], 0.0)
+        effects = np.where((examples >= 0)[:, None], self.examples[examples], 0.0)
         residuals = np.column_stack([of.at(arms, examples) for of in self.residuals])
         whole = of_arms[arms] + part[1] * effects + part[2] * residuals
         n_arms, n_proxies = self.arms.shape
@@ -159,12 +152,14 @@ class ProxyParts(NamedTuple):
             ]
         )
         scale = 1.0 / np.sqrt(n_proxies)
-        return Covariates(
+        n_blocks = int(blocks.max()) + 1
+        return Regressors(
+            levels,
             scale * np.concatenate((whole, effects, residuals), axis=1),
             scale * np.concatenate((mean_whole, mean_effects, mean_residuals), axis=1),
             scale * np.concatenate((part[1] * shared, shared, 0.0 * shared)),
             scale * np.concatenate((part[2] * of_each, 0.0 * of_each, of_each), axis=1),
-            np.repeat([0, 1, 2], n_proxies),
+            np.concatenate((blocks, n_blocks + np.repeat([0, 1, 2], n_proxies))),
         )
 
 

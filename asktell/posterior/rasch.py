@@ -138,7 +138,9 @@ class Rasch:
         for _ in range(_STEPS):
             p, ease, log_likelihood = self._e_step(abilities, distribution)
             step, curvature = self._newton_step(abilities, variance, p, ease)
-            new = self._new_distribution(ease)
+            # The M step for the distribution of the ease
+            new = ease.sum(axis=0) + _BROAD_WEIGHT * self._broad
+            new /= len(ease) + _BROAD_WEIGHT
             moved = np.abs(step).max() / max(np.sqrt(variance), _LEAST_DEVIATION)
             moved = max(moved, 10.0 * np.abs(new - distribution).max())
             abilities, distribution = abilities + step, new
@@ -161,7 +163,7 @@ class Rasch:
         self, abilities: Float[Floats, " arms"], distribution: Float[Floats, " levels"]
     ) -> tuple[Float[Floats, "arms levels"], Float[Floats, "seen levels"], float]:
         """Probabilities of 1 (K, Q), the posterior (J, Q) of each seen example's ease, and the log likelihood."""
-        p = _logistic(abilities)
+        p = 1.0 / (1.0 + np.exp(-(abilities[:, None] + _EASE)))
         # The log of p / (1 - p) is ability + ease.
         log_ease = self._both @ np.log1p(-p) + np.log(distribution)
         log_ease += (self._right @ abilities)[:, None]
@@ -185,15 +187,6 @@ class Rasch:
         curvature = (expected * (1.0 - p)).sum(axis=1) + 1.0 / variance
         return np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP), curvature
 
-    def _new_distribution(
-        self, ease: Float[Floats, "seen levels"]
-    ) -> Float[Floats, " levels"]:
-        """The M step for the distribution of the ease, (Q,)."""
-        return np.asarray(
-            (ease.sum(axis=0) + _BROAD_WEIGHT * self._broad)
-            / (len(ease) + _BROAD_WEIGHT)
-        )
-
     def _precision(
         self,
         p: Float[Floats, "arms levels"],
@@ -208,8 +201,8 @@ class Rasch:
         result = np.diag(curvature)
         for columns, arms in self._by_count:
             weights = ease[columns]
-            own = p[arms]  # (examples, count, Q)
-            off = own - own @ weights[:, :, None]
+            of_arms = p[arms]  # (examples, count, Q)
+            off = of_arms - of_arms @ weights[:, :, None]
             off *= np.sqrt(weights)[:, None, :]
             pairs = arms[:, :, None], arms[:, None, :]
             np.subtract.at(result, pairs, off @ off.transpose(0, 2, 1))
@@ -236,7 +229,8 @@ class Rasch:
         # Not scipy.linalg: importing it takes longer than this solution, however many
         # prompts there are.
         off = np.linalg.solve(found.root.T, rng.normal(size=(self._n_arms, n))).T
-        p = _logistic(found.abilities + off)  # (S, K, Q)
+        abilities = found.abilities + off
+        p = 1.0 / (1.0 + np.exp(-(abilities[:, :, None] + _EASE)))  # (S, K, Q)
         distribution = self._distributions(found.ease, n, rng)
         if self._n_examples is None:
             return np.asarray((p @ distribution[:, :, None])[:, :, 0])
@@ -307,8 +301,3 @@ def _broad(centre: float) -> Float[Floats, " levels"]:
     """The prior distribution of the ease: normal, with a deviation of 3, around the centre."""
     density = np.exp(-0.5 * ((_EASE - centre) / _BROAD_DEVIATION) ** 2)
     return np.asarray(density / density.sum())
-
-
-def _logistic(abilities: Float[Floats, "... arms"]) -> Float[Floats, "... arms levels"]:
-    """Probabilities of 1 for abilities (...) and each ease of the grid."""
-    return np.asarray(1.0 / (1.0 + np.exp(-(abilities[..., None] + _EASE))))

@@ -3,7 +3,7 @@
 The effect of a pair is the sum of three parts: the prompt's, which is the same in every
 segment, the segment's, which is the same for every prompt, and the pair's own. The
 shares of the parts are estimated by likelihood, as for candidates with factors: prompt
-and segment are the columns of the basis. So scores of a prompt in other segments count
+and segment are the regressors. So scores of a prompt in other segments count
 in a segment where it has seen little. With more than a hundred prompts they do not,
 since the equations would take seconds.
 """
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Floats
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float
-from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
-from asktell.posterior.two_way import Cells, Posterior, posterior
+from asktell.posterior.regressors import Regressors
+from asktell.posterior.two_way import Posterior, posterior
 from asktell.problem.examples.segments import Segments
 
 # Most prompts with a common part in all segments: a quarter of a second for ten
@@ -42,21 +42,13 @@ def pairs(
     The means are over new examples if `n_examples` is ENDLESS. Scores on examples that
     are none of the N are in no segment, and are not used.
     """
-    n, own = len(segments.names), cells.of_column(column)
-    real = own.examples >= 0
-    arms = own.arms[real] * n + segments.of_examples[own.examples[real]]
-    noisy = own.noisy
-    if noisy is not None:
-        noisy = Scored(
-            arms,
-            noisy.examples[real],
-            noisy.scores[real],
-            noisy.asks[real],
-            noisy.squares[real],
-        )
-    in_pairs = Cells(arms, own.examples[real], own.scores[real], noisy)
-    given = len(segments.of_examples)
-    sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
+    n, scored = len(segments.names), cells.of_column(column)
+    named = scored.where(scored.examples >= 0)
+    in_pairs = named._replace(
+        arms=named.arms * n + segments.of_examples[named.examples]
+    )
+    n_listed = len(segments.of_examples)
+    sizes = segments.sizes if n_examples == n_listed else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
     return posterior(
         in_pairs,
@@ -65,7 +57,7 @@ def pairs(
         n_examples,
         None,
         averaged,
-        _basis(n_arms, n),
+        _regressors(n_arms, n),
         None,
         groups,
     )
@@ -92,8 +84,8 @@ class SegmentMeans(NamedTuple):
         off = means - self.means @ shares
         part = shares * variances / (variances @ shares**2)[:, :, None]
         moved = self.means + off[:, :, None] * part
-        known = (self.errors == 0.0).all(axis=2, keepdims=True)
-        return self._replace(means=np.where(known, self.means, moved))
+        is_known = (self.errors == 0.0).all(axis=2, keepdims=True)
+        return self._replace(means=np.where(is_known, self.means, moved))
 
 
 def segment_means(
@@ -112,10 +104,12 @@ def segment_means(
     return SegmentMeans(np.stack(means, axis=1), np.stack(errors, axis=1))
 
 
-def _basis(n_arms: int, n: int) -> Basis:
+def _regressors(n_arms: int, n: int) -> Regressors:
     """A column for each prompt and each segment. With many prompts, only segments have columns."""
     of_segments = np.tile(np.eye(n), (n_arms, 1))
     if n_arms > _MOST_ARMS:
-        return Basis(of_segments, np.zeros(n, dtype=np.int64))
+        return Regressors.of_arms(of_segments, np.zeros(n, dtype=np.int64))
     both = np.repeat(np.eye(n_arms), n, axis=0), of_segments
-    return Basis(np.concatenate(both, axis=1), np.repeat([0, 1], [n_arms, n]))
+    return Regressors.of_arms(
+        np.concatenate(both, axis=1), np.repeat([0, 1], [n_arms, n])
+    )

@@ -25,12 +25,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.draws import Joint, Model, joint
 from asktell.posterior.equations import ENDLESS
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.segments import SegmentMeans, segment_means
-from asktell.posterior.two_way import Cells, Posterior
+from asktell.posterior.two_way import Posterior
 from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
@@ -89,51 +90,52 @@ def statement(model: Model) -> Statement:
         if ends is not None:
             of_ends[j] = ends
             in_log_odds[j] = _log_odds(model, j, ends, rng)
-    found = joint(model, _most_draws(model), True, in_log_odds)
-    means, errors = found.means.copy(), found.errors.copy()
+    drawn = joint(model, _most_draws(model), True, in_log_odds)
+    means, errors = drawn.means.copy(), drawn.errors.copy()
     for j in in_log_odds:
         # Where one example supports no error, the model of log odds adds none.
-        known = np.isfinite(errors[:, j])
+        is_known = np.isfinite(errors[:, j])
         # Draws of the two-way model may leave the range
-        shares = np.clip(found.columns[j], *of_ends[j])
+        shares = np.clip(drawn.columns[j], *of_ends[j])
         means[:, j] = shares.mean(axis=0)
         low, high = np.quantile(shares, (0.025, 0.975), axis=0)
         # With few unseen cells, nearly all draws may agree, and the quantiles with
         # them.
         widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
-        errors[known, j] = widths[known]
+        errors[is_known, j] = widths[is_known]
+    values = drawn.values
     # Over the given examples, draws include the scores that are not known yet.
     if model.n_examples is None or model.n_examples >= ENDLESS:
-        _hold_kept(found, model, of_ends, rng)
-    variances = np.array([fit.variances for fit in found.fits])
+        values = _with_kept(drawn, model, of_ends, rng)
+    variances = np.array([fit.variances for fit in drawn.fits])
     for j, (_, columns) in in_log_odds.items():
         # Averaged over the two models, as the draws are. Scores that agree so far need
         # not agree on the next example.
-        part = len(columns) / len(found.columns[j])
+        part = len(columns) / len(drawn.columns[j])
         low_end, high_end = of_ends[j]
-        own = ((columns - low_end) * (high_end - columns)).mean() * np.array(
+        spread = ((columns - low_end) * (high_end - columns)).mean() * np.array(
             [_OF_EXAMPLES, 1.0 - _OF_EXAMPLES]
         )
-        variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
+        variances[j, 1:] = part * spread + (1.0 - part) * variances[j, 1:]
     # The prior of the levels comes last: it weighs the draws, and changes none.
-    chosen = _resampled(found.values, cells, goal)
+    chosen = _resampled(values, cells, goal)
     # A relative bound has no level of its own, so it moves no mean.
     bounded = sorted({bound.column for bound in goal.bounds if bound.of is None})
-    means[:, bounded] += _moved(found.columns[bounded], chosen)
+    means[:, bounded] += _moved(drawn.columns[bounded], chosen)
     in_segments = segment_means(cells, model.n_arms, model.segments, model.n_examples)
     if in_segments is not None and model.segments is not None:
         in_segments = in_segments.agreeing(means, model.segments.sizes)
     return Statement(
-        values=found.values[chosen],
-        columns=found.columns[:, chosen],
+        values=values[chosen],
+        columns=drawn.columns[:, chosen],
         means=means,
         errors=errors,
-        kept=found.kept,
+        kept=drawn.kept,
         example=variances[:, 1],
         residual=variances[:, 2],
         n_seen=cells.n_examples_seen,
         is_guess=len(cells.of_column(0).arms) < 2,
-        fits=found.fits,
+        fits=drawn.fits,
         in_segments=in_segments,
     )
 
@@ -147,17 +149,16 @@ def _two_ends(model: Model, j: int) -> tuple[float, float] | None:
 
     These are 0 and 1, or both ends of the declared range.
     """
-    has_factors = model.basis is not None and model.basis.blocks is not None
-    own, name = model.cells.of_column(j), model.goal.columns[j]
+    scored, name = model.cells.of_column(j), model.goal.columns[j]
     if (
-        has_factors
+        model.regressors is not None
         or model.proxies is not None
         or model.n_arms > _MOST_ARMS
         or model.shapes[j] is not None
-        or own.noisy is not None
+        or scored.is_noisy
     ):
         return None
-    scores, ends = own.scores[:, j], model.goal.ranges.get(name)
+    scores, ends = scored.scores[:, j], model.goal.ranges.get(name)
     if model.goal.limits(name) in (None, _BINARY) and np.isin(scores, _BINARY).all():
         return _BINARY
     # Grades at one end of a range may have other values later.
@@ -170,8 +171,8 @@ def _log_odds(
     model: Model, j: int, ends: tuple[float, float], rng: Rng
 ) -> tuple[Int[Ints, " chosen"], Float[Floats, "draws arms"]]:
     """The numbers of a column's draws that come from the model of log odds, and these draws (S, K)."""
-    own, (low, high) = model.cells.of_column(j), ends
-    scores = (own.scores[:, j] - low) / (high - low)
+    scored, (low, high) = model.cells.of_column(j), ends
+    scores = (scored.scores[:, j] - low) / (high - low)
     n_draws = model.n_draws(_most_draws(model))
     n_own = n_draws if (scores == scores[0]).all() else round(_LOG_ODDS * n_draws)
     n_examples = (
@@ -187,34 +188,39 @@ def _log_odds(
         ),
         None,
     )
-    abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
+    abilities = Rasch(
+        scored.arms, scored.examples, scores, model.n_arms, n_examples, centre
+    )
     drawn = low + (high - low) * abilities.draws(n_own, rng)
     return rng.permutation(n_draws)[:n_own], drawn
 
 
-def _hold_kept(
-    found: Joint, model: Model, of_ends: dict[int, tuple[float, float]], rng: Rng
-) -> None:
-    """Let arms that always satisfied a bound at an end of the scale satisfy it, in some draws over new inputs.
+def _with_kept(
+    drawn: Joint, model: Model, of_ends: dict[int, tuple[float, float]], rng: Rng
+) -> Float[Floats, "draws arms values"]:
+    """The values, where arms that always satisfied a bound at an end of the scale satisfy it, in some draws.
 
     `of_ends`: the two values of the scores of columns with draws from the model of log
-    odds. `found.values` is changed in place.
+    odds.
 
     These are as many draws as the probability that none of as many new scores violates
     the bound. Over the given examples this is not needed, since draws include the
     scores on the examples not seen yet.
     """
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
+    values = drawn.values
     for k, bound in enumerate(goal.bounds):
-        kept = found.kept[:, k]
+        kept = drawn.kept[:, k]
         if bound.column in of_ends and kept.any():
             low, high = of_ends[bound.column]
-            share = (np.clip(found.columns[bound.column], low, high) - low) / (
-                high - low
-            )
+            scores = np.clip(drawn.columns[bound.column], low, high)
+            share = (scores - low) / (high - low)
             keeps = (1.0 - share if bound.at_most else share) ** counts
-            column = found.values[:, :, len(goal.objectives) + k]
-            column[kept & (rng.random(column.shape) < keeps)] = 0.0
+            is_kept = kept & (rng.random(keeps.shape) < keeps)
+            if values is drawn.values:
+                values = values.copy(order="K")
+            values[:, :, len(goal.objectives) + k][is_kept] = 0.0
+    return values
 
 
 def _resampled(

@@ -37,11 +37,9 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints, distinct, numbered
-from asktell.numerics.cells import PRIOR_SHARE, Scored
+from asktell.numerics.cells import PRIOR_SHARE, Cells
 from asktell.numerics.shapes import Float, Int
-from asktell.posterior.basis import Basis
 from asktell.posterior.equations import (
-    Covariates,
     Groups,
     System,
     Variances,
@@ -49,9 +47,10 @@ from asktell.posterior.equations import (
 )
 from asktell.posterior.mixture import Gaussian, Posterior
 from asktell.posterior.proxies import ProxyParts
+from asktell.posterior.regressors import Regressors
 from asktell.problem.examples.shape import Shape
 
-__all__ = ["Cells", "Posterior", "Variances", "posterior"]
+__all__ = ["Posterior", "Variances", "posterior"]
 
 
 # Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov &
@@ -91,7 +90,7 @@ _SHARES = (0.0, 0.3, 0.6, 0.9)
 # Trust in earlier studies: prior probability. Others did no better
 _TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}
 
-# Share of the prompts' variance that belongs to the basis's blocks beforehand
+# Share of the prompts' variance that belongs to the arms' regressors beforehand
 _BLOCKS_SHARE = 0.5
 # Prior probabilities of the model without proxies and of the regression on them. With
 # 1/2 each, quality at one evaluation per prompt fell by 0.04 (standard error 0.02) where
@@ -115,76 +114,6 @@ _FEWEST_EQUAL = 3
 _SIMPLE = 10.0
 
 
-class Cells(NamedTuple):
-    """Known cells, in a canonical order.
-
-    `arms` and `examples` (n,) are their places, -1 for an example that is none of the
-    N. `scores` (n, m) are NaN where an evaluation failed. `noisy` has the same cells
-    with the sums for their noise, or is None if all scores of a cell are taken to be
-    equal.
-    """
-
-    arms: Int[Ints, " cells"]
-    examples: Int[Ints, " cells"]
-    scores: Float[Floats, "cells columns"]
-    noisy: Scored | None = None
-
-    @classmethod
-    def of(
-        cls,
-        arms: Int[Ints, " rows"],
-        examples: Int[Ints, " rows"],
-        scores: Float[Floats, "rows columns"],
-        n_examples: int | None,
-        noisy: bool = False,
-    ) -> "Cells":
-        """Collect the cells of rows of scores. A cell that was scored several times counts once, with its mean.
-
-        The cells are noisy if `noisy`, or if scores of a cell differ.
-        """
-        if n_examples is None:
-            order = np.argsort(arms, kind="stable")
-            return cls(arms[order], examples[order], scores[order])
-        cells = Scored.of(arms, examples, scores, n_examples)
-        return cls(
-            cells.arms,
-            cells.examples,
-            cells.scores,
-            cells if noisy or cells.disagree else None,
-        )
-
-    @property
-    def n_examples_seen(self) -> int:
-        """The number of distinct examples. Each score on an example that is none of the N counts as one more."""
-        own = self.examples >= 0
-        return len(np.unique(self.examples[own])) + int((~own).sum())
-
-    def of_column(self, column: int) -> "Cells":
-        """The cells with a score in this column. An evaluation that failed has a score in the failures' column only."""
-        known = ~np.isnan(self.scores[:, column])
-        if known.all():
-            return (
-                self
-                if self.noisy is None or len(self.noisy.arms) == len(known)
-                else self._replace(noisy=None)
-            )
-        return Cells(
-            self.arms[known], self.examples[known], self.scores[known], self.noisy
-        )
-
-    def with_failures(
-        self, arms: Int[Ints, " failed"], examples: Int[Ints, " failed"]
-    ) -> "Cells":
-        """Add cells that failed, with 1 in the last column and NaN in all others."""
-        scores = np.full((len(arms), self.scores.shape[1]), np.nan)
-        scores[:, -1] = 1.0
-        both = (
-            np.concatenate((self.arms, arms)),
-            np.concatenate((self.examples, examples)),
-        )
-        return Cells(*both, np.concatenate((self.scores, scores)), self.noisy)
-
-
 def posterior(
     cells: Cells,
     metric: int,
@@ -192,7 +121,7 @@ def posterior(
     n_examples: int | None,
     limits: tuple[float, float] | None = None,
     averaged: bool = True,
-    basis: Basis | None = None,
+    regressors: Regressors | None = None,
     shape: Shape | None = None,
     groups: Groups | None = None,
     proxies: ProxyParts | None = None,
@@ -207,7 +136,7 @@ def posterior(
         limits: The range of the metric's scores, if it is known.
         averaged: Average over the uncertainty of the variances. Otherwise the most
             likely variances are used.
-        basis: Columns (K, q) of the candidates' factors.
+        regressors: Columns (K, q) of the candidates' factors.
         shape: How the examples differ, according to earlier studies.
         groups: Groups of the examples, if each arm stands for its mean over one group.
         proxies: The parts of the scores of cheap metrics, which may inform these scores.
@@ -218,18 +147,14 @@ def posterior(
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
     spread = float(scores.std())
-    if cells.noisy is not None:
-        spread = float(
-            np.hypot(
-                spread,
-                np.sqrt((cells.noisy.squares[:, metric] / cells.noisy.asks).mean()),
-            )
-        )
+    if cells.is_noisy:
+        within = np.sqrt((cells.squares[:, metric] / cells.asks).mean())
+        spread = float(np.hypot(spread, within))
     if spread <= 1e-9 * max(abs(centre), 1e-290):
         sizes = n_examples if groups is None else groups.sizes[groups.of_arms]
         return _constant(cells, float(scores[0]), n_arms, sizes, limits, averaged)
     y = (scores - centre) / spread
-    data = _Data(cells, metric, y, n_arms, n_examples, basis, spread, groups)
+    data = _Data(cells, metric, y, n_arms, n_examples, regressors, spread, groups)
     if proxies is not None:
         return _over_proxies(data, proxies, shape, averaged).scaled(centre, spread)
     return _fitted(data, shape, averaged).scaled(centre, spread)
@@ -239,14 +164,14 @@ def _over_proxies(
     data: "_Data", proxies: ProxyParts, shape: Shape | None, averaged: bool
 ) -> Posterior:
     """The posterior averaged over two models, without proxies and with them, in units of the spread."""
-    found = _with_noise(data)
-    regressed = data.with_proxies(proxies, found.first)
-    models = [(data, found), (regressed, _with_noise(regressed))]
-    evidence = np.array([_evidence(found.of_seen, found.first) for _, found in models])
+    start = _with_noise(data)
+    regressed = data.with_proxies(proxies, start.first)
+    models = [(data, start), (regressed, _with_noise(regressed))]
+    evidence = np.array([_evidence(start.of_seen, start.first) for _, start in models])
     weights = np.exp(evidence - evidence.max()) * np.array(_PROXIES_PRIOR)
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [
-        _fitted(one, shape, averaged, found) for one, found in (models[i] for i in kept)
+        _fitted(one, shape, averaged, start) for one, start in (models[i] for i in kept)
     ]
     trusts = np.array([fit.trust for fit in fits])
     return Posterior.averaged(fits, weights[kept] / weights[kept].sum(), trusts)
@@ -260,19 +185,18 @@ class _Data(NamedTuple):
     y: Float[Floats, " cells"]
     n_arms: int
     n_examples: int | None
-    basis: Basis | None
+    regressors: Regressors | None
     spread: float
     groups: Groups | None = None
     shape: Shape | None = None
-    covariates: Covariates | None = None
 
     def with_proxies(self, proxies: ProxyParts, variances: Variances) -> "_Data":
         """The same with a regression on proxies. `variances` are the most likely ones without it."""
+        arms, examples = self.cells.arms, self.cells.examples
         return self._replace(
-            basis=proxies.basis(self.basis),
-            covariates=proxies.covariates(
-                self.cells.arms, self.cells.examples, self.n_examples, variances
-            ),
+            regressors=proxies.regressors(
+                self.regressors, arms, examples, self.n_examples, variances
+            )
         )
 
     def with_shape(self, shape: Shape | None) -> "_Data":
@@ -297,27 +221,19 @@ class _Data(NamedTuple):
         seen, arms = numbered(self.cells.arms)
         if len(seen) == self.n_arms:
             return self
-        basis = (
-            None
-            if self.basis is None
-            else Basis(self.basis.columns[seen], self.basis.blocks)
-        )
+        regressors = self.regressors
+        if regressors is not None:
+            regressors = regressors.of_seen(seen)
         groups = (
             None
             if self.groups is None
             else self.groups._replace(of_arms=self.groups.of_arms[seen])
         )
-        covariates = self.covariates
-        if covariates is not None:
-            covariates = covariates._replace(
-                means=covariates.means[seen], own_error=covariates.own_error[seen]
-            )
         return self._replace(
             cells=self.cells._replace(arms=arms),
             n_arms=len(seen),
-            basis=basis,
+            regressors=regressors,
             groups=groups,
-            covariates=covariates,
         )
 
     def system(
@@ -330,12 +246,11 @@ class _Data(NamedTuple):
             self.y,
             self.n_arms,
             self.n_examples,
-            self.basis,
+            self.regressors,
             asks,
             noise,
             self.shape,
             self.groups,
-            self.covariates,
         )
 
 
@@ -357,8 +272,8 @@ def _fitted(
     if shape is None:
         return _fit(data, found or _with_noise(data), averaged)
     trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
-    of_trusts = [_with_noise(one) for one in trusted]
-    densities = np.array([_density(one.of_seen, one.first) for one in of_trusts])
+    of_trusts = [_with_noise(fit) for fit in trusted]
+    densities = np.array([_density(fit.of_seen, fit.first) for fit in of_trusts])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [_fit(trusted[i], of_trusts[i], averaged) for i in kept]
@@ -391,9 +306,9 @@ def _density(system: System, first: Variances) -> float:
 
 
 def _evidence(system: System, first: Variances) -> float:
-    """The log of the restricted likelihood, averaged over the shares that the basis may explain."""
-    shares = _SHARES if system.basis.shape[1] else (0.0,)
-    densities = np.array([system.density_by_basis(first, share) for share in shares])
+    """The log of the restricted likelihood, averaged over the shares that the regressors may explain."""
+    shares = _SHARES if system.regressors.arms.shape[1] else (0.0,)
+    densities = np.array([system.density_by_share(first, share) for share in shares])
     top = float(densities.max())
     mean = top + float(np.log(np.exp(densities - top).mean()))
     return mean - 0.5 * (system.n - 1) * float(np.log(first.residual))
@@ -407,27 +322,27 @@ def _with_noise(data: _Data) -> _Found:
     determines c + w / r, and the moments within cells determine w. A few steps bring
     the two together.
     """
-    noisy, seen = data.cells.noisy, data.of_seen
-    asks, noise = (None, 0.0) if noisy is None else (noisy.asks, PRIOR_SHARE)
+    cells, seen = data.cells, data.of_seen
+    asks, noise = (cells.asks, PRIOR_SHARE) if cells.is_noisy else (None, 0.0)
     for _ in range(_NOISE_STEPS):
         of_seen = seen.system(asks, noise)
-        found = reml(of_seen, data.expected)
-        if noisy is None:
+        variances = reml(of_seen, data.expected)
+        if not cells.is_noisy:
             break
-        inverse = float((1.0 / noisy.asks).mean())
-        of_all = np.full(data.cells.scores.shape[1], found.residual * data.spread**2)
-        within = float(noisy.noise(of_all)[data.metric]) / data.spread**2
-        total = found.residual * (1.0 - noise + noise * inverse) + within * (
+        inverse = float((1.0 / cells.asks).mean())
+        of_all = np.full(cells.scores.shape[1], variances.residual * data.spread**2)
+        within = float(cells.noise(of_all)[data.metric]) / data.spread**2
+        total = variances.residual * (1.0 - noise + noise * inverse) + within * (
             1.0 - inverse
         )
         last, noise = noise, min(_MOST_NOISE, within / total)
         if abs(noise - last) < _NOISE_STEP:
             break
     if seen is data:
-        return _Found(of_seen, of_seen, found)
+        return _Found(of_seen, of_seen, variances)
     whole = data.system(asks, of_seen.noise)
-    whole.scales, whole.covariate_scales = of_seen.scales, of_seen.covariate_scales
-    return _Found(whole, of_seen, found)
+    whole.scales = of_seen.scales
+    return _Found(whole, of_seen, variances)
 
 
 def _over_shares(
@@ -436,25 +351,25 @@ def _over_shares(
     guesses: list[Variances],
     weights: Float[Floats, " guesses"],
 ) -> tuple[list[Gaussian], Float[Floats, " parts"], float]:
-    """The posterior for each guess at the variances and each share of the prompts' variance that the basis explains.
+    """The posterior for each guess at the variances, and each share of the prompts' variance that regressors explain.
 
     Returns the Gaussians that count, their weights, and the mean share.
     """
-    shares: tuple[float, ...] = _SHARES if system.basis.shape[1] else (0.0,)
-    found = np.zeros((len(guesses), 1))
+    shares: tuple[float, ...] = _SHARES if system.regressors.arms.shape[1] else (0.0,)
+    densities = np.zeros((len(guesses), 1))
     if len(shares) > 1:
-        found = np.array(
+        densities = np.array(
             [
-                [of_seen.density_by_basis(guess, share) for share in shares]
+                [of_seen.density_by_share(guess, share) for share in shares]
                 for guess in guesses
             ]
         )
-    gains = found - found[:, :1]
+    gains = densities - densities[:, :1]
     # The guess's weight accounts for the density at a share of 0. So a share counts by
     # its gain over that.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
-    parts = [system.means_by_basis(guesses[i], shares[j]) for i, j in np.argwhere(kept)]
+    parts = [system.means_by_share(guesses[i], shares[j]) for i, j in np.argwhere(kept)]
     explained = float(divided.sum(axis=0) @ shares / divided.sum())
     return parts, np.asarray(divided[kept] / divided[kept].sum()), explained
 
@@ -474,18 +389,20 @@ def _constant(
     so that prompts are equals.
     """
     zeros = np.zeros(n_arms)
-    known = np.bincount(cells.arms, minlength=n_arms)
+    counts = np.bincount(cells.arms, minlength=n_arms)
     own = (
-        known
+        counts
         if n_examples is None
         else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
     )
     unknown = zeros + 1.0
     # Another score of a noisy cell may differ, so noisy cells are never known exactly.
-    if n_examples is not None and cells.noisy is None:
+    if n_examples is not None and not cells.is_noisy:
         unknown = np.maximum(0.0, 1.0 - own / n_examples)
     size = limits[1] - limits[0] if limits else abs(score)
-    chance = chance_of_another(score, len(cells.arms), known, limits) * np.sqrt(unknown)
+    chance = chance_of_another(score, len(cells.arms), counts, limits) * np.sqrt(
+        unknown
+    )
     sd = np.where(
         unknown == 0.0, 0.0, (size if size and len(cells.arms) > 1 else np.nan) * chance
     )
@@ -525,8 +442,7 @@ def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
 class _Prior(NamedTuple):
     """The prior of the variances, which counts as so many members of each effect with these variances."""
 
-    # (3 + blocks,) of prompt, example, residual, and of the slopes of each block of the
-    # basis
+    # (3 + blocks,) of prompt, example, residual, and of the slopes of each block
     variances: Float[Floats, " 3+blocks"]
     # Weight of the prompt effect's variance, in members; also of each block's
     prompt: float
@@ -542,43 +458,36 @@ def _prior(system: System, expected: Variances | None) -> _Prior:
     variances = np.array(_PRIOR_SHARES if expected is None else expected)
     if system.n_examples is None:
         variances = np.array(_SHARES_WITHOUT_EXAMPLES)
-    n_slopes = (
-        np.zeros(0)
-        if system.blocks is None
-        else np.bincount(system.blocks).astype(float)
-    )
-    n = system.n_basis_blocks
-    if n:
+    n_slopes = np.bincount(system.regressors.blocks).astype(float)
+    if len(n_slopes):
+        n = system.regressors.n_arm_blocks
         of_blocks = variances[0] * _BLOCKS_SHARE
         variances[0] -= of_blocks
-        variances = np.concatenate((variances, np.full(n, of_blocks / n)))
-    of_covariates = _PROXY_SLOPES[: len(n_slopes) - n]
-    variances = np.concatenate((variances, of_covariates))
+        of_cells = _PROXY_SLOPES[: len(n_slopes) - n]
+        variances = np.concatenate((variances, np.full(n, of_blocks / n), of_cells))
     return _Prior(variances, prompt, example, n_slopes)
 
 
 def reml(system: System, expected: Variances | None = None) -> Variances:
     """Find the most likely variances, with a weak prior on the effects' shares, or a prior on those `expected`.
 
-    Where the basis has blocks, a variance for each block is estimated along with them.
-    The prompts' variance is then the sum of their own variance and the blocks'
-    variances. The blocks' relative sizes are set in `system.scales`.
+    A variance for each block of regressors is estimated along with them. The prompts'
+    variance is then the sum of their own variance and the variances of the blocks of
+    the arms. The relative sizes of the blocks are set in `system.scales`.
     """
     prior = _prior(system, expected)
     log_variances = fixed_point(
         lambda at: np.log(_em_step(system, np.exp(at), prior)), np.log(prior.variances)
     )
-    found = np.exp(log_variances)
-    n, last = system.n_basis_blocks, 3 + system.n_basis_blocks
-    if system.blocks is not None and n:
-        of_blocks = float(found[3:last].sum())
-        own = system.blocks[: len(system.scales)]
-        system.scales = np.sqrt(found[3:last] / of_blocks)[own]
-        found[0] += of_blocks
-    if system.covariates is not None:
-        of_covariates = np.sqrt(found[last:] / found[2])
-        system.covariate_scales = of_covariates[system.covariates.blocks]
-    return Variances(*found[:3].tolist())
+    variances = np.exp(log_variances)
+    if len(system.regressors.blocks):
+        of_blocks = variances[3:]
+        n = system.regressors.n_arm_blocks
+        of_arms = float(of_blocks[:n].sum())
+        units = np.repeat((of_arms, variances[2]), (n, len(of_blocks) - n))
+        system.scales = np.sqrt(of_blocks / units)[system.regressors.blocks]
+        variances[0] += of_arms
+    return Variances(*variances[:3].tolist())
 
 
 def _em_step(
@@ -624,7 +533,8 @@ def _expected_squares(
     kept, others = system.spread_kept, system.spread_other
     u, other = s.u[:, 0], s.other[:, 0]
     own_kept, own_other, of_slopes = 0.0, 0.0, np.zeros(0)
-    if system.blocks is None:
+    blocks = system.regressors.blocks
+    if not len(blocks):
         squares = (
             system.squares[0, 0]
             - u @ system.sums[:, 0]
@@ -634,14 +544,12 @@ def _expected_squares(
         # The slopes shift the means of both effects, and their uncertainty adds to the
         # squares.
         left = system.unexplained(s)
-        slopes, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[system.blocks])
+        slopes, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[blocks])
         u, other = u - s.u[:, 1:] @ slopes, other - s.other[:, 1:] @ slopes
         squares = left[0, 0] - left[0, 1:] @ slopes
         own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept).sum())
         own_other = float((((s.other[:, 1:] @ root) ** 2).sum(axis=1) / others).sum())
-        of_slopes = np.bincount(
-            system.blocks, slopes**2 + (root**2).sum(axis=1)
-        ).astype(float)
+        of_slopes = np.bincount(blocks, slopes**2 + (root**2).sum(axis=1)).astype(float)
     # The variance of u is s_e² times the inverse. The variance of the other effect is
     # s_e² (D + D F' inverse F D).
     of_kept = (
@@ -754,11 +662,11 @@ def _guesses(
         step[axis] = np.sqrt(3.0) * deviation
         weights[0] -= 1.0 / 3.0
         for sign in (-1.0, 1.0):
-            found = plane.at(centre + sign * step)
-            guesses.append(found.variances)
+            guess = plane.at(centre + sign * step)
+            guesses.append(guess.variances)
             # A Gaussian's log density at sqrt(3) deviations is 1.5 below that of its
             # centre.
-            excess = np.clip(found.density - middle.density + 1.5, -30.0, 3.0)
+            excess = np.clip(guess.density - middle.density + 1.5, -30.0, 3.0)
             weights.append(float(np.exp(excess)) / 6.0)
     kept = np.flatnonzero(np.array(weights) > _LEAST_GUESS * sum(weights))
     of_kept = np.array(weights)[kept]

@@ -5,7 +5,6 @@ import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from asktell._util.extras import own_version
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.problem.words import in_words, short
 
@@ -41,6 +40,17 @@ DAMAGED = (
     "copy."
 )
 """The remedy for saved data that cannot be read."""
+
+
+def own_version() -> str:
+    """The version of asktell, or "unknown" in a checkout that is not installed."""
+    # Imported here, to keep the import of asktell light.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("asktell")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def check_format(

@@ -162,7 +162,7 @@ def encode(data: object) -> str:
     Raises:
         ValueError: a number is infinite or NaN, which JSON cannot hold.
     """
-    return _json.encode(builtins(data))
+    return _json.encode(msgspec.to_builtins(data, enc_hook=_dump_candidates))
 
 
 class Decoder(Generic[_T]):

@@ -75,7 +75,7 @@ def standing_against(
     margins = [margin / o.scale if is_scaled else margin for o in goal.objectives]
     names = [*(o.metric for o in goal.objectives), *map(str, goal.constraints)]
     established: dict[str, bool | None] = dict.fromkeys((*names, FAILURE_RATE))
-    if state.doubts:
+    if state.remarks.doubts:
         return established
     recorded, against, in_favor = _bounds_with_failures(state, candidate, baseline)
     error_of_no = error / (len(names) + 1)
@@ -166,7 +166,7 @@ def _with_nan(state: State, pair: tuple[int, int]) -> History:
     """
     problem, history, pulls = state.problem, state.history, state.missing.pulls
     trials, arms, examples = pulls.trials(), pulls.arms(), pulls.examples()
-    if problem.population is not None and problem.repeats == 1:
+    if problem.examples.population is not None and problem.examples.repeats == 1:
         # If a failed cell was evaluated again, its score counts. If a cell failed
         # twice, one failure counts.
         scored = zip(history.arms().tolist(), history.examples().tolist(), strict=True)
@@ -257,7 +257,7 @@ def fails_no_more(
     if for_new.refutes(more[None], margin, error_of_no)[0]:
         return False
     allowed = margin if more.sum() > 0 else max(margin, UNSEEN_FAILURES)
-    population = state.problem.population
+    population = state.problem.examples.population
     if len(more) == population:
         return True if more.mean() <= allowed + ROUNDING else None
     for_given = replace(for_new, population=population)
@@ -288,12 +288,12 @@ def _first_failed(
         (np.ones(int(has_failed.sum())), np.zeros(int(scored.sum())))
     )
     trials, first = np.unique(trials, return_index=True)
-    if problem.population is None:
+    if problem.examples.population is None:
         n = len(trials) if reach is None else int(np.searchsorted(trials, reach))
         return np.arange(n), failed[first[:n]]
     examples, failed = examples[first], failed[first]
     _, first = np.unique(examples, return_index=True)
-    places, failed = problem.place[examples[first]], failed[first]
+    places, failed = problem.examples.place[examples[first]], failed[first]
     order = np.argsort(places)
     order = order if reach is None else order[places[order] < reach]
     return places[order], failed[order]

@@ -17,11 +17,11 @@ import numpy as np
 from asktell.numerics.arrays import Bools, Floats, Ints, decimal, mostly_equal
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.goals import Goal
+from asktell.problem.problem import Problem
 from asktell.proofs.intervals.asymptotic import Asymptotic
 from asktell.proofs.intervals.noisy import bounded
 from asktell.proofs.intervals.one_look import OneLook
 from asktell.proofs.ordered import OrderedScores
-from asktell.record import Problem
 
 ROUNDING = 1e-12
 """Relative error of a mean: sums of decimal fractions differ by some units in the last place."""
@@ -153,14 +153,16 @@ class Bounds:
     def lower(self, sample: Sample, error: float) -> float:
         """A lower bound on the mean of a sample. Minus infinity if the scores support none."""
         observed, limits, column = sample
-        exhausted_at = self.problem.exhausted_at
+        exhausted_at = self.problem.examples.exhausted_at
         is_exhausted = len(observed) == exhausted_at
         error /= n_sequences(self.problem)
         if len(observed) < 2 or self._spreads[column] == 0.0:
             # Scores that all agree are no measure of how far another score may be off.
             return float(observed.mean()) if is_exhausted else -np.inf
         if limits is not None:
-            sequence = bounded(*limits, self.problem.target, self.problem.rounds)
+            sequence = bounded(
+                *limits, self.problem.examples.target, self.problem.examples.rounds
+            )
             return float(sequence.lower(np.clip(observed, *limits), error))
         squares = (observed - observed.mean()) ** 2
         if not is_exhausted and squares.max() > LARGEST_PART * squares.sum():
@@ -193,7 +195,7 @@ class Bounds:
             for start in range(0, len(of_length), size):
                 chunk = of_length[start : start + size]
                 x = np.array([samples[i].values for i in chunk])
-                if n == self.problem.exhausted_at:
+                if n == self.problem.examples.exhausted_at:
                     # Every example was seen, so the mean is known exactly.
                     mean = x.mean(axis=1)
                     reaches, exceeds = mean >= claim - rounding, mean > claim + rounding
@@ -216,19 +218,24 @@ class Bounds:
         if self.problem.looks_once:
             # Evaluations of given examples that may be noisy count as independent
             # draws, because a single one of each does not show how noisy they are.
-            bounds = OneLook(limits, self.problem.exhausted_at)
+            bounds = OneLook(limits, self.problem.examples.exhausted_at)
             return bounds.refutes(x, claim, error)
         if limits is not None:
-            sequence = bounded(*limits, self.problem.target, self.problem.rounds)
+            sequence = bounded(
+                *limits, self.problem.examples.target, self.problem.examples.rounds
+            )
             return sequence.refutes(x, claim, error)
         x = decimal(x, self._largest[column])
         scale = np.where(mostly_equal(x), self._spreads[column], 0.0)
-        return Asymptotic(self.problem.exhausted_at).lower(x, error, scale) > claim
+        return (
+            Asymptotic(self.problem.examples.exhausted_at).lower(x, error, scale)
+            > claim
+        )
 
     @property
     def _has_common_examples(self) -> bool:
         # The test of `Race` pairs the draws of two arms one by one, in their order.
-        return self.problem.population is not None or not self.is_cautious
+        return self.problem.examples.population is not None or not self.is_cautious
 
     def _lower_difference(
         self, arm: int, over: int, column: int, error: float
@@ -296,9 +303,13 @@ def interval_of_mean(
 
 def n_sequences(problem: Problem) -> int:
     """The number of confidence sequences that share an error. For new inputs, one for each number of evaluations."""
-    if problem.population is None or problem.target is not None or problem.looks_once:
+    if (
+        problem.examples.population is None
+        or problem.examples.target is not None
+        or problem.looks_once
+    ):
         return 1
-    return problem.repeats
+    return problem.examples.repeats
 
 
 # The limits of a column

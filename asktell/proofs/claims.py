@@ -265,7 +265,7 @@ def errors_of_best(bounds: Bounds, error: float) -> ErrorsOfBest:
     n_constraints += _n_skips(problem.goal, problem.n_arms)
     # The scores of one round decide which prompts are in the next round, so bets with
     # repeats would not be fair.
-    is_one_round = problem.repeats == 1 and problem.rounds is None
+    is_one_round = problem.examples.repeats == 1 and problem.examples.rounds is None
     races = is_one_round and not n_constraints and bounds.limits[0] is not None
     if not races or (has_tolerance and n_others < FEW):
         return ErrorsOfBest(error / max(1, n_others + n_constraints), race=0.0)
@@ -281,7 +281,7 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
     `asktell.proofs.intervals.racing`.
     """
     scores, first = bounds.scores, bounds.scores.first
-    arms = np.setdiff1d(np.arange(bounds.problem.n_arms), state.no_rivals())
+    arms = np.setdiff1d(np.arange(bounds.problem.n_arms), state.left.no_rivals())
     n_known = scores.known[arms]
     # Scores by place, NaN for failures and for places that an arm has not reached.
     by_place = np.full((len(arms), n_known.max(initial=0)), np.nan)
@@ -290,8 +290,10 @@ def lost_race(state: State, bounds: Bounds, error: float) -> Int[Ints, " lost"]:
         n_scores = int(np.searchsorted(first.places[part], n))
         row[first.places[part][:n_scores]] = first.values[part][:n_scores, 0]
     low, high = bounds.limits[0] or (0.0, 1.0)
-    betting = Betting(low - high, high - low, bounds.problem.target)
-    stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
+    betting = Betting(low - high, high - low, bounds.problem.examples.target)
+    stays = np.isin(
+        arms, np.setdiff1d(state.active, state.missing.exhausted(state.history))
+    )
     joined = joined_at(state)[arms]
     lost_at = certainly_worse(betting, by_place, n_known, joined, stays, error)
     return np.asarray(arms[lost_at <= by_place.shape[1]])
@@ -410,7 +412,7 @@ def excluded(
     probability that `errors_of_best` or `error_of_front` divides at most: it would take
     a false claim that it violates a constraint, or that another arm is ahead.
     """
-    if state.doubts:
+    if state.remarks.doubts:
         return {}
     goal, active = state.problem.goal, state.active
     if race:
@@ -513,13 +515,13 @@ def unproven(
 def _cautious_bounds(state: State) -> Bounds:
     """Bounds from the first examples of each arm, up to the first one without a score or failure."""
     problem = state.seen
-    if problem.population is None:
+    if problem.examples.population is None:
         reach, out = first_out(state), None
     else:
-        reach, out = None, [*state.pending.values(), *state.returned]
+        reach, out = None, state.plan.in_progress
     scores = OrderedScores.of(problem, state.history, state.missing, reach, out)
     limits = limits_if_few(problem.goal, scores.first.values)
-    return Bounds(scores, limits, tuple(state.no_rivals()), is_cautious=True)
+    return Bounds(scores, limits, tuple(state.left.no_rivals()), is_cautious=True)
 
 
 def _unproven_best(

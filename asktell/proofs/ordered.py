@@ -14,16 +14,17 @@ use a part of the scores only:
   the evaluations of its arm.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
 
 from asktell.numerics.arrays import Bools, Floats, Ints
+from asktell.numerics.cells import Cells, nth_asks
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.record import Added, Failures, Problem, Pull, State
-from asktell.record.history import History, in_rounds, in_turns, turns, turns_out
+from asktell.problem.problem import Problem
+from asktell.record import Added, Failures, History, Pull, State
 
 
 class Rows(NamedTuple):
@@ -132,7 +133,7 @@ class OrderedScores:
         """
         values = problem.goal.values(history.scores(), problem.goal.offsets)
         ends_at_a_gap = False
-        if problem.population is None:
+        if problem.examples.population is None:
             rows = _own_draws(problem, history, values, reach)
             rounds, n_known = [rows], rows.counts
         else:
@@ -140,7 +141,7 @@ class OrderedScores:
             n_known = completed(problem, history, missing, by_round[0][:2], reach)
             # No score decided which cells of a finished table are missing.
             ends_at_a_gap = not problem.looks_once and (
-                problem.target is None or out is not None
+                problem.examples.target is None or out is not None
             )
             if ends_at_a_gap:
                 by_round = [
@@ -185,7 +186,7 @@ class OrderedScores:
 
     def is_exhausted(self, arms: Int[Ints, " some"]) -> bool:
         """True if the means are known exactly: each arm has seen every example, and scores are not noisy."""
-        exhausted_at = self.problem.exhausted_at
+        exhausted_at = self.problem.examples.exhausted_at
         return exhausted_at is not None and bool(
             (self.counts[arms] == exhausted_at).all()
         )
@@ -219,7 +220,7 @@ class FailureSlacks(NamedTuple):
         first evaluation counts.
         """
         trials, arms, examples, failed = _scored_and_failed(history, missing)
-        if problem.population is None:
+        if problem.examples.population is None:
             at, place = trials, np.arange(len(trials))
             order = np.lexsort((at, arms))
         else:
@@ -227,8 +228,8 @@ class FailureSlacks(NamedTuple):
             trials, arms, examples = trials[real], arms[real], examples[real]
             failed = failed[real]
             at = place = turns(problem, Failures(), trials, arms, examples)
-            if problem.rounds is None:
-                place = place % len(problem.order)
+            if problem.examples.rounds is None:
+                place = place % len(problem.examples.order)
             order = np.lexsort((trials, at, place, arms))
         counts = np.ones(len(at), dtype=bool) if reach is None else at < reach
         if known is not None:
@@ -288,7 +289,7 @@ def _rounds_of(
     trials, arms, examples = history.trials(), history.arms(), history.examples()
     if problem.looks_once:
         return [_means_of_cells(problem, arms, examples, values)]
-    if problem.target is not None:
+    if problem.examples.target is not None:
         return [in_turns(problem, missing, trials, arms, examples, values, reach)]
     observations = _observations(problem, history, missing, values, reach, out)
     return observations or [(np.arange(0), np.arange(0), values[:0])]
@@ -298,9 +299,9 @@ def _means_of_cells(
     problem: Problem, arms: Ints, examples: Ints, values: Floats
 ) -> _Round:
     """Arms, places and the mean of all evaluations of each cell. NaN if one of them is."""
-    n = len(problem.order)
+    n = len(problem.examples.order)
     # Sorted by value as well, so that a mean does not depend on the order of the rows
-    cells = arms * n + problem.place[examples]
+    cells = arms * n + problem.examples.place[examples]
     order = np.lexsort((*values.T[::-1], cells))
     cells, first, times = np.unique(cells[order], return_index=True, return_counts=True)
     if not len(cells):
@@ -358,8 +359,12 @@ def completed(
     evaluations, round after round. `scored` holds the arms and the places of the scores
     that count.
     """
-    has_rounds = problem.rounds is not None
-    width = (problem.most_pulls or 0) if has_rounds else len(problem.order)
+    has_rounds = problem.examples.rounds is not None
+    width = (
+        (problem.examples.most_pulls or 0)
+        if has_rounds
+        else len(problem.examples.order)
+    )
     # The last column collects all places from `width` on, and stays False, so that
     # `argmin` finds the first place that is not complete.
     is_complete = np.zeros((problem.n_arms, width + 1), dtype=bool)
@@ -424,7 +429,7 @@ def common_scores(
     if problem.looks_once:
         rows = Rows.of(*by_round[0], problem.n_arms)
         places, of_a, of_b = longest([rows], a, b)
-        return of_a, of_b, len(places) == len(problem.order)
+        return of_a, of_b, len(places) == len(problem.examples.order)
     n_both = int(n_completed[[a, b]].min())
     both = np.full(problem.n_arms, n_both)
     rounds = [
@@ -440,9 +445,9 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
 
     Without such an order, the first trial in progress. None: nothing is in progress.
     """
-    pulls = (*state.pending.values(), *state.returned)
+    pulls = state.plan.in_progress
     out = [pull for pull in pulls if pull.arm not in but]
-    if state.problem.population is None:
+    if state.problem.examples.population is None:
         return min((pull.trial for pull in out if pull.trial is not None), default=None)
     places = turns_out(state.problem, state.history, state.missing, out)
     return min(places, default=None)
@@ -451,15 +456,139 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
 def joined_at(state: State) -> Int[Ints, " arms"]:
     """How many of the first examples other arms had seen when an arm was added. 0 for the arms of the start."""
     joined = np.zeros(state.problem.n_arms, dtype=np.int64)
-    first = state.origin.n_arms
-    for _, n_rows, _, event in state.growth:
+    first = state.growth.origin.n_arms
+    for _, n_rows, _, event in state.growth.events:
         if not isinstance(event, Added):
             continue
         examples = state.history.examples()[:n_rows]
-        if state.problem.population is not None:
-            seen = 1 + state.problem.place[examples[examples >= 0]]
+        if state.problem.examples.population is not None:
+            seen = 1 + state.problem.examples.place[examples[examples >= 0]]
         else:
             seen = np.bincount(state.history.arms()[:n_rows])
         joined[first : first + len(event.texts)] = seen.max(initial=0)
         first += len(event.texts)
     return joined
+
+
+# A trial id after all others, for evaluations without an id.
+_LATEST = 2**62
+
+
+def turns(
+    problem: Problem,
+    missing: Failures,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+) -> Int[Ints, " rows"]:
+    """The turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
+
+    If a cell was asked for several times, its first score or failure counts in the
+    first round, its second in the second round, and so on. Without rounds, all have the
+    place of the example.
+    """
+    place = problem.examples.place[examples]
+    if problem.examples.repeats == 1:
+        return place
+    n_examples = len(problem.examples.order)
+    real = missing.pulls.examples() >= 0
+    failed = missing.pulls.arms()[real] * n_examples + missing.pulls.examples()[real]
+    cells = np.concatenate((arms * n_examples + examples, failed))
+    nth = nth_asks(np.concatenate((trials, missing.pulls.trials()[real])), cells)[
+        : len(place)
+    ]
+    return np.asarray(nth * n_examples + place)
+
+
+def in_turns(
+    problem: Problem,
+    missing: Failures,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, "rows columns"],
+    before: int | None = None,
+) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"], Float[Floats, "chosen columns"]]:
+    """Arms, turns and scores, sorted by arm and turn, of the rows with an example and a turn before `before`.
+
+    Several scores of a cell count once, with their mean, unless there are rounds.
+    """
+    known = np.flatnonzero(examples >= 0)
+    at = turns(problem, missing, trials[known], arms[known], examples[known])
+    if before is not None:
+        known, at = known[at < before], at[at < before]
+    arms, scores = arms[known], scores[known]
+    if problem.examples.repeats == 1:
+        cells = Cells.of(arms, at, scores, len(problem.examples.order))
+        return cells.arms, cells.examples, cells.scores
+    order = np.lexsort((at, arms))
+    return arms[order], at[order], scores[order]
+
+
+def in_rounds(
+    problem: Problem,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, "rows columns"],
+) -> list[
+    tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, "cells columns"]]
+]:
+    """Arms, places and mean scores of the first evaluation of every cell, of the first two, and so on.
+
+    Sorted by arm and place. The list has at most `repeats` items, since further repeats
+    serve another purpose. The rows must be in the order of recording. A row of NaN is
+    an evaluation in progress. Later evaluations of its cell do not count until its
+    score is recorded, because a score may be late because of its value.
+    """
+    known = np.flatnonzero(examples >= 0)
+    trials, arms, scores = trials[known], arms[known], scores[known]
+    places = problem.examples.place[examples[known]]
+    # An evaluation from elsewhere has no trial. It follows all trials that were
+    # assigned before it.
+    when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
+    cells = arms * len(problem.examples.order) + places
+    order = np.lexsort((when, cells))
+    cells, scores = cells[order], scores[order]
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    n_scores, sums, found = (
+        np.diff(starts, append=len(cells)),
+        np.zeros((len(starts), scores.shape[1])),
+        [],
+    )
+    for number in range(min(problem.examples.repeats, int(n_scores.max(initial=0)))):
+        long_enough = n_scores > number
+        starts, n_scores, sums = (
+            starts[long_enough],
+            n_scores[long_enough],
+            sums[long_enough],
+        )
+        sums = sums + scores[starts + number]
+        whole = ~np.isnan(sums).any(axis=1)
+        own_arms, own_places = np.divmod(
+            cells[starts[whole]], len(problem.examples.order)
+        )
+        found.append((own_arms, own_places, sums[whole] / (number + 1)))
+    return found
+
+
+def turns_out(
+    problem: Problem, history: History, missing: Failures, out: Iterable[Pull]
+) -> list[int]:
+    """The turns of the evaluations in progress (`out`) that have an example, in the order of all evaluations."""
+    numbers = [
+        [_LATEST if p.trial is None else p.trial, p.arm, p.example]
+        for p in out
+        if p.example is not None
+    ]
+    rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
+    if problem.examples.repeats > 1:
+        told = np.column_stack((history.trials(), history.arms(), history.examples()))
+        rows = np.concatenate((told[told[:, 2] >= 0], rows))
+    trials, arms, examples = rows.T
+    return [
+        int(turn)
+        for turn in turns(problem, missing, trials, arms, examples)[
+            len(rows) - len(numbers) :
+        ]
+    ]

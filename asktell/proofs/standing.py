@@ -78,7 +78,7 @@ class PromptStanding:
         """The selected arms if the selection is established, else None."""
         if self._given is not None:
             return None if len(self.open) else self._given
-        if self._state.doubts:
+        if self._state.remarks.doubts:
             return None
         (bounds, errors), left = self._evidence, self.left
         if not len(left):
@@ -106,7 +106,7 @@ class PromptStanding:
 
         key = "ordered scores", problem, missing.key, reach
         scores, limits = history.memo.get(key, recorded)
-        bounds = Bounds(scores, limits, tuple(state.no_rivals()))
+        bounds = Bounds(scores, limits, tuple(state.left.no_rivals()))
         if isinstance(problem.goal, BestFeasible):
             return bounds, claims.errors_of_best(bounds, error)
         of_front = claims.error_of_front(problem.goal, problem.n_arms, error)

@@ -1,9 +1,10 @@
-"""The problem, the events of a selection, and the state that follows from both.
+"""The events of a selection, and the state that follows from its problem and them.
 
 Everything in this package is an immutable value, and every function is pure: no clock,
-no I/O, no random state.
+no I/O, no random state. Only an `Engine` changes.
 """
 
+from asktell.record.engine import Engine
 from asktell.record.events import (
     ACCEPTED,
     ACTIVE,
@@ -25,14 +26,15 @@ from asktell.record.events import (
     Retired,
     Told,
 )
+from asktell.record.failures import Failures
 from asktell.record.fold import apply, check, check_decision, decide
-from asktell.record.history import Failures, History
-from asktell.record.problem import SAMPLINGS, SKIP, Problem, grown
+from asktell.record.growth import grown
+from asktell.record.history import History
 from asktell.record.state import Grown, State, initial
 
 __all__ = [
-    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SAMPLINGS", "SKIP", "Added", "Asked", "Decided",
-    "Departure", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
-    "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
+    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "Added", "Asked", "Decided",
+    "Departure", "Engine", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
+    "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
     "grown", "initial",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ which may contain anything.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -12,18 +13,22 @@ import numpy as np
 
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.problem.checks import SMALLEST_COST, MalformedError, whole
+from asktell.problem.checks import MalformedError, whole
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import events
+from asktell.record.costs import Costs
 from asktell.record.events import Pull
-from asktell.record.growth import check_growth, departed, reopens
-from asktell.record.problem import Problem, grown
-from asktell.record.queue import Queue
-from asktell.record.state import Grown, State, examples_left, observed_examples
+from asktell.record.growth import check_growth, departed, grown, reopens
+from asktell.record.proxies import ProxyScores
+from asktell.record.state import Grown, Remarks, State, examples_left, observed_examples
 
 
 class Decider(Protocol):
-    """The part of a method that `decide` uses."""
+    """The part of a method that an `Engine` uses."""
+
+    def check_growth(self, event: events.Growth) -> None:
+        """Refuse growth that the method does not support."""
 
     def due(self, state: State) -> bool:
         """True if it is time to decide."""
@@ -63,9 +68,9 @@ def check(state: State, event: events.Event) -> None:
 def _check_asked(state: State, event: events.Asked) -> None:
     """Check that the log assigned the evaluation that comes next."""
     # A planned evaluation has no trial yet, and gets the next number.
-    pull = state.next_pull()
+    pull = state.plan.next()
     if pull is not None and pull.trial is None:
-        pull = pull._replace(trial=state.asked)
+        pull = pull._replace(trial=state.plan.asked)
     if pull != (event.trial, event.arm, event.example):
         raise MalformedError(
             f"Trial {event.trial} was assigned, but it is not the next evaluation of the plan."
@@ -76,27 +81,27 @@ def _check_told(state: State, event: events.Told) -> None:
     """Check that the trial waits for scores, and that these have the right form."""
     _check_out(state, event)
     _check_scores(state.problem, event.scores)
-    _check_cost(event.cost)
-    example = state.open(event.trial)
-    _check_proxies(state.problem, example and example.example, event.proxies)
+    Costs.check(event.cost)
+    pull = state.plan.open(event.trial)
+    ProxyScores.check(state.problem, pull and pull.example, event.proxies)
 
 
 def _check_failed(state: State, event: events.Failed) -> None:
     """Check that the trial waits for scores, and that its cost has the right form."""
     _check_out(state, event)
-    _check_cost(event.cost)
+    Costs.check(event.cost)
 
 
 def _check_released(state: State, event: events.Released) -> None:
     """Check that the trial is pending. A trial that was returned already cannot be released again."""
-    if event.trial not in state.pending:
+    if event.trial not in state.plan.pending:
         raise not_pending(event)
 
 
 def _check_observed(state: State, event: events.Observed) -> None:
     """Check the arm, the example and the numbers of an observation. Any arm may be observed, also an eliminated one."""
     whole("an arm", event.arm, 0, state.problem.n_arms - 1)
-    n_examples = state.problem.n_examples or 0
+    n_examples = state.problem.examples.n or 0
     if event.example is not None and not 0 <= event.example < n_examples:
         raise MalformedError(
             f"A score is of example {event.example}, but there are {n_examples} examples, numbered from 0."
@@ -105,8 +110,8 @@ def _check_observed(state: State, event: events.Observed) -> None:
         raise MalformedError("An observation has neither scores nor a cost.")
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
-    _check_cost(event.cost)
-    _check_proxies(state.problem, event.example, event.proxies)
+    Costs.check(event.cost)
+    ProxyScores.check(state.problem, event.example, event.proxies)
 
 
 def not_pending(event: Any) -> MalformedError:
@@ -118,7 +123,7 @@ def not_pending(event: Any) -> MalformedError:
 
 def _check_out(state: State, event: events.Told | events.Failed) -> None:
     """Check that a trial is pending, or waits to be assigned again. In the latter case its scores come late."""
-    if event.trial not in state.pending and state.returned.find(event.trial) is None:
+    if state.plan.open(event.trial) is None:
         raise not_pending(event)
 
 
@@ -128,28 +133,6 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     if len(scores) != n_metrics:
         raise MalformedError(
             f"An evaluation has {len(scores)} scores, but the goal needs {n_metrics}."
-        )
-
-
-def _check_proxies(
-    problem: Problem, example: int | None, scores: tuple[float | None, ...]
-) -> None:
-    """Check that there is a score or None for each proxy, and that scores belong to an example."""
-    if not scores:
-        return
-    if len(scores) != len(problem.proxies):
-        raise MalformedError(
-            f"An evaluation has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
-        )
-    if example is None:
-        raise MalformedError("An evaluation has scores of proxies, but no example.")
-
-
-def _check_cost(cost: float | None) -> None:
-    """Check that a cost is not among the costs that count as free, for which tell() records 0."""
-    if cost is not None and 0.0 < cost < SMALLEST_COST:
-        raise MalformedError(
-            f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}."
         )
 
 
@@ -166,7 +149,7 @@ def _check_decided(state: State, decided: events.Decided) -> None:
         n_planned = decided.pulls * (len(state.active) - len(decided.departures))
     else:
         n_planned = sum(decided.pulls)
-    if n_planned > state.problem.budget - state.spent - len(state.pending):
+    if n_planned > state.problem.budget - state.spent - len(state.plan.pending):
         raise MalformedError(
             f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows."
         )
@@ -179,10 +162,10 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
         InvalidArgumentError: an arm, an example or a number is out of range.
         InvalidStateError: an estimate has the wrong length.
     """
-    n_metrics, last_example = len(problem.goal.columns), (problem.n_examples or 0) - 1
+    n_metrics, last_example = len(problem.goal.columns), (problem.examples.n or 0) - 1
     plan = () if decided.plan is None else decided.plan
     for arm in (
-        *(each.arm for each in decided.departures),
+        *(departure.arm for departure in decided.departures),
         *decided.answer,
         *(arm for arm, _ in plan),
     ):
@@ -191,10 +174,13 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
         whole("example", example, -1, last_example)
     for pulls in (decided.pulls,) if isinstance(decided.pulls, int) else decided.pulls:
         whole("pulls", pulls, 0, problem.budget)
-    for each in decided.departures:
-        if {len(each.means), len(each.standard_errors)} not in ({0}, {n_metrics}):
+    for departure in decided.departures:
+        if {len(departure.means), len(departure.standard_errors)} not in (
+            {0},
+            {n_metrics},
+        ):
             raise MalformedError(
-                f"The estimate of a departure needs {n_metrics} means and standard errors, got {short(each)}."
+                f"The estimate of a departure needs {n_metrics} means and standard errors, got {short(departure)}."
             )
 
 
@@ -214,46 +200,36 @@ _CHECK: dict[type, Callable[[State, Any], None]] = {
 
 def _asked(state: State, event: events.Asked) -> State:
     """Make an evaluation pending: the first that was returned, or else the next of the plan."""
-    pull = Pull(event.trial, event.arm, event.example)
-    pending = state.pending.set(event.trial, pull)
-    # A released trial keeps its id.
-    asked = max(state.asked, event.trial + 1)
+    plan, reserve = state.plan, None
     if state.problem.max_cost is not None and state.costs.pool.n:
         # The reserve is kept until costs change, so that n asks in a row take O(n)
         # time.
-        reserved = (
-            state.costs.reserved(state.pending.values())
-            if state.reserve is None
-            else state.reserve
-        )
-        state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
-    if not state.returned.is_empty:
-        return state._replace(
-            pending=pending, returned=state.returned.without_front(), asked=asked
-        )
-    return state._replace(pending=pending, position=state.position + 1, asked=asked)
+        reserve = plan.reserve
+        if reserve is None:
+            reserve = state.costs.reserved(plan.pending.values())
+        reserve += state.costs.reserve(event.arm)
+    pull = Pull(event.trial, event.arm, event.example)
+    return state._replace(plan=plan.assign(event.trial, pull, reserve))
 
 
 def _told(state: State, event: events.Told) -> State:
     """Record the scores of a trial, even if its arm was eliminated meanwhile."""
-    pull, closed = _close(state, event.trial)
+    pull, plan = state.plan.close(event.trial)
     return state._replace(
-        **closed,
+        plan=plan,
         history=state.history.append(event.trial, pull.arm, pull.example, event.scores),
         spent=state.spent + 1,
-        cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(pull.arm, event.cost),
-        proxies=state.proxies.append(pull.arm, pull.example, event.proxies),
+        proxies=state.proxies.append(pull.arm, pull.example, event.proxies)
+        if event.proxies
+        else state.proxies,
     )
 
 
 def _released(state: State, event: events.Released) -> State:
     """Return a trial, which is assigned again unless its arm was eliminated."""
-    pull, closed = _close(state, event.trial)
-    state = state._replace(**closed)
-    if pull.arm in state.left:
-        return state
-    return state._replace(returned=state.returned.append(pull))
+    pull, plan = state.plan.close(event.trial)
+    return state._replace(plan=plan if pull.arm in state.left else plan.put_back(pull))
 
 
 def _failed(state: State, event: events.Failed) -> State:
@@ -261,12 +237,11 @@ def _failed(state: State, event: events.Failed) -> State:
 
     With `failure_scores`, a failure counts as these scores instead.
     """
-    pull, closed = _close(state, event.trial)
+    pull, plan = state.plan.close(event.trial)
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
-        **closed,
+        plan=plan,
         failures=state.failures.append(pull, event.reason),
-        cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
     # Failures that count as scores use the budget, as scores do.
@@ -276,16 +251,13 @@ def _failed(state: State, event: events.Failed) -> State:
     if arm in state.left:
         return state
     # Missing scores: the failure rate decides whether the arm stays.
-    if state.fails_too_often(arm):
-        return _leave(state, (state.given_up(arm),), len(state.decisions))
-    # A method that plans its own cells also plans the replacement.
-    if state.is_explicit:
-        return state
+    departure = state.failures.given_up(arm, state.history, state.problem)
+    if departure is not None:
+        return _leave(state, (departure,), len(state.decisions))
     replacement = _next_example(state, arm)
     if replacement is None:
         return state
-    redraws = {**state.redraws, arm: state.redraws.get(arm, 0) + 1}
-    return state._replace(redraws=redraws, returned=state.returned.append(replacement))
+    return state._replace(plan=plan.redraw(replacement))
 
 
 def _observed(state: State, event: events.Observed) -> State:
@@ -297,9 +269,8 @@ def _observed(state: State, event: events.Observed) -> State:
     arm, example = event.arm, event.example
     if event.cost is not None:
         state = state._replace(
-            cost=state.cost + event.cost,
             costs=state.costs.plus(arm, event.cost),
-            reserve=None,
+            plan=state.plan._replace(reserve=None),
         )
     if event.proxies:
         state = state._replace(
@@ -310,35 +281,17 @@ def _observed(state: State, event: events.Observed) -> State:
     state = state._replace(
         history=state.history.append(None, arm, example, event.scores)
     )
-    if example is None or state.problem.population is None or arm in state.left:
+    if (
+        example is None
+        or state.problem.examples.population is None
+        or arm in state.left
+    ):
         return state
     # An evaluation of the cell that is in progress stays: it may be paid for already.
-    planned = zip(
-        state.plan_arms[state.position :],
-        state.plan_examples[state.position :],
-        strict=True,
+    plan = state.plan.replaced(
+        Pull(None, arm, example), lambda: _next_example(state, arm)
     )
-    # `i` is the index of the cell in the plan, and later in the queue.
-    i = next(
-        (i for i, cell in enumerate(planned, state.position) if cell == (arm, example)),
-        None,
-    )
-    if i is None and Pull(None, arm, example) not in state.returned:
-        return state
-    replacement = None if state.is_explicit else _next_example(state, arm)
-    if i is None:
-        returned = list(state.returned)
-        i = returned.index(Pull(None, arm, example))
-        returned[i : i + 1] = [] if replacement is None else [replacement]
-        return state._replace(returned=Queue(returned))
-    plan_arms, plan_examples = list(state.plan_arms), list(state.plan_examples)
-    if replacement is None or replacement.example is None:
-        del plan_arms[i], plan_examples[i]
-    else:
-        plan_examples[i] = replacement.example
-    return state._replace(
-        plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples)
-    )
+    return state._replace(plan=plan)
 
 
 def _decided(state: State, event: events.Decided) -> State:
@@ -353,39 +306,20 @@ def _decided(state: State, event: events.Decided) -> State:
     # add the rows that come after these.
     state = state._replace(
         tally=state.next_tally(),
-        tallied=rows,
         decisions=(*state.decisions, (rows, event)),
-        reopened=False,
     )
+    if state.growth.reopened:
+        state = state._replace(growth=replace(state.growth, reopened=False))
     state = _leave(state, event.departures, event.round)
-    # Pending trials stay, since their scores are paid for and will be recorded.
     if event.finished:
-        return state._replace(
-            plan_arms=(), plan_examples=(), position=0, returned=Queue()
-        )
-    if event.plan is not None:
-        arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
-        return state._replace(
-            plan_arms=tuple(arms.tolist()),
-            plan_examples=tuple(example for _, example in event.plan),
-            position=0,
-            # Returned evaluations that the cost no longer covers are not assigned again.
-            returned=state.returned.where(lambda pull: state.fits(pull.arm)),
-            plan_draws=state.plan_draws
-            + np.bincount(arms, minlength=state.problem.n_arms),
-        )
-    active = state.active
-    pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
-    arms, examples = plan(state, active, pulls)
-    drawn = state.drawn()
-    drawn[active] += pulls
-    return state._replace(
-        plan_arms=tuple(arms.tolist()),
-        plan_examples=tuple(examples.tolist()),
-        position=0,
-        plan_draws=drawn,
-        redraws={},
-    )
+        plan = state.plan.ended()
+    elif event.plan is not None:
+        plan = state.plan.of_cells(event.plan, state.fits)
+    else:
+        active = state.active
+        pulls = np.broadcast_to(np.asarray(event.pulls, dtype=np.int64), active.shape)
+        plan = state.plan.of_round(*cells_of_round(state, active, pulls))
+    return state._replace(plan=plan)
 
 
 def _grown(state: State, event: events.Growth) -> State:
@@ -394,28 +328,32 @@ def _grown(state: State, event: events.Growth) -> State:
     These departures rested on the scores at that time.
     """
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
-    before = Grown(len(state.decisions), state.spent, state.cost, event)
+    growth = state.growth
+    before = Grown(len(state.decisions), state.spent, state.costs.total, event)
     n_more = len(event.texts) if isinstance(event, events.Added) else 0
     state = state._replace(
         problem=grown(state.problem, event),
-        growth=(*state.growth, before),
-        reopened=state.reopened or reopening,
+        growth=replace(
+            growth,
+            events=(*growth.events, before),
+            reopened=growth.reopened or reopening,
+        ),
         left=departed(state.left, event, state.decisions, reopening),
-        plan_draws=np.concatenate((state.plan_draws, np.zeros(n_more, dtype=np.int64))),
+        plan=state.plan.wider(n_more),
         tally=state.tally.wider(n_more),
     )
     # `departed` has the departure of a retired arm. Only its plan is left to drop.
     if isinstance(event, events.Retired):
-        return _without(state, {event.arm})
+        return state._replace(plan=state.plan.without({event.arm}))
     # An arm that is back may have failed too often meanwhile.
+    failures = state.failures
     failed = [
-        arm
-        for arm in state.failures.arms()
-        if arm not in state.left and state.fails_too_often(arm)
+        departure
+        for arm in failures.arms()
+        if arm not in state.left
+        and (departure := failures.given_up(arm, state.history, state.problem))
     ]
-    return _leave(
-        state, tuple(state.given_up(arm) for arm in failed), len(state.decisions)
-    )
+    return _leave(state, tuple(failed), len(state.decisions))
 
 
 _APPLY: dict[type, Callable[[State, Any], State]] = {
@@ -426,7 +364,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
     events.Observed: _observed,
     events.Decided: _decided,
     events.Remarked: lambda state, event: state._replace(
-        remarks={**state.remarks, event.topic: event}
+        remarks=Remarks({**state.remarks, event.topic: event})
     ),
     events.Added: _grown,
     events.Retired: _grown,
@@ -434,7 +372,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
 }
 
 
-def plan(
+def cells_of_round(
     state: State, active: Int[Ints, " active"], pulls: Int[Ints, " active"]
 ) -> tuple[Int[Ints, " pulls"], Int[Ints, " pulls"]]:
     """Arms and examples of a round's pulls, in the order of asking.
@@ -451,8 +389,8 @@ def plan(
         ~np.isin(arms, list(observed)) if observed else np.ones(len(arms), dtype=bool)
     )
     # The usual arms take the order of examples from where they stopped.
-    examples[usual] = state.problem.draw(
-        arms[usual], (state.drawn()[arms] + nth)[usual]
+    examples[usual] = state.problem.examples.draw(
+        arms[usual], (state.plan.drawn()[arms] + nth)[usual]
     )
     # Arms with observed examples skip these examples.
     for arm, seen in observed.items():
@@ -472,57 +410,33 @@ def _leave(
     left = state.left
     for departure in departures:
         left = left.set(departure.arm, (round_, departure))
-    return _without(
-        state._replace(left=left), {departure.arm for departure in departures}
-    )
-
-
-def _without(state: State, gone: set[int]) -> State:
-    """The state without the evaluations of some arms that were not assigned yet."""
-    keep = [
-        i
-        for i in range(state.position, len(state.plan_arms))
-        if state.plan_arms[i] not in gone
-    ]
-    return state._replace(
-        returned=state.returned.where(lambda pull: pull.arm not in gone),
-        plan_arms=tuple(state.plan_arms[i] for i in keep),
-        plan_examples=tuple(state.plan_examples[i] for i in keep),
-        position=0,
-    )
-
-
-def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
-    """Remove a trial from the pending trials, or from the returned trials.
-
-    Returns its evaluation, and the new values of the fields of `State` that change. So
-    the caller can change all fields in one copy of the state.
-    """
-    # The reserve was for the trials that were pending until now.
-    pull = state.pending.get(trial)
-    if pull is not None:
-        return pull, {"reserve": None, "pending": state.pending.delete(trial)}
-    pull = state.returned.find(trial)
-    assert pull is not None, "the caller has checked the event"
-    return pull, {"reserve": None, "returned": state.returned.without(trial)}
+    gone = {departure.arm for departure in departures}
+    return state._replace(left=left, plan=state.plan.without(gone))
 
 
 def _next_example(state: State, arm: int) -> Pull | None:
-    """The next evaluation of an arm, on an example that it has not drawn yet. None if no evaluation is left."""
-    if state.is_exhausted(arm):
+    """The next evaluation of an arm, on an example that it has not drawn yet. None if no evaluation is left.
+
+    None, too, if the method plans its own cells, since it then also plans what replaces
+    them.
+    """
+    is_explicit = state.growth.reopened or (
+        bool(state.decisions) and state.decisions[-1][1].plan is not None
+    )
+    if is_explicit or state.missing.have_exhausted(arm, state.history):
         return None
     observed = observed_examples(state, arm).get(arm)
     # With observed examples, the number of draws is no place in the order any more. So
     # the used and the planned examples are counted one by one.
     if observed is not None:
-        ahead = range(state.position, len(state.plan_arms))
-        observed.update(
-            state.plan_examples[i] for i in ahead if state.plan_arms[i] == arm
-        )
+        observed.update(state.plan.examples_ahead(arm))
         free = next(examples_left(state.problem, observed), None)
         return None if free is None else Pull(None, arm, free)
-    nth = int(state.plan_draws[arm]) + state.redraws.get(arm, 0)
-    if state.problem.most_pulls is not None and nth >= state.problem.most_pulls:
+    nth = int(state.plan.draws[arm]) + state.plan.redraws.get(arm, 0)
+    if (
+        state.problem.examples.most_pulls is not None
+        and nth >= state.problem.examples.most_pulls
+    ):
         return None
-    example = int(state.problem.draw(np.array([arm]), np.array([nth]))[0])
+    example = int(state.problem.examples.draw(np.array([arm]), np.array([nth]))[0])
     return Pull(None, arm, None if example < 0 else example)

@@ -1,14 +1,15 @@
 """Growth: prompts, budget and examples that are added, prompts that are retired, and the effect on departed prompts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.candidates import Prompts
 from asktell.problem.checks import whole
 from asktell.problem.examples.ids import numbered
+from asktell.problem.problem import Problem, check_proxy_scores
 from asktell.problem.words import short
 from asktell.record.events import (
     ACCEPTED,
@@ -21,8 +22,7 @@ from asktell.record.events import (
     Growth,
     Retired,
 )
-from asktell.record.problem import Problem, check_proxy_scores
-from asktell.record.state import Grown, State
+from asktell.record.state import Departures, Grown, State
 
 
 def reopens(event: Growth, last: Decided | None) -> bool:
@@ -37,11 +37,11 @@ def reopens(event: Growth, last: Decided | None) -> bool:
 
 
 def departed(
-    left: IntMap[tuple[int, Departure]],
+    left: Departures,
     event: Growth,
     decisions: Sequence[tuple[int, Decided]],
     reopening: bool,
-) -> IntMap[tuple[int, Departure]]:
+) -> Departures:
     """The departed arms after growth. Reopening brings back the arms that the last decision accepted or rejected."""
     if reopening:
         last = decisions[-1][1]
@@ -61,12 +61,12 @@ def departed(
 
 def told_departures(
     decisions: Sequence[tuple[int, Decided]], growth: Sequence[Grown]
-) -> tuple[IntMap[tuple[int, Departure]], bool]:
+) -> tuple[Departures, bool]:
     """The arms that departed because of decisions and growth, and whether the last decision was reopened.
 
     Arms that departed because of failures are not included.
     """
-    left: IntMap[tuple[int, Departure]] = IntMap()
+    left = Departures()
     waiting, reopened = list(reversed(growth)), False
     for number in range(len(decisions) + 1):
         last = decisions[number - 1][1] if number else None
@@ -85,6 +85,34 @@ def told_departures(
             for departure in decided.departures:
                 left = left.set(departure.arm, (decided.round, departure))
     return left, reopened
+
+
+def grown(problem: Problem, event: object) -> Problem:
+    """The problem after an event. Only new prompts, budget or examples change it."""
+    if isinstance(event, Added):
+        candidates = problem.candidates
+        if candidates is not None and event.candidates is not None:
+            candidates = candidates.joined(event.candidates)
+        n_arms = problem.n_arms + len(event.texts)
+        # Methods that use features plan their rounds, and refuse new prompts. So new
+        # prompts have no features, and the others' are not needed any more.
+        larger = replace(problem, n_arms=n_arms, features=None, candidates=candidates)
+    elif isinstance(event, Extended):
+        larger = replace(
+            problem,
+            budget=problem.budget + event.evaluations,
+            max_cost=None
+            if problem.max_cost is None
+            else problem.max_cost + event.cost,
+            examples=problem.examples.with_more(event.examples, event.ids),
+        )
+    else:
+        return problem
+    # A limit on cost alone allows all evaluations that exist, now more than before.
+    if problem.is_bound_by_cost_alone:
+        budget = larger.examples.most_evaluations(larger.n_arms)
+        larger = replace(larger, budget=budget)
+    return larger
 
 
 def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
@@ -111,7 +139,7 @@ def check_growth(state: State, event: Growth) -> None:
     check_proxy_scores(
         len(problem.proxies),
         problem.n_arms + (len(event.texts) if isinstance(event, Added) else 0),
-        (problem.n_examples or 0)
+        (problem.examples.n or 0)
         + (event.examples if isinstance(event, Extended) else 0),
     )
 
@@ -134,10 +162,10 @@ def _check_retired(state: State, event: Retired) -> None:
 
 def _check_names(problem: Problem, event: Added) -> None:
     """Check that the ids and texts are the ids and texts of the new candidates, if there are candidates."""
-    known, came = problem.candidates, event.candidates
-    if known is None or came is None:
+    candidates, came = problem.candidates, event.candidates
+    if candidates is None or came is None:
         return
-    joined, n = Prompts.of(known.joined(came)), len(known)
+    joined, n = Prompts.of(candidates.joined(came)), len(candidates)
     ids = None if isinstance(joined.ids, range) else tuple(map(str, joined.ids[n:]))
     if (event.ids, event.texts) != (ids, tuple(joined.texts[n:])):
         raise InvalidArgumentError(
@@ -157,7 +185,7 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     extension(
         event.evaluations or None, event.cost or None, examples or None, event.key
     )
-    if event.examples and problem.labels is not None:
+    if event.examples and problem.examples.labels is not None:
         raise InvalidArgumentError(
             "extend() cannot add examples to a selection with segments. Start a new selection."
         )
@@ -169,7 +197,7 @@ def _check_extended(problem: Problem, event: Extended) -> None:
     _check_new_examples(problem, event.examples, event.ids)
     sums = (
         ("evaluations", problem.budget, event.evaluations, checks.MOST_EVALUATIONS),
-        ("examples", problem.n_examples or 0, event.examples, checks.MOST_EXAMPLES),
+        ("examples", problem.examples.n or 0, event.examples, checks.MOST_EXAMPLES),
         ("cost", problem.max_cost or 0.0, event.cost, checks.LARGEST),
     )
     for name, there, more, most in sums:
@@ -198,20 +226,20 @@ def _check_new_examples(
     problem: Problem, examples: int, ids: tuple[str, ...] | None
 ) -> None:
     """Check that new examples, as many as `examples`, have ids exactly if the existing examples have ids."""
-    if examples and problem.n_examples is None:
+    if examples and problem.examples.n is None:
         raise InvalidArgumentError(
             f"extend() got examples={examples}, but this selection was made without `examples`. Its evaluator draws "
             "its own examples. Leave examples out."
         )
-    if examples and (ids is None) != (problem.examples is None):
+    if examples and (ids is None) != (problem.examples.ids is None):
         raise InvalidArgumentError(
             "extend() needs the ids of the new examples, because the existing examples have ids. Pass examples=[...]."
             if ids is None
             else "extend() got example ids, but the existing examples have no ids. Pass a number: examples=len(new)."
         )
-    if ids and problem.examples is not None:
+    if ids and problem.examples.ids is not None:
         # Refuses ids that exist already.
-        problem.examples.with_more(ids)
+        problem.examples.ids.with_more(ids)
 
 
 def addition(
@@ -254,20 +282,22 @@ def extension(
         cost=0.0 if cost is None else checks.check_max_cost("cost of extend()", cost),
         examples=n_examples or 0,
         key=check_key(key),
-        ids=None if ids is None else ids.ids,
+        ids=None if ids is None else tuple(ids),
     )
 
 
 def is_new(state: State, event: Retired | Extended) -> bool:
     """True if the request is new. It must then be able to come next. False if it repeats an earlier request."""
-    known = request(state, event.key, type(event))
-    if known is None:
+    earlier = request(state, event.key, type(event))
+    if earlier is None:
         check_growth(state, event)
         return True
     # Retiring the same prompt for another reason is the same request.
     check_again(
         event.key,
-        known[1].arm == event.arm if isinstance(event, Retired) else known[1] == event,
+        earlier[1].arm == event.arm
+        if isinstance(event, Retired)
+        else earlier[1] == event,
     )
     return False
 
@@ -280,8 +310,8 @@ def request(
     Raises:
         InvalidArgumentError: the key belongs to a request of another kind.
     """
-    n_arms = state.origin.n_arms
-    for grown in state.growth if key is not None else ():
+    n_arms = state.growth.origin.n_arms
+    for grown in state.growth.events if key is not None else ():
         if grown.event.key == key:
             check_again(key, isinstance(grown.event, kind))
             return n_arms, grown.event
@@ -324,7 +354,7 @@ def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
     # Positions identify no prompt, so texts without ids are always new.
     if arm is None or prompts.texts[arm] != came.texts[number]:
         return False
-    known, new = prompts.candidates, came.candidates
-    return (known is None) == (new is None) and (
-        known is None or new is None or known[arm] == new[number]
+    existing, new = prompts.candidates, came.candidates
+    return (existing is None) == (new is None) and (
+        existing is None or new is None or existing[arm] == new[number]
     )

@@ -8,7 +8,6 @@ its rows first.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -16,10 +15,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
-from asktell.numerics.cells import Scored, nth_asks
 from asktell.numerics.shapes import Float, Int
-from asktell.record.events import Pull
-from asktell.record.problem import Problem
+from asktell.problem.problem import Problem
 
 _NOT_TOLD = -1
 
@@ -46,9 +43,9 @@ class _Columns:
         rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
         m = self.n_metrics
         of_arms = {
-            arm: own[: bisect_left(own, n)]
-            for arm, own in self.rows_of.items()
-            if own[0] < n
+            arm: rows_of_arm[: bisect_left(rows_of_arm, n)]
+            for arm, rows_of_arm in self.rows_of.items()
+            if rows_of_arm[0] < n
         }
         return _Columns(
             m,
@@ -183,13 +180,13 @@ class History:
         columns.examples = _array("q", examples)
         columns.scores = _array("d", scores)
         row_of = np.full(int(trials.max(initial=-1)) + 1, _NOT_TOLD, dtype=np.int64)
-        told = np.flatnonzero(trials >= 0)
-        row_of[trials[told]] = told
+        of_trials = np.flatnonzero(trials >= 0)
+        row_of[trials[of_trials]] = of_trials
         columns.row_of = _array("q", row_of)
         history._length = len(trials)
-        by_arm = told[np.argsort(arms[told], kind="stable")]
+        by_arm = of_trials[np.argsort(arms[of_trials], kind="stable")]
         ends = np.flatnonzero(np.diff(arms[by_arm])) + 1
-        for rows in np.split(by_arm, ends) if len(told) else []:
+        for rows in np.split(by_arm, ends) if len(of_trials) else []:
             columns.rows_of[int(arms[rows[0]])] = _array("q", rows)
         return history
 
@@ -200,190 +197,6 @@ def _array(kind: Literal["q", "d"], values: Ints | Floats) -> "array[Any]":
     flat = np.ascontiguousarray(values, dtype=kind).ravel()
     grown.frombytes(flat.view(np.uint8).data)
     return grown
-
-
-@dataclass(frozen=True, eq=False)
-class Failures:
-    """The failed evaluations, oldest first: their evaluations as rows without scores, and their reasons."""
-
-    pulls: History = field(default_factory=lambda: History(0))
-    _reasons: list[str] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.pulls)
-
-    def __iter__(self) -> Iterator[tuple[int, int, int | None, str]]:
-        """Trial, arm, example and reason of each failure."""
-        pulls = (
-            column.tolist()
-            for column in (
-                self.pulls.trials(),
-                self.pulls.arms(),
-                self.pulls.examples(),
-            )
-        )
-        for trial, arm, example, reason in zip(*pulls, self.reasons(), strict=True):
-            yield trial, arm, None if example < 0 else example, reason
-
-    def append(self, pull: Pull, reason: str) -> "Failures":
-        """The failures with one more."""
-        reasons = (
-            self._reasons
-            if len(self._reasons) == len(self)
-            else self._reasons[: len(self)]
-        )
-        reasons.append(reason)
-        return Failures(self.pulls.append(*pull, ()), reasons)
-
-    @property
-    def key(self) -> Hashable:
-        """A cache key for results computed from the failures: equal for the same failures, and for no failures."""
-        return self.pulls if len(self) else None
-
-    def count(self, arm: int) -> int:
-        """The number of failures of an arm."""
-        return self.pulls.n_asked(arm)
-
-    def per_arm(self, n_arms: int) -> Int[Ints, " arms"]:
-        """The number of failures of each arm."""
-        return np.bincount(self.pulls.arms(), minlength=n_arms)
-
-    def arms(self) -> list[int]:
-        """The arms with failures, ascending."""
-        return sorted(set(self.pulls.arms().tolist()))
-
-    def __contains__(self, trial: object) -> bool:
-        return isinstance(trial, int) and self.pulls.pull_of(trial) is not None
-
-    def reasons(self, start: int = 0) -> list[str]:
-        """The reasons from the `start`-th failure on."""
-        return self._reasons[start : len(self)]
-
-    def last(self, arm: int) -> str:
-        """The reason of the last failure of an arm, which must have a failure."""
-        return self._reasons[int(np.flatnonzero(self.pulls.arms() == arm)[-1])]
-
-
-# A trial id after all others, for evaluations without an id.
-_LATEST = 2**62
-
-
-def turns(
-    problem: Problem,
-    missing: Failures,
-    trials: Int[Ints, " rows"],
-    arms: Int[Ints, " rows"],
-    examples: Int[Ints, " rows"],
-) -> Int[Ints, " rows"]:
-    """The turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
-
-    If a cell was asked for several times, its first score or failure counts in the
-    first round, its second in the second round, and so on. Without rounds, all have the
-    place of the example.
-    """
-    place = problem.place[examples]
-    if problem.repeats == 1:
-        return place
-    n_examples = len(problem.order)
-    real = missing.pulls.examples() >= 0
-    failed = missing.pulls.arms()[real] * n_examples + missing.pulls.examples()[real]
-    cells = np.concatenate((arms * n_examples + examples, failed))
-    nth = nth_asks(np.concatenate((trials, missing.pulls.trials()[real])), cells)[
-        : len(place)
-    ]
-    return np.asarray(nth * n_examples + place)
-
-
-def in_turns(
-    problem: Problem,
-    missing: Failures,
-    trials: Int[Ints, " rows"],
-    arms: Int[Ints, " rows"],
-    examples: Int[Ints, " rows"],
-    scores: Float[Floats, "rows columns"],
-    before: int | None = None,
-) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"], Float[Floats, "chosen columns"]]:
-    """Arms, turns and scores, sorted by arm and turn, of the rows with an example and a turn before `before`.
-
-    Several scores of a cell count once, with their mean, unless there are rounds.
-    """
-    known = np.flatnonzero(examples >= 0)
-    at = turns(problem, missing, trials[known], arms[known], examples[known])
-    if before is not None:
-        known, at = known[at < before], at[at < before]
-    arms, scores = arms[known], scores[known]
-    if problem.repeats == 1:
-        cells = Scored.of(arms, at, scores, len(problem.order))
-        return cells.arms, cells.examples, cells.scores
-    order = np.lexsort((at, arms))
-    return arms[order], at[order], scores[order]
-
-
-def in_rounds(
-    problem: Problem,
-    trials: Int[Ints, " rows"],
-    arms: Int[Ints, " rows"],
-    examples: Int[Ints, " rows"],
-    scores: Float[Floats, "rows columns"],
-) -> list[
-    tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, "cells columns"]]
-]:
-    """Arms, places and mean scores of the first evaluation of every cell, of the first two, and so on.
-
-    Sorted by arm and place. The list has at most `repeats` items, since further repeats
-    serve another purpose. The rows must be in the order of recording. A row of NaN is
-    an evaluation in progress. Later evaluations of its cell do not count until its
-    score is recorded, because a score may be late because of its value.
-    """
-    known = np.flatnonzero(examples >= 0)
-    trials, arms, scores = trials[known], arms[known], scores[known]
-    places = problem.place[examples[known]]
-    # An evaluation from elsewhere has no trial. It follows all trials that were
-    # assigned before it.
-    when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
-    cells = arms * len(problem.order) + places
-    order = np.lexsort((when, cells))
-    cells, scores = cells[order], scores[order]
-    starts = np.flatnonzero(np.diff(cells, prepend=-1))
-    n_scores, sums, found = (
-        np.diff(starts, append=len(cells)),
-        np.zeros((len(starts), scores.shape[1])),
-        [],
-    )
-    for number in range(min(problem.repeats, int(n_scores.max(initial=0)))):
-        long_enough = n_scores > number
-        starts, n_scores, sums = (
-            starts[long_enough],
-            n_scores[long_enough],
-            sums[long_enough],
-        )
-        sums = sums + scores[starts + number]
-        whole = ~np.isnan(sums).any(axis=1)
-        own_arms, own_places = np.divmod(cells[starts[whole]], len(problem.order))
-        found.append((own_arms, own_places, sums[whole] / (number + 1)))
-    return found
-
-
-def turns_out(
-    problem: Problem, history: History, missing: Failures, out: Iterable[Pull]
-) -> list[int]:
-    """The turns of the evaluations in progress (`out`) that have an example, in the order of all evaluations."""
-    numbers = [
-        [_LATEST if p.trial is None else p.trial, p.arm, p.example]
-        for p in out
-        if p.example is not None
-    ]
-    rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
-    if problem.repeats > 1:
-        told = np.column_stack((history.trials(), history.arms(), history.examples()))
-        rows = np.concatenate((told[told[:, 2] >= 0], rows))
-    trials, arms, examples = rows.T
-    return [
-        int(turn)
-        for turn in turns(problem, missing, trials, arms, examples)[
-            len(rows) - len(numbers) :
-        ]
-    ]
 
 
 # Smallest part of all scores that lies between an evaluation and its late repeat. A
@@ -447,10 +260,10 @@ def repeated(problem: Problem, history: History) -> Repeated:
     arms, examples, scores = history.arms(), history.examples(), history.scores()
     rows = (
         np.flatnonzero(examples >= 0)
-        if problem.population is not None
+        if problem.examples.population is not None
         else np.arange(0)
     )
-    cells = arms[rows] * (problem.n_examples or 1) + examples[rows]
+    cells = arms[rows] * (problem.examples.n or 1) + examples[rows]
     order = np.argsort(cells, kind="stable")
     starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
     first, last = (

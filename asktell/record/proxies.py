@@ -2,12 +2,17 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
 from asktell.numerics.shapes import Float, Int
+from asktell.problem.checks import MalformedError
+from asktell.problem.formats import column, matrix
+from asktell.problem.problem import Problem
+from asktell.record.facet import Pack, Saved
 from asktell.record.history import History
 
 
@@ -32,18 +37,6 @@ class ProxyScores:
             if score is not None:
                 rows = rows.append(None, arm, example, (proxy, score))
         return self if rows is self._rows else ProxyScores(rows)
-
-    @classmethod
-    def from_columns(
-        cls,
-        arms: Int[Ints, " rows"],
-        examples: Int[Ints, " rows"],
-        proxies: Int[Ints, " rows"],
-        scores: Float[Floats, " rows"],
-    ) -> "ProxyScores":
-        """The rows as they were saved."""
-        both = np.column_stack((proxies.astype(float), scores))
-        return cls(History.from_columns(np.full(len(arms), -1), arms, examples, both))
 
     @property
     def key(self) -> Hashable:
@@ -103,11 +96,55 @@ class ProxyScores:
 
     def means(self, names: Sequence[str], n_arms: int) -> list[dict[str, float]]:
         """For each arm, proxy -> the mean of its scores over the cells, without proxies that have none."""
-        found: list[dict[str, float]] = [{} for _ in range(n_arms)]
+        by_arm: list[dict[str, float]] = [{} for _ in range(n_arms)]
         for proxy, name in enumerate(names):
             arms, _, scores = self.of_cells(proxy)
             counts = np.bincount(arms, minlength=n_arms)
             sums = np.bincount(arms, scores, n_arms)
             for arm in np.flatnonzero(counts).tolist():
-                found[arm][name] = float(sums[arm] / counts[arm])
-        return found
+                by_arm[arm][name] = float(sums[arm] / counts[arm])
+        return by_arm
+
+    @staticmethod
+    def check(
+        problem: Problem, example: int | None, scores: tuple[float | None, ...]
+    ) -> None:
+        """Check that there is a score or None for each proxy, and that scores belong to an example."""
+        if not scores:
+            return
+        if len(scores) != len(problem.proxies):
+            raise MalformedError(
+                f"An evaluation has {len(scores)} scores of proxies, but there are {len(problem.proxies)} proxies."
+            )
+        if example is None:
+            raise MalformedError("An evaluation has scores of proxies, but no example.")
+
+    def dump(self, start: int, pack: Pack) -> "SavedProxies":
+        """The scores from the row `start` on, as JSON."""
+        if len(self) <= start:
+            return SavedProxies()
+        return SavedProxies(
+            arms=pack(self.arms(start)),
+            examples=pack(self.examples(start)),
+            proxies=pack(self.proxies(start)),
+            scores=pack(self.scores(start)),
+        )
+
+
+class SavedProxies(Saved, frozen=True, kw_only=True):
+    """The scores of proxies, oldest first. See `ProxyScores`."""
+
+    arms: Any = ()
+    examples: Any = ()
+    proxies: Any = ()
+    scores: Any = ()
+
+    def load(self, problem: Problem) -> ProxyScores:
+        """The scores, checked."""
+        n, last_example = len(self.arms), (problem.examples.n or 0) - 1
+        arms = column("proxies", self.arms, 0, problem.n_arms - 1, n)
+        examples = column("proxies", self.examples, 0, last_example, n)
+        proxies = column("proxies", self.proxies, 0, len(problem.proxies) - 1, n)
+        scores = matrix("proxies", np.reshape(self.scores, (-1, 1)), n, 1)
+        rows = np.column_stack((proxies.astype(float), scores))
+        return ProxyScores(History.from_columns(np.full(n, -1), arms, examples, rows))

@@ -1,16 +1,15 @@
-"""Problems and states as JSON-ready data, which is checked when it is read."""
+"""States as JSON-ready data, and problems, which are checked when they are read."""
 
-import sys
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
 
-import msgspec
 import numpy as np
-from msgspec import Meta, structs
+from msgspec import structs
 
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
-from asktell.problem.budget import Budget, Costs, Spent
+from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Prompts
 from asktell.problem.checks import MalformedError, whole
 from asktell.problem.formats import (
@@ -22,16 +21,19 @@ from asktell.problem.formats import (
     load_goal,
     matrix,
 )
+from asktell.problem.problem import Problem, checked_problem
 from asktell.problem.words import short
 from asktell.record import events
+from asktell.record.costs import SavedCosts, Total
 from asktell.record.events import Index
+from asktell.record.facet import Pack, Saved
+from asktell.record.failures import Failures, SavedFailures
 from asktell.record.fold import check_decision
-from asktell.record.growth import check_growth, told_departures
-from asktell.record.history import Failures, History
-from asktell.record.problem import Problem, checked_problem, grown
-from asktell.record.proxies import ProxyScores
-from asktell.record.queue import Queue
-from asktell.record.state import Grown, State, initial
+from asktell.record.growth import check_growth, grown, told_departures
+from asktell.record.history import History
+from asktell.record.plan import Plan, Queue
+from asktell.record.proxies import SavedProxies
+from asktell.record.state import Grown, Growths, Remarks, State, initial
 
 DEFAULTS: dict[str, Any] = {
     "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
@@ -43,25 +45,25 @@ DEFAULTS: dict[str, Any] = {
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
     """The data of a problem, without prompts and method."""
+    examples = problem.examples
+    is_default = examples.repeats == 1 and not examples.exact
     return {
         "goal": dump_goal(problem.goal),
         "budget": problem.budget,
-        "examples": problem.n_examples,
+        "examples": examples.n,
         "features": None if problem.features is None else problem.features.tolist(),
         "seed": problem.seed,
-        "sampling": problem.sampling,
+        "sampling": examples.sampling,
         "on_failure": problem.on_failure,
         "max_failure_rate": problem.max_failure_rate,
         "max_cost": problem.max_cost,
         "max_cost_per_evaluation": problem.max_cost_per_evaluation,
         "baseline": problem.baseline,
-        "example_ids": None if problem.examples is None else problem.examples.ids,
-        "repeats": None
-        if problem.repeats == 1 and not problem.exact
-        else problem.repeats,
-        "inputs": problem.inputs,
-        "profile": None if problem.profile is None else problem.profile.to_data(),
-        "segments": None if problem.labels is None else list(problem.labels),
+        "example_ids": None if examples.ids is None else tuple(examples.ids),
+        "repeats": None if is_default else examples.repeats,
+        "inputs": examples.inputs,
+        "profile": None if examples.profile is None else examples.profile.to_data(),
+        "segments": None if examples.labels is None else list(examples.labels),
         "proxies": list(problem.proxies),
     }
 
@@ -104,42 +106,6 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
 
 # The state, as columns and decisions. Values that follow from these are not saved.
 
-Total: TypeAlias = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
-"""A sum of costs."""
-Pack: TypeAlias = Callable[[Any], Any]
-"""A function that turns a column (numbers of one type, one item per row) into a list or into packed bytes."""
-
-
-class Saved(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """The base of saved data. Columns are `Any` (lists, arrays, or packed bytes), and `column` checks them."""
-
-
-class SavedFailures(Saved, frozen=True, kw_only=True):
-    """The failed evaluations, oldest first."""
-
-    trials: Any = ()
-    arms: Any = ()
-    examples: Any = ()
-    reasons: tuple[str, ...] = ()
-
-
-class SavedProxies(Saved, frozen=True, kw_only=True):
-    """The scores of proxies, oldest first. See `ProxyScores`."""
-
-    arms: Any = ()
-    examples: Any = ()
-    proxies: Any = ()
-    scores: Any = ()
-
-
-class SavedCosts(Saved, frozen=True, kw_only=True):
-    """The number of costs, their sum and the highest cost: of all arms, and of each arm with costs."""
-
-    all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
-    arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
-
 
 class SavedRows(Saved, frozen=True, kw_only=True):
     """The part of a state that only grows. Each decision has the number of rows before it."""
@@ -151,6 +117,28 @@ class SavedRows(Saved, frozen=True, kw_only=True):
     decisions: tuple[tuple[Index, events.Decided], ...] = ()
     failures: SavedFailures = SavedFailures()
     proxies: SavedProxies = SavedProxies()
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        rows: int = 0,
+        decisions: int = 0,
+        failures: int = 0,
+        proxies: int = 0,
+        pack: Pack = np.ndarray.tolist,
+    ) -> Self:
+        """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
+        history = state.history
+        return cls(
+            trials=pack(history.trials(rows)),
+            arms=pack(history.arms(rows)),
+            examples=pack(history.examples(rows)),
+            scores=pack(history.scores(rows)),
+            decisions=state.decisions[decisions:],
+            failures=state.failures.dump(failures, pack),
+            proxies=state.proxies.dump(proxies, pack),
+        )
 
 
 class SavedState(SavedRows, frozen=True, kw_only=True):
@@ -170,181 +158,145 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     growth: tuple[Grown, ...] = ()
     remarks: tuple[events.Remarked, ...] = ()
 
+    @classmethod
+    def of_rest(cls, state: State, pack: Pack = np.ndarray.tolist) -> Self:
+        """The saved state without rows, decisions and failures."""
+        departures, _ = told_departures(state.decisions, state.growth.events)
+        plan = state.plan
+        arms, examples = plan.rest
+        return cls(
+            plan=(
+                pack(np.array(arms, dtype=np.int64)),
+                pack(np.array(examples, dtype=np.int64)),
+            ),
+            draws=pack(plan.draws),
+            asked=plan.asked,
+            spent=state.spent,
+            cost=state.costs.total,
+            costs=state.costs.dump(),
+            pending=tuple(pull for _, pull in sorted(plan.pending.items())),
+            returned=tuple(plan.returned),
+            redraws=tuple(sorted(plan.redraws.items())),
+            failed_out=tuple(
+                (arm, round_, departure.reason)
+                for arm, (round_, departure) in sorted(state.left.items())
+                if departure.status == events.FAILED
+                and (round_, departure) != departures.get(arm)
+            ),
+            growth=state.growth.events,
+            remarks=tuple(state.remarks.in_order()),
+        )
 
-SAVED_STATE = Decoder[SavedState](SavedState)
+    def with_rows(self, rows: SavedRows) -> Self:
+        """This state with these rows, decisions, failures and scores of proxies."""
+        return structs.replace(self, **structs.asdict(rows))
+
+    @classmethod
+    def dump(cls, state: State) -> dict[str, Any]:
+        """The data of a state."""
+        data: dict[str, Any] = builtins(
+            cls.of_rest(state).with_rows(SavedRows.of(state))
+        )
+        return data
+
+    @classmethod
+    def convert(cls, data: object) -> "SavedState":
+        """The saved state in the data that `dump` returned.
+
+        Raises:
+            InvalidStateError: the data are malformed.
+        """
+        return _STATE.convert(data)
+
+    def load(self, origin: Problem) -> State:
+        """The state, equal to the original state in every bit.
+
+        `origin` is the problem before the first evaluation.
+
+        Raises:
+            InvalidStateError: the saved state is malformed, or contradicts itself.
+            InvalidArgumentError: a number is out of range.
+        """
+        problem = _grown(self.growth, origin, len(self.decisions))
+        _check_asked(self, problem)
+        n_arms, last_example = problem.n_arms, (problem.examples.n or 0) - 1
+        trials = column("trials", self.trials, -1, self.asked - 1)
+        arms = column("arms", self.arms, 0, n_arms - 1, len(trials))
+        examples = column("examples", self.examples, -1, last_example, len(trials))
+        scores = matrix("scores", self.scores, len(trials), len(problem.goal.columns))
+        failures = self.failures.load(problem, self.asked)
+        plan_arms = column("plan", self.plan[0], 0, n_arms - 1)
+        plan_examples = column("plan", self.plan[1], -1, last_example, len(plan_arms))
+        _check_trials(self, trials[trials >= 0], failures, len(plan_arms), problem)
+        for pull in (*self.pending, *self.returned):
+            whole("arm", pull.arm, 0, n_arms - 1)
+            if pull.example is not None:
+                whole("example", pull.example, 0, last_example)
+        for arm, *_ in (*self.redraws, *self.failed_out):
+            whole("arm", arm, 0, n_arms - 1)
+        costs = self.costs.load(problem)
+        if self.cost not in (0.0, costs.total):
+            raise MalformedError(
+                f"cost is {self.cost:g}, but the recorded costs sum to {costs.total:g}."
+            )
+        state = _with_decisions(
+            self.decisions,
+            Growths(origin, self.growth),
+            initial(problem),
+            trials,
+            arms,
+            scores,
+        )
+        left = state.left
+        for arm, round_, reason in self.failed_out:
+            left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
+        return state._replace(
+            left=left,
+            history=History.from_columns(trials, arms, examples, scores),
+            failures=failures,
+            proxies=self.proxies.load(problem),
+            spent=self.spent,
+            costs=costs,
+            remarks=Remarks({remark.topic: remark for remark in self.remarks}),
+            plan=Plan(
+                draws=column(
+                    "draws",
+                    self.draws,
+                    0,
+                    _most_asked(problem, len(failures)) + len(trials),
+                    n_arms,
+                ),
+                redraws=dict(self.redraws),
+                arms=tuple(plan_arms.tolist()),
+                examples=tuple(plan_examples.tolist()),
+                returned=Queue.of(self.returned),
+                pending=IntMap(
+                    {
+                        pull.trial: pull
+                        for pull in self.pending
+                        if pull.trial is not None
+                    }
+                ),
+                asked=self.asked,
+            ),
+        )
+
+
 # Most trial ids without a trial. A trial that is returned after its arm has departed is
 # forgotten, and its id is never used again.
 _MOST_FORGOTTEN = 10**7
 
 
-def dump_state(state: State) -> dict[str, Any]:
-    """The data of a state."""
-    found: dict[str, Any] = builtins(with_rows(dump_rest(state), dump_rows(state)))
-    return found
-
-
-def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
-    """A saved state with these rows, decisions, failures and scores of proxies."""
-    return structs.replace(rest, **structs.asdict(rows))
-
-
-def dump_rows(
-    state: State,
-    rows: int = 0,
-    decisions: int = 0,
-    failures: int = 0,
-    proxies: int = 0,
-    pack: Pack = np.ndarray.tolist,
-) -> SavedRows:
-    """The rows, decisions, failures and scores of proxies of a state, each from an index on."""
-    history, failed = state.history, state.failures
-    saved = SavedProxies()
-    if len(state.proxies) > proxies:
-        saved = SavedProxies(
-            arms=pack(state.proxies.arms(proxies)),
-            examples=pack(state.proxies.examples(proxies)),
-            proxies=pack(state.proxies.proxies(proxies)),
-            scores=pack(state.proxies.scores(proxies)),
-        )
-    return SavedRows(
-        trials=pack(history.trials(rows)),
-        arms=pack(history.arms(rows)),
-        examples=pack(history.examples(rows)),
-        scores=pack(history.scores(rows)),
-        decisions=state.decisions[decisions:],
-        failures=SavedFailures(
-            trials=pack(failed.pulls.trials(failures)),
-            arms=pack(failed.pulls.arms(failures)),
-            examples=pack(failed.pulls.examples(failures)),
-            reasons=tuple(failed.reasons(failures)),
-        ),
-        proxies=saved,
-    )
-
-
-def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
-    """The saved state without rows, decisions and failures."""
-    told, _ = told_departures(state.decisions, state.growth)
-    plan_arms, plan_examples = (
-        state.plan_arms[state.position :],
-        state.plan_examples[state.position :],
-    )
-    return SavedState(
-        plan=(
-            pack(np.array(plan_arms, dtype=np.int64)),
-            pack(np.array(plan_examples, dtype=np.int64)),
-        ),
-        draws=pack(state.plan_draws),
-        asked=state.asked,
-        spent=state.spent,
-        cost=state.cost,
-        costs=SavedCosts(
-            all=_spent(state.costs.pool),
-            arms=tuple(
-                (arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())
-            ),
-        ),
-        pending=tuple(pull for _, pull in sorted(state.pending.items())),
-        returned=tuple(state.returned),
-        redraws=tuple(sorted(state.redraws.items())),
-        failed_out=tuple(
-            (arm, round_, departure.reason)
-            for arm, (round_, departure) in sorted(state.left.items())
-            if departure.status == events.FAILED
-            and (round_, departure) != told.get(arm)
-        ),
-        growth=state.growth,
-        remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
-    )
-
-
-def _spent(costs: Spent) -> tuple[int, float, float]:
-    return costs.n, costs.total, costs.highest
-
-
-def load_state(saved: SavedState, origin: Problem) -> State:
-    """Load a saved state, equal to the original state in every bit.
-
-    `origin` is the problem before the first evaluation.
-
-    Raises:
-        InvalidStateError: the saved state is malformed, or contradicts itself.
-        InvalidArgumentError: a number is out of range.
-    """
-    problem = _grown(saved.growth, origin, len(saved.decisions))
-    _check_asked(saved, problem)
-    n_arms, last_example = problem.n_arms, (problem.n_examples or 0) - 1
-    trials = column("trials", saved.trials, -1, saved.asked - 1)
-    arms = column("arms", saved.arms, 0, n_arms - 1, len(trials))
-    examples = column("examples", saved.examples, -1, last_example, len(trials))
-    scores = matrix("scores", saved.scores, len(trials), len(problem.goal.columns))
-    failures = _load_failures(saved, n_arms, last_example)
-    plan_arms = column("plan", saved.plan[0], 0, n_arms - 1)
-    plan_examples = column("plan", saved.plan[1], -1, last_example, len(plan_arms))
-    _check_trials(saved, trials[trials >= 0], failures, len(plan_arms), problem)
-    for pull in (*saved.pending, *saved.returned):
-        whole("arm", pull.arm, 0, n_arms - 1)
-        if pull.example is not None:
-            whole("example", pull.example, 0, last_example)
-    for arm, *_ in (*saved.redraws, *saved.failed_out, *saved.costs.arms):
-        whole("arm", arm, 0, n_arms - 1)
-    for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
-        if not n and total:
-            raise MalformedError(f"The sum of no costs must be 0, got {total:g}.")
-    state = _with_decisions(
-        saved.decisions,
-        saved.growth,
-        initial(problem)._replace(origin=origin),
-        trials,
-        arms,
-        scores,
-    )
-    left = state.left
-    for arm, round_, reason in saved.failed_out:
-        left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
-    return state._replace(
-        left=left,
-        growth=saved.growth,
-        history=History.from_columns(trials, arms, examples, scores),
-        failures=failures,
-        proxies=_load_proxies(saved.proxies, problem),
-        asked=saved.asked,
-        spent=saved.spent,
-        cost=saved.cost,
-        costs=Costs(
-            IntMap(
-                {
-                    arm: Spent(n, total, highest)
-                    for arm, n, total, highest in saved.costs.arms
-                }
-            ),
-            Spent(*saved.costs.all),
-        ),
-        remarks={each.topic: each for each in saved.remarks},
-        pending=IntMap(
-            {pull.trial: pull for pull in saved.pending if pull.trial is not None}
-        ),
-        returned=Queue(saved.returned),
-        plan_arms=tuple(plan_arms.tolist()),
-        plan_examples=tuple(plan_examples.tolist()),
-        plan_draws=column(
-            "draws",
-            saved.draws,
-            0,
-            _most_asked(problem, len(failures)) + len(trials),
-            n_arms,
-        ),
-        redraws=dict(saved.redraws),
-    )
+_STATE = Decoder[SavedState](SavedState)
 
 
 def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:
     """The problem after growth. Each event must be valid at its position."""
     before = 0
-    for each in growth:
-        before = whole("decisions", each.decisions, before, n_decisions)
-        check_growth(initial(problem), each.event)
-        problem = grown(problem, each.event)
+    for addition in growth:
+        before = whole("decisions", addition.decisions, before, n_decisions)
+        check_growth(initial(problem), addition.event)
+        problem = grown(problem, addition.event)
     return problem
 
 
@@ -426,7 +378,7 @@ def _isin(ids: Indices, others: Indices) -> Any:
 
 def _with_decisions(
     decisions: tuple[tuple[int, events.Decided], ...],
-    growth: tuple[Grown, ...],
+    growth: Growths,
     state: State,
     trials: Indices,
     arms: Indices,
@@ -434,7 +386,7 @@ def _with_decisions(
 ) -> State:
     """The state with its decisions, and with the tally of the rows before the last decision."""
     tally, tallied = state.tally, 0
-    reopening = {each.decisions for each in growth}
+    reopening = {addition.decisions for addition in growth.events}
     was_finished = False
     for number, (rows, decided) in enumerate(decisions):
         whole("rows", rows, tallied, len(trials))
@@ -447,28 +399,6 @@ def _with_decisions(
             rows,
             decided.finished,
         )
-    left, reopened = told_departures(decisions, growth)
-    return state._replace(
-        tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=decisions
-    )
-
-
-def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failures:
-    failed, reasons = saved.failures, list(saved.failures.reasons)
-    trials = column("failures", failed.trials, 0, saved.asked - 1, len(reasons))
-    arms = column("failures", failed.arms, 0, n_arms - 1, len(reasons))
-    examples = column("failures", failed.examples, -1, last_example, len(reasons))
-    return Failures(
-        History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))),
-        reasons,
-    )
-
-
-def _load_proxies(saved: SavedProxies, problem: Problem) -> ProxyScores:
-    n, last_example = len(saved.arms), (problem.n_examples or 0) - 1
-    return ProxyScores.from_columns(
-        column("proxies", saved.arms, 0, problem.n_arms - 1, n),
-        column("proxies", saved.examples, 0, last_example, n),
-        column("proxies", saved.proxies, 0, len(problem.proxies) - 1, n),
-        matrix("proxies", np.reshape(saved.scores, (-1, 1)), n, 1)[:, 0],
-    )
+    left, reopened = told_departures(decisions, growth.events)
+    growth = replace(growth, reopened=reopened)
+    return state._replace(tally=tally, left=left, growth=growth, decisions=decisions)

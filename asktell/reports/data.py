@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from asktell._util.chats import readable
-from asktell._util.extras import own_version
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
-from asktell.problem.checks import check_texts
+from asktell.problem.checks import check_texts, own_version
 from asktell.problem.goals import ParetoSet
 from asktell.record import State
 from asktell.reports import words
@@ -39,7 +38,7 @@ from asktell.reports.heat_map import (
 )
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluation, evaluations_of
-from asktell.results.labels import Agreement, agreements, in_words
+from asktell.results.labels import agreements
 from asktell.results.result import Result, ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.results.table import columns_of
@@ -143,7 +142,7 @@ def document(
         "currency": _currency(about or {}),
         "money_per": _money_per(result, quantities),
         "spending": describe_spending(result),
-        "examples": problem.n_examples,
+        "examples": problem.examples.n,
         "whole": _whole(state),
         "notes": list(result.notes),
         "checks": [asdict(check) for check in result.checks],
@@ -166,7 +165,7 @@ def document(
     data |= _judges(state, result)
     if prompts.candidates is not None:
         data["factors"] = _factors(result, prompts.candidates, answer)
-    if problem.examples is not None:
+    if problem.examples.ids is not None:
         data["example_names"] = _example_names(problem.examples.ids, inputs)
     if ruling is not None:
         data["ruling"] = ruling
@@ -214,23 +213,18 @@ def with_inputs(
 
 
 def _judges(state: State, result: Result) -> dict[str, Any]:
-    """How far each proxy agrees with the goal. Empty without scores of proxies."""
-    judges = [_judge(agreement, state, result) for agreement in agreements(state)]
-    return {"judges": judges} if judges else {}
+    """How far each proxy agrees with the goal. Empty without scores of proxies.
 
-
-def _judge(agreement: Agreement, state: State, result: Result) -> dict[str, Any]:
-    """How far a proxy agrees with the goal, with a sentence about it.
-
-    The means of the prompts are the result's estimates, since the posterior includes the
-    proxies. So the report has one estimate of each prompt.
+    The means of the prompts are the result's estimates, so the report has one estimate
+    of each prompt.
     """
-    shown = {**asdict(agreement), "sentence": in_words(agreement, state)}
-    for row in shown["prompts"]:
-        entry = result.prompts[row["arm"]]
-        row["mean"] = entry.estimate[agreement.metric]
-        row["error"] = entry.standard_error[agreement.metric]
-    return shown
+    judges = [asdict(agreement) for agreement in agreements(state)]
+    for judge in judges:
+        for row in judge["prompts"]:
+            entry = result.prompts[row["arm"]]
+            row["mean"] = entry.estimate[judge["metric"]]
+            row["error"] = entry.standard_error[judge["metric"]]
+    return {"judges": judges} if judges else {}
 
 
 def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:
@@ -249,12 +243,14 @@ def version_of(state: State, paused: bool = False) -> str:
     are due and not logged yet.
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
-    counts += [len(state.growth), int(paused)] if state.growth or paused else []
+    counts += (
+        [len(state.growth.events), int(paused)] if state.growth.events or paused else []
+    )
     # Scores of proxies may come alone
     counts += [len(state.proxies)] if len(state.proxies) else []
     if not state.remarks:
         return ".".join(map(str, counts))
-    remarks = [remark for _, remark in sorted(state.remarks.items())]
+    remarks = state.remarks.in_order()
     return ".".join(map(str, counts)) + f"-{zlib.crc32(repr(remarks).encode()):x}"
 
 
@@ -402,13 +398,13 @@ def _size(text: str) -> int:
 def _whole(state: State) -> dict[str, Any] | None:
     """The evaluations and the cost of every prompt on every example. None without a fixed set of examples."""
     problem, pool = state.problem, state.costs.pool
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         return None
-    cells = problem.n_arms * problem.n_examples
+    cells = problem.n_arms * problem.examples.n
     cost = None
     if pool.n and pool.total:
         cost = float(
-            problem.n_examples * state.costs.expected_all(problem.n_arms).sum()
+            problem.examples.n * state.costs.expected_all(problem.n_arms).sum()
         )
     return {"evaluations": cells, "cost": cost}
 
@@ -451,7 +447,7 @@ def _duels(
     They are ordered by `compared_metric`. An example on which one of the two scored
     worse there has the probability that this is only noise.
     """
-    if grid.problem.n_examples is None:
+    if grid.problem.examples.n is None:
         return []
     duels, room, first = [], _MOST_ANSWERS, compared_metric(grid.problem.goal)
     for a, b, what in pairs:
@@ -547,7 +543,7 @@ def _made(
         },
         "method": _settings(method),
         "seed": str(problem.seed),
-        "sampling": problem.sampling,
+        "sampling": problem.examples.sampling,
         "on_failure": problem.on_failure,
         "max_failure_rate": problem.max_failure_rate,
         "features": None if problem.features is None else list(problem.features.shape),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asktell.numerics.arrays import Indices, Matrix, Vector
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.problem.goals import Goal, is_expense
 from asktell.record import FAILED, RETIRED, State
 from asktell.results.difference import wins_and_losses
@@ -43,13 +43,13 @@ class Grid:
             history.examples()[scored],
             history.scores()[scored],
         )
-        self.arms, self.examples, self.scores, self.counts, _ = Scored.of(
-            *rows, self.problem.n_examples or 1
+        self.arms, self.examples, self.scores, self.counts, *_ = Cells.of(
+            *rows, self.problem.examples.n or 1
         )
 
     def effects(self, metric: int) -> Vector:
         """(N,) the mean score of each example above the means of its prompts. NaN if it was not evaluated."""
-        scores, n = self.scores[:, metric], self.problem.n_examples or 0
+        scores, n = self.scores[:, metric], self.problem.examples.n or 0
         rows = np.bincount(self.arms, scores) / np.maximum(np.bincount(self.arms), 1)
         counts = np.bincount(self.examples, minlength=n)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -67,7 +67,7 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     evaluated ones. None without examples.
     """
     problem = grid.problem
-    if problem.n_examples is None or not len(grid.arms):
+    if problem.examples.n is None or not len(grid.arms):
         return None
     goal, n_metrics = problem.goal, len(problem.goal.columns)
     side = min(_MOST_SIDE, int((MOST_CELLS / n_metrics) ** 0.5))
@@ -76,7 +76,7 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     seen = np.flatnonzero(~np.isnan(effects))
     columns = seen[np.argsort(goal.objectives[0].sign * effects[seen], kind="stable")]
     row_of, row_starts = _bins(order, problem.n_arms, side)
-    column_of, column_starts = _bins(columns, problem.n_examples, side)
+    column_of, column_starts = _bins(columns, problem.examples.n, side)
     shape = len(row_starts), len(column_starts)
     cells = row_of[grid.arms] * shape[1] + column_of[grid.examples]
     counts = np.bincount(cells, minlength=shape[0] * shape[1])
@@ -104,7 +104,7 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
         "column_starts": column_starts,
         "binned": shape != (len(order), len(columns)),
         "seen": len(grid.arms),
-        "all": problem.n_arms * problem.n_examples,
+        "all": problem.n_arms * problem.examples.n,
         "pictures": pictures,
     }
 
@@ -119,7 +119,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     below the mean of all scores by more than their standard deviation.
     """
     problem = grid.problem
-    if problem.n_examples is None or not len(grid.arms):
+    if problem.examples.n is None or not len(grid.arms):
         return None
     examples = result.examples()
     objective = problem.goal.objectives[0]
@@ -131,7 +131,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
         ]
     )
     signed = objective.sign * grid.scores[:, metric]
-    best = np.full(problem.n_examples, -np.inf)
+    best = np.full(problem.examples.n, -np.inf)
     np.maximum.at(best, grid.examples, signed)
     bar = max(float(signed.mean() - signed.std()), float(signed.min()))
     failed = enough & (best <= bar) & (bar < signed.mean())
@@ -148,14 +148,15 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     ]
     listed = np.unique(np.concatenate((by_spread, *of_each_kind)))
     listed = listed[np.argsort(-spread[listed], kind="stable")].tolist()
-    shape, earlier = problem.shapes[metric], None
+    shape, earlier = problem.examples.shapes[metric], None
     if shape is not None:
         # The share of the evaluated cells that is on the most informative fifth of the
         # examples
         most = np.argsort(-shape.tells, kind="stable")[: max(1, len(shape.tells) // 5)]
         share = float(np.isin(grid.examples, most).mean())
+        known = problem.examples.profile
         earlier = {
-            "studies": problem.profile.studies if problem.profile else 0,
+            "studies": known.studies if known else 0,
             "share": share,
         }
     place = {example.id: e for e, example in enumerate(examples)}

@@ -10,7 +10,7 @@ from asktell._util.terminal import safe
 from asktell.posterior.of_state import drift
 from asktell.record import State
 from asktell.record.history import Repeated, repeated
-from asktell.results.labels import agreements, in_words
+from asktell.results.labels import agreements
 
 CheckName: TypeAlias = Literal[
     "range", "noise", "order", "failures", "drift", "labels", "examples"
@@ -93,7 +93,7 @@ def n_seen(state: State) -> int:
     evaluated prompt.
     """
     examples = state.history.examples()
-    if state.problem.n_examples is None:
+    if state.problem.examples.n is None:
         return int(state.told.max(initial=0))
     return len(np.unique(examples[examples >= 0]))
 
@@ -120,14 +120,16 @@ def _range(state: State) -> Check:
     *others, last = [f'"{safe(metric)}"' for metric in unknown]
     names = f"{', '.join(others)} and {last}" if others else last
     # Two digits, and 100 instead of 1e+02
-    part = float(f"{100.0 * unseen_part(n_seen(state), state.problem.target):.2g}")
-    ranges_are, it = (
+    part = float(
+        f"{100.0 * unseen_part(n_seen(state), state.problem.examples.target):.2g}"
+    )
+    ranges_are, pronoun = (
         ("range of {} is", "it") if len(unknown) == 1 else ("ranges of {} are", "them")
     )
     return Check(
         "range",
         None,
-        f"The {ranges_are.format(names)} not declared, so confidence statements about {it} are approximate. "
+        f"The {ranges_are.format(names)} not declared, so confidence statements about {pronoun} are approximate. "
         f"Up to about {part:g}% of the examples may have scores unlike the recorded scores.",
     )
 
@@ -139,43 +141,43 @@ def _noise(state: State, again: Repeated) -> Check:
     counts = [f"{changed} of {soon} soon after the first evaluation"] if soon else []
     counts += [f"{again.late_changed} of {again.late} much later"] if again.late else []
     if again.changed:
-        found = f"Repeated evaluations differ ({', '.join(counts)})."
+        repeats = f"Repeated evaluations differ ({', '.join(counts)})."
     elif again.times:
-        found = f"{again.times} of {again.times} repeated evaluations agree."
+        repeats = f"{again.times} of {again.times} repeated evaluations agree."
     else:
-        found = "No evaluation was repeated."
-    if problem.target is None:
+        repeats = "No evaluation was repeated."
+    if problem.examples.target is None:
         counted = "Statements include the noise of every score, so they hold whether or not repeated evaluations agree."
-        return Check("noise", True, f"{found} {counted}")
-    if problem.repeats > 1:
+        return Check("noise", True, f"{repeats} {counted}")
+    if problem.examples.repeats > 1:
         return Check(
             "noise",
             True,
-            f"{found} Several evaluations of an example are averaged, and the statements include noise.",
+            f"{repeats} Several evaluations of an example are averaged, and the statements include noise.",
         )
     if again.changed:
         return Check(
             "noise",
             False,
-            f"{found} The scores count as noisy. Set `repeats` above 1 to average several evaluations.",
+            f"{repeats} The scores count as noisy. Set `repeats` above 1 to average several evaluations.",
         )
-    if not state.seen.is_noisy:
-        said = (
+    if not state.seen.examples.is_noisy:
+        declared = (
             ""
             if again.times
             else " Scores were declared to be free of noise (`repeats=1`)."
         )
-        return Check("noise", True, found + said)
+        return Check("noise", True, repeats + declared)
     unknown = (
         "It is not known whether scores would differ, so the statements include noise."
     )
-    return Check("noise", None, f"{found} {unknown}")
+    return Check("noise", None, f"{repeats} {unknown}")
 
 
 def _order(state: State) -> Check:
     """The choice of the examples must not depend on scores."""
     problem = state.problem
-    if state.was_widened:
+    if state.growth.has_widened:
         added = "Prompts or examples were added after the first scores."
         return Check(
             "order",
@@ -190,17 +192,17 @@ def _order(state: State) -> Check:
             True,
             "Every prompt has a score on every example. Intervals are for one look at this finished table.",
         )
-    if problem.population is not None:
+    if problem.examples.population is not None:
         return Check(
             "order",
             True,
             "Confidence statements use the first examples of a random order, which does not depend on scores.",
         )
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         return Check(
             "order", True, "The evaluator drew a new example for every evaluation."
         )
-    drawn = f"Every evaluation draws one of the {problem.n_examples} examples, with replacement."
+    drawn = f"Every evaluation draws one of the {problem.examples.n} examples, with replacement."
     return Check(
         "order",
         None,
@@ -228,14 +230,14 @@ def _drift(state: State, again: Repeated) -> Check:
             f", {safe(columns[j])} {means[j]:+.2g} on average"
             for j in np.flatnonzero(means)
         ]
-        found = f"{again.late_changed} of {again.late} evaluations repeated late differ{''.join(moved)}."
-        return Check("drift", False, f"{_CHANGED} {found}")
+        late = f"{again.late_changed} of {again.late} evaluations repeated late differ{''.join(moved)}."
+        return Check("drift", False, f"{_CHANGED} {late}")
     if again.late_changed:
-        found = f"{again.late_changed} of {again.late} evaluations repeated late differ"
+        late = f"{again.late_changed} of {again.late} evaluations repeated late differ"
         return Check(
             "drift",
             None,
-            f"{found}. Either the scores are noisy, or the model, a judge or a rater has changed.",
+            f"{late}. Either the scores are noisy, or the model, a judge or a rater has changed.",
         )
     return Check(
         "drift",
@@ -250,17 +252,17 @@ _CHANGED = "The scores seem to have changed during the run. The cause may be the
 
 def _drift_of_residuals(state: State) -> Check:
     """Look for a step in the residuals of the model, in the order of the evaluations."""
-    found = drift(state)
-    if not found.steps:
+    residuals = drift(state)
+    if not residuals.steps:
         return Check(
             "drift",
             None,
             "It was not possible to check whether the scores changed during the run.",
         )
-    if not found.is_found:
-        sentence = f"The scores of {found.n} evaluations show no sign of a change during the run."
+    if not residuals.is_found:
+        sentence = f"The scores of {residuals.n} evaluations show no sign of a change during the run."
         return Check("drift", True, sentence)
-    metric, step = max(found.steps.items(), key=lambda each: abs(each[1].errors))
+    metric, step = max(residuals.steps.items(), key=lambda each: abs(each[1].errors))
     moved = f"{safe(metric)} moved by {step.shift:+.2g} after about {step.after:.0%} of the evaluations"
     return Check(
         "drift", False, f"{_CHANGED} For the same prompts and examples, {moved}."
@@ -269,28 +271,22 @@ def _drift_of_residuals(state: State) -> Check:
 
 def _labels(state: State) -> Check:
     """Whether the scores agree with human judgments, by cells that have both, or by a remark of the user."""
-    if state.doubts:
-        return Check("labels", False, " ".join(state.doubts))
-    found = [each for each in agreements(state) if each.cells]
-    if found:
-        goal = state.problem.goal
-        said = [in_words(each, state) for each in found]
-        said += [
-            state.remarks[topic].text
-            for topic in sorted(state.remarks)
-            if topic in goal.metrics
-        ]
-        if any(each.change is not None for each in found):
-            return Check("labels", False, " ".join(said))
-        ok = True if any(each.is_checked for each in found) else None
-        return Check("labels", ok, " ".join(said))
-    of_metrics = [
+    if state.remarks.doubts:
+        return Check("labels", False, " ".join(state.remarks.doubts))
+    remarks = [
         state.remarks[topic].text
         for topic in sorted(state.remarks)
         if topic in state.problem.goal.metrics
     ]
-    if of_metrics:
-        return Check("labels", True, " ".join(of_metrics))
+    compared = [agreement for agreement in agreements(state) if agreement.cells]
+    if compared:
+        text = " ".join([*(agreement.sentence for agreement in compared), *remarks])
+        if any(agreement.change is not None for agreement in compared):
+            return Check("labels", False, text)
+        is_checked = any(agreement.is_checked for agreement in compared)
+        return Check("labels", True if is_checked else None, text)
+    if remarks:
+        return Check("labels", True, " ".join(remarks))
     return Check("labels", None, "The scores were not compared with human judgments.")
 
 
@@ -298,11 +294,11 @@ def _examples(state: State) -> Check:
     """Errors and intervals need enough examples, and independent ones."""
     n, problem = n_seen(state), state.problem
     were = "1 example was evaluated" if n == 1 else f"{n} examples were evaluated"
-    if problem.target is not None:
+    if problem.examples.target is not None:
         return Check(
             "examples",
             True,
-            f"Statements are about exactly the {problem.target} given examples. So far {were}.",
+            f"Statements are about exactly the {problem.examples.target} given examples. So far {were}.",
         )
     if n < _FEW:
         few = f"Only {were}, so estimates and probabilities are rough."

@@ -11,15 +11,16 @@ from asktell._util.terminal import in_percent, printable, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
-from asktell.posterior.flips import Flips, at_rate, flips
+from asktell.posterior.flips import Flips, at_rate
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.goals import check_less_than_range
+from asktell.problem.problem import Problem
 from asktell.problem.words import short, some
 from asktell.proofs.bounds import n_sequences
 from asktell.proofs.ordered import common_scores
-from asktell.record import Failures, History, Problem, Pull
+from asktell.record import Failures, History, Pull
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
@@ -77,14 +78,14 @@ class Noise:
 
     def __str__(self) -> str:
         plural = "" if self.examples == 1 else "s"
-        found = f"The two prompts scored differently on {self.differ:,} of {self.examples:,} example{plural}."
+        differing = f"The two prompts scored differently on {self.differ:,} of {self.examples:,} example{plural}."
         if self.expected is None:
-            return f"{found} It is not known how often two runs of the same candidate would differ."
+            return f"{differing} It is not known how often two runs of the same candidate would differ."
         if self.share == 0.0:
-            return f"{found} Repeated evaluations do not differ."
+            return f"{differing} Repeated evaluations do not differ."
         rate = f"{100 * (self.share or 0.0):.2g}%"
         return (
-            f"{found} With the measured noise, two runs of the same candidate would differ on about "
+            f"{differing} With the measured noise, two runs of the same candidate would differ on about "
             f"{self.expected:,.0f} of {self.examples:,} examples ({rate})."
         )
 
@@ -185,37 +186,37 @@ class Comparison:
             InvalidArgumentError: the metric is unknown, or the comparison has no scores
                 because it came over HTTP or from JSON.
         """
-        found = self._flips(metric)
-        if found is None or not len(found.examples):
+        flips = self._flips(metric)
+        if flips is None or not len(flips.examples):
             return None
-        return Noise(found.differ, len(found.examples), found.noise)
+        return Noise(flips.differ, len(flips.examples), flips.noise)
 
     def _changed(
         self, fdr: float, metric: str | None, wanted: int
     ) -> tuple[ChangedExample, ...]:
         """The regressions (`wanted` -1) or the improvements (1)."""
         fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
-        found = self._flips(metric)
-        if found is None:
+        flips = self._flips(metric)
+        if flips is None:
             return ()
         name = self._metric(metric)
         sign = -wanted if name in self._minimized else wanted
-        rates = found.not_less if sign < 0 else found.not_more
+        rates = flips.not_less if sign < 0 else flips.not_more
         rows = [
             row
             for row in at_rate(rates, fdr)
-            if sign * (found.a[row] - found.b[row]) > 0.0
+            if sign * (flips.a[row] - flips.b[row]) > 0.0
         ]
         ids = self._example_ids
         return tuple(
             ChangedExample(
-                example=int(found.examples[row])
+                example=int(flips.examples[row])
                 if ids is None
-                else ids[int(found.examples[row])],
-                a=float(found.a[row]),
-                b=float(found.b[row]),
-                evaluations_a=int(found.times_a[row]),
-                evaluations_b=int(found.times_b[row]),
+                else ids[int(flips.examples[row])],
+                a=float(flips.a[row]),
+                b=float(flips.b[row]),
+                evaluations_a=int(flips.times_a[row]),
+                evaluations_b=int(flips.times_b[row]),
                 false_rate=float(rates[row]),
             )
             for row in rows
@@ -224,9 +225,9 @@ class Comparison:
     def _metric(self, metric: str | None) -> str:
         name = next(iter(self.differences)) if metric is None else metric
         if name not in self.differences:
-            known = some(list(self.differences))
+            metrics = some(list(self.differences))
             raise InvalidArgumentError(
-                f"There is no metric {short(name)}. The metrics are {known}."
+                f"There is no metric {short(name)}. The metrics are {metrics}."
             )
         return name
 
@@ -250,9 +251,9 @@ class Comparison:
         Its keys are the names of the attributes, and "guaranteed".
         """
         plain = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if not each.name.startswith("_")
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if not field.name.startswith("_")
         }
         differences = {
             name: asdict(difference) for name, difference in self.differences.items()
@@ -268,13 +269,14 @@ class Comparison:
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
         """Read a comparison from a mapping that `to_dict` returned."""
         differences = {
-            name: Difference(**each) for name, each in data["differences"].items()
+            name: Difference(**difference)
+            for name, difference in data["differences"].items()
         }
-        others = {
+        columns = {
             name: data[name]
             for name in ("a", "b", "confidence", "examples", "tolerances", "looks_once")
         }
-        return cls(**others, differences=differences)
+        return cls(**columns, differences=differences)
 
     def __str__(self) -> str:
         lines = (
@@ -513,19 +515,19 @@ class Pairs:
             estimate, p_better = self._lead(j, arm_a, arm_b, minimize)
             differences[metric] = compare(
                 of_a[:, j], of_b[:, j], estimate, p_better,
-                population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
-                tolerance=tolerances.get(metric, 0.0), minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
-                looks_once=self.looks_once,
+                population=self.seen.examples.target, limits=goal.ranges.get(metric), confidence=1 - error,
+                tolerance=tolerances.get(metric, 0.0), minimize=minimize, rounds=self.seen.examples.rounds,
+                guaranteed=holds, looks_once=self.looks_once,
             )  # fmt: skip
         # Changed examples are found only when they are asked for.
-        ids = None if self.problem.examples is None else self.problem.examples.ids
+        ids = self.problem.examples.ids
         changes = partial(self._changes, arm_a, arm_b)
         return Comparison(
             id_a,
             id_b,
             confidence,
             differences,
-            self.problem.population,
+            self.problem.examples.population,
             {name: tolerances[name] for name in compared if name in tolerances},
             self.looks_once,
             changes,
@@ -535,19 +537,19 @@ class Pairs:
 
     def _changes(self, a: int, b: int, metric: str) -> Flips | None:
         """The examples on which two arms differ in a metric."""
-        if self.doubtful or self.problem.n_examples is None:
+        if self.doubtful or self.problem.examples.n is None:
             return None
         history, problem = self.history, self.problem
         scores = history.scores()[:, problem.goal.columns.index(metric)]
-        is_exact = problem.exact and not self.seen.differs
-        return flips(history.arms(), history.examples(), scores, a, b, is_exact)
+        is_exact = problem.examples.exact and not self.seen.examples.differs
+        return Flips.of(history.arms(), history.examples(), scores, a, b, is_exact)
 
     def _lead(
         self, metric: int, a: int, b: int, minimize: bool
     ) -> tuple[float | None, float]:
         """The lead of a over b, and P(a is better), by the model. None and 0.5 if one of them has no score."""
-        stated, told = self.stated, self.history.arms()
-        if stated is None or not (told == a).any() or not (told == b).any():
+        stated, scored = self.stated, self.history.arms()
+        if stated is None or not (scored == a).any() or not (scored == b).any():
             return None, 0.5
         estimate, p_better = lead(
             stated.columns[metric], stated.means[:, metric], a, b, minimize
@@ -568,7 +570,7 @@ class Pairs:
         if self.doubtful:
             nothing = history.scores()[:0]
             return nothing, nothing, False
-        if problem.population is None:
+        if problem.examples.population is None:
             (of_a, drawn_a), (of_b, drawn_b) = self._draws(a), self._draws(b)
             n = min(len(of_a), len(of_b))
             # A draw from given examples can repeat an example, which is not a new
@@ -576,7 +578,7 @@ class Pairs:
             return (
                 of_a[:n],
                 of_b[:n],
-                drawn_a and drawn_b and problem.n_examples is None,
+                drawn_a and drawn_b and problem.examples.n is None,
             )
         return common_scores(problem, history, missing, self.out, a, b)
 
@@ -609,13 +611,13 @@ def compare_two(
     confidence = check_part("The confidence", confidence)
     if tolerance is not None:
         tolerance = check_number("The tolerance", tolerance, 0.0, LARGEST)
-    one = prompts.arm(a)
-    other = default if b is None else prompts.arm(b)
-    if other is None:
+    first = prompts.arm(a)
+    second = default if b is None else prompts.arm(b)
+    if second is None:
         raise InvalidArgumentError(
             "compare() needs b, because there is no baseline and no prompt is selected yet."
         )
-    if one == other:
+    if first == second:
         what = f"a and b are both the prompt {short(a)}. Pass another prompt as b."
         if b is None:
             what = (
@@ -629,5 +631,8 @@ def compare_two(
             "b) of the Selector, the Study or the RemoteStudy."
         )
     return comparer(
-        (one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance
+        (first, prompts.ids[first]),
+        (second, prompts.ids[second]),
+        confidence,
+        tolerance,
     )

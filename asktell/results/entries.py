@@ -218,12 +218,12 @@ def shown_estimates(
         metric: the metric.
     """
     name, per = unit_of(metric, [entry.estimate[metric] for entry in entries])
-    known = [
+    estimated = [
         (entry.estimate[metric], entry.standard_error[metric]) for entry in entries
     ]
     cells = [
-        with_error(*(None if number is None else per * number for number in each))
-        for each in known
+        with_error(*(None if number is None else per * number for number in entry))
+        for entry in estimated
     ]
     return name, cells
 
@@ -328,9 +328,9 @@ def grouped(
     groups = []
     for alike in found.values():
         prompts, examples, reasons = zip(*alike, strict=True)
-        known = [example for example in dict.fromkeys(examples) if example is not None]
+        named = [example for example in dict.fromkeys(examples) if example is not None]
         groups.append(
-            FailureGroup(reasons[0], len(alike), list(dict.fromkeys(prompts)), known)
+            FailureGroup(reasons[0], len(alike), list(dict.fromkeys(prompts)), named)
         )
     return sorted(groups, key=lambda group: -group.count)
 
@@ -343,14 +343,14 @@ def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
         if group.examples:
             which_of = "example" if len(group.examples) == 1 else "examples"
             names = [
-                quoted(each) if isinstance(each, str) else str(each)
-                for each in group.examples
+                quoted(name) if isinstance(name, str) else str(name)
+                for name in group.examples
             ]
             where += f" on the {which_of} {_some(names, 3)}"
-        which = f"{group.count} of the {total} failures"
+        these = f"{group.count} of the {total} failures"
         if group.count == total:
-            which = "The only failure" if total == 1 else f"All {total} failures"
-        yield f"{which}, when evaluating {where}: {group.reason}"
+            these = "The only failure" if total == 1 else f"All {total} failures"
+        yield f"{these}, when evaluating {where}: {group.reason}"
     if len(groups) > most:
         yield f"... and {len(groups) - most} other reasons"
 

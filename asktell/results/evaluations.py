@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asktell.record import Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import State
 from asktell.results.frames import frame_of
 
 if TYPE_CHECKING:
@@ -135,11 +136,8 @@ def evaluations_of(state: State, ids: Sequence[str | int]) -> Iterator[Evaluatio
 
 def id_of_example(problem: Problem, example: int | None) -> str | None:
     """The id of an example by its position. None if the examples have no ids."""
-    return (
-        None
-        if example is None or problem.examples is None
-        else problem.examples.ids[example]
-    )
+    ids = problem.examples.ids
+    return None if example is None or ids is None else ids[example]
 
 
 def example_name(problem: Problem, example: int | None) -> str | int | None:

@@ -42,11 +42,13 @@ import numpy as np
 from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
+from asktell.posterior.flips import at_rate
 from asktell.problem.checks import check_number
+from asktell.problem.problem import Problem
 from asktell.problem.words import nearest
-from asktell.record import Problem, State
+from asktell.record import State
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative
 _RELIABLE = 0.7  # Nunnally 1978, Psychometric Theory
@@ -156,7 +158,7 @@ def example_results(
             f"{list(goal.columns)}."
         )
     fdr = check_number("fdr", fdr, 0.0, 1.0, above=True)
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         raise InvalidArgumentError(
             "examples() needs scores by example, but this selection was made without examples. Create the "
             "selector with examples=..., the number of the examples or a list of their ids."
@@ -182,20 +184,20 @@ class _Cells(NamedTuple):
 
     @classmethod
     def of(cls, state: State, column: int, sign: float) -> "_Cells":
-        history, n_examples = state.history, state.problem.n_examples or 0
-        known = history.examples() >= 0
-        scores = history.scores()[known, column : column + 1]
-        found = Scored.of(
-            history.arms()[known], history.examples()[known], scores, n_examples
+        history, n_examples = state.history, state.problem.examples.n or 0
+        is_named = history.examples() >= 0
+        scores = history.scores()[is_named, column : column + 1]
+        distinct = Cells.of(
+            history.arms()[is_named], history.examples()[is_named], scores, n_examples
         )
-        _, arms = np.unique(found.arms, return_inverse=True)
-        y = sign * found.scores[:, 0]
+        _, arms = np.unique(distinct.arms, return_inverse=True)
+        y = sign * distinct.scores[:, 0]
         return cls(
             arms,
-            found.examples,
+            distinct.examples,
             y,
             sign,
-            *_additive(arms, found.examples, y, n_examples),
+            *_additive(arms, distinct.examples, y, n_examples),
         )
 
     def sums(self, values: Float[Floats, " cells"]) -> Float[Floats, " examples"]:
@@ -221,10 +223,10 @@ class _Cells(NamedTuple):
     def rest(self) -> Float[Floats, " cells"]:
         """The ability of each cell's prompt on all other examples. NaN if it has no score on another example."""
         n_cells = np.bincount(self.arms, minlength=len(self.abilities))[self.arms]
-        own = self.y - self.ease[self.examples]
+        above = self.y - self.ease[self.examples]
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(
-                (n_cells * self.abilities[self.arms] - own) / (n_cells - 1.0)
+                (n_cells * self.abilities[self.arms] - above) / (n_cells - 1.0)
             )
 
     def reliability(self) -> float:
@@ -266,10 +268,10 @@ def _additive(
     for _ in range(_STEPS):
         with np.errstate(invalid="ignore", divide="ignore"):
             ease = np.bincount(examples, y - abilities[arms], n_examples) / per_example
-        found = np.bincount(arms, y - ease[examples], n_arms) / per_arm
-        found -= found.mean()
-        change = float(np.abs(found - abilities).max())
-        abilities = found
+        means = np.bincount(arms, y - ease[examples], n_arms) / per_arm
+        means -= means.mean()
+        change = float(np.abs(means - abilities).max())
+        abilities = means
         if change <= tolerance:
             break
     return abilities, ease
@@ -298,10 +300,10 @@ def _described(
     tested = _tested(cells, same)
     mislabeled = np.zeros(n_examples, dtype=bool)
     if cells.reliability() >= _RELIABLE:
-        mislabeled = _discovered(tested.p_values, fdr)
+        mislabeled[at_rate(_rates(tested.p_values), fdr)] = True
     alike = _near_duplicates(cells, means, ~same & (counts >= _FEWEST))
     average = np.nanmean(cells.ease) if len(cells.y) else np.nan
-    ids = range(n_examples) if problem.examples is None else problem.examples.ids
+    ids = problem.examples.ids or range(n_examples)
     columns = (
         ids, counts.tolist(), _known(cells.sign * means), _known(best - means), _known(average - cells.ease),
         _known(tested.correlations), _known(tested.errors), (same & (counts > 1)).tolist(), _known(tested.p_values),
@@ -381,22 +383,21 @@ def _type_three(
     return np.asarray(np.where(is_normal, special.ndtr(z), by_gamma))
 
 
-def _discovered(
-    p_values: Float[Floats, " examples"], fdr: float
-) -> Bool[Bools, " examples"]:
-    """The hypotheses that are rejected at this false discovery rate. NaN is no p-value."""
-    found = np.zeros(len(p_values), dtype=bool)
+def _rates(p_values: Float[Floats, " examples"]) -> Float[Floats, " examples"]:
+    """For each example, the false discovery rate of the list of examples whose p-values are at most as large."""
+    # An example without a p-value is on no list.
+    rates = np.full(len(p_values), np.nan)
     candidates = np.flatnonzero(p_values <= _CONDITION)  # false for NaN
     ordered = candidates[np.argsort(p_values[candidates], kind="stable")]
     # Given that it is at most 1/2, twice the p-value of a true hypothesis is at least as
     # large as a uniform number
     scaled = p_values[ordered] / _CONDITION
     n_true = (1 + int((scaled > _MOSTLY_TRUE).sum())) / (1.0 - _MOSTLY_TRUE)
-    bars = np.minimum(fdr * np.arange(1, len(ordered) + 1) / n_true, _MOSTLY_TRUE)
-    passing = np.flatnonzero(scaled <= bars)
-    if len(passing):
-        found[ordered[: passing[-1] + 1]] = True
-    return found
+    by_size = scaled * n_true / np.arange(1, len(ordered) + 1)
+    by_size[scaled > _MOSTLY_TRUE] = np.inf
+    # A longer list may have a smaller rate.
+    rates[ordered] = np.minimum.accumulate(by_size[::-1])[::-1]
+    return rates
 
 
 # Near duplicates
@@ -446,11 +447,11 @@ def _pairs(
     weights = (np.bincount(group) / len(group)).astype(np.float32)[:, None]
     bar = 2.0 * _ERROR / (len(columns) * (len(columns) - 1))
     for start in range(0, len(columns), _BLOCK):
-        block, others = slice(start, start + _BLOCK), slice(start, None)
-        agree = high[:, block].T @ high[:, others] + low[:, block].T @ low[:, others]
-        both = (high + low)[:, block].T @ (high + low)[:, others]
-        chance = (weights * is_high)[:, block].T @ is_high[:, others]
-        chance += (weights * is_low)[:, block].T @ is_low[:, others]
+        block, rest = slice(start, start + _BLOCK), slice(start, None)
+        agree = high[:, block].T @ high[:, rest] + low[:, block].T @ low[:, rest]
+        both = (high + low)[:, block].T @ (high + low)[:, rest]
+        chance = (weights * is_high)[:, block].T @ is_high[:, rest]
+        chance += (weights * is_low)[:, block].T @ is_low[:, rest]
         # In most pairs, full agreement by chance is likelier than the bar. This excludes
         # them at little cost.
         rare = both * np.log(np.clip(chance, _ROUNDING, 1.0)) <= np.log(bar)

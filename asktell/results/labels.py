@@ -6,12 +6,11 @@ p be people's score of a cell and j the judge's.
 - Bias: the mean of j - p, if both are on one scale. Cells on the same example are not
   independent, so the error is that of a mean of clusters, one per example (Liang & Zeger
   1986), with the degrees of freedom of the number of examples.
-- Corrected means: p is regressed on j, and the regression is applied to all cells that
-  the judge scored. A prompt keeps the residual mean of its own cells as far as the
-  variances of prompts and cells warrant it, and other prompts get the mean of such
-  prompts (best linear unbiased prediction). So the means need no common scale.
-- Drift: a step in the residuals of the regression, over the order in which the judge's
-  scores were recorded, with prompts and examples as random effects
+- Corrected means: the estimates of the posterior, which has the judge's scores as
+  regressors (`asktell.posterior.proxies`). So the means need no common scale, and a
+  prompt has one estimate wherever it is shown.
+- Drift: p is regressed on j. A change is a step in the residuals, over the order in which
+  the judge's scores were recorded, with prompts and examples as random effects
   (`asktell.posterior.drift`). The effects are estimated from products of residuals of
   the same prompt, and of the same example.
 - Segments: the bias in a segment against the bias elsewhere, with the same errors, and an
@@ -22,7 +21,7 @@ False alarms and coverage: `benchmarks.selection.judge_labels`.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -30,7 +29,8 @@ import numpy as np
 from asktell._util.terminal import safe
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.posterior.drift import NumberedRows, is_beyond_chance, likeliest_step
+from asktell.posterior.drift import clear_step
+from asktell.posterior.of_state import stated
 from asktell.record import State
 
 FEWEST = 20  # cells with both scores, before anything is stated
@@ -79,24 +79,20 @@ class SegmentBias:
 
 @final
 @dataclass(frozen=True)
-class CorrectedPrompt:
-    """The mean of one prompt over all examples that the judge scored.
+class JudgedPrompt:
+    """What the judge has scored of one prompt. The prompt's corrected mean is its estimate in the result.
 
     Attributes:
         arm: the prompt.
         judged: number of cells that the judge scored.
         labeled: number of them that have the goal's own score, too.
         judge_alone: the mean of the judge's scores.
-        mean: the corrected mean, in the unit of the goal's metric.
-        error: its standard error.
     """
 
     arm: int
     judged: int
     labeled: int
     judge_alone: float
-    mean: float
-    error: float
 
 
 @final
@@ -117,15 +113,17 @@ class Agreement:
         bias: mean difference of the proxy's score and the metric's. None if the scales
             differ.
         interval: 95% interval of the bias.
-        corrected: the mean of the metric over all cells with a score of the proxy.
+        corrected: the estimated mean of the metric for the prompts with scores of the
+            proxy, each weighted by the number of these.
         corrected_error: its standard error.
         judge_alone: the mean of the proxy's scores.
         is_checked: whether it was possible to look for a change.
         change: the change of the proxy over time. None if there is no sign of one.
         segments: the bias in each segment.
-        prompts: the corrected mean of each prompt with scores of the proxy.
+        prompts: what the proxy has scored of each prompt.
         points: (score of the proxy, score of the metric, number of cells) for each pair of
             scores that occurs, at most 500.
+        sentence: the finding in words. Empty from `agreement`.
     """
 
     proxy: str
@@ -142,8 +140,9 @@ class Agreement:
     is_checked: bool = False
     change: Change | None = None
     segments: tuple[SegmentBias, ...] = ()
-    prompts: tuple[CorrectedPrompt, ...] = ()
+    prompts: tuple[JudgedPrompt, ...] = ()
     points: tuple[tuple[float, float, int], ...] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,15 +168,33 @@ class Pairs:
 
 def agreements(state: State) -> tuple[Agreement, ...]:
     """How far each proxy agrees with the goal's first objective, for proxies that have scores."""
-    goal, found = state.problem.goal, []
+    goal, of_proxies = state.problem.goal, []
+    metric = goal.objectives[0].metric
+    limits, segments = goal.limits(metric), state.problem.examples.labels
     for k, proxy in enumerate(state.problem.proxies):
         pairs = _pairs(state, k)
         if len(pairs.judge):
-            metric = goal.objectives[0].metric
-            limits = goal.limits(metric)
-            segments = state.problem.labels
-            found.append(agreement(proxy, metric, pairs, limits, segments))
-    return tuple(found)
+            of_proxy = agreement(proxy, metric, pairs, limits, segments)
+            of_proxy = _with_mean(of_proxy, state)
+            words = in_words(of_proxy, metric in goal.minimized)
+            of_proxies.append(replace(of_proxy, sentence=words))
+    return tuple(of_proxies)
+
+
+def _with_mean(agreement: Agreement, state: State) -> Agreement:
+    """The same with the corrected mean, if the scores are enough to compare the proxy."""
+    statement = stated(state)
+    if not agreement.is_checked or statement is None:
+        return agreement
+    arms = [entry.arm for entry in agreement.prompts]
+    weights = np.array([entry.judged for entry in agreement.prompts], dtype=np.float64)
+    weights /= weights.sum()
+    column = list(state.problem.goal.columns).index(agreement.metric)
+    return replace(
+        agreement,
+        corrected=float(statement.means[arms, column] @ weights),
+        corrected_error=float((statement.columns[column][:, arms] @ weights).std()),
+    )
 
 
 def agreement(
@@ -187,7 +204,7 @@ def agreement(
     limits: tuple[float, float] | None,
     segments: Sequence[str] | None,
 ) -> Agreement:
-    """How far a proxy agrees with a metric.
+    """How far a proxy agrees with a metric, without the corrected mean.
 
     Args:
         proxy: the name of the proxy.
@@ -202,7 +219,7 @@ def agreement(
     n_judged = np.unique(np.stack((pairs.arms, pairs.examples)), axis=1).shape[1]
     if n_cells < FEWEST or len(np.unique(common.examples)) < 3:
         return Agreement(proxy, metric, n_judged, n_cells)
-    fit = _Fit(common)
+    varies = np.ptp(common.judge) > 0.0 and np.ptp(common.people) > 0.0
     is_same_scale = _is_same_scale(pairs, limits)
     bias, interval, agreed = None, None, None
     if is_same_scale:
@@ -211,34 +228,25 @@ def agreement(
         reach = _t(len(np.unique(common.examples)) - 1) * error
         interval = bias - reach, bias + reach
         agreed = _share_agreed(common)
-    prompts = fit.by_prompt(pairs)
-    mean, mean_error = fit.overall(pairs, prompts)
     return Agreement(
         proxy,
         metric,
         n_judged,
         n_cells,
-        fit.correlation,
+        float(np.corrcoef(common.judge, common.people)[0, 1]) if varies else None,
         agreed,
         bias,
         interval,
-        mean,
-        mean_error,
-        float(pairs.judge.mean()),
-        True,
-        fit.change(is_same_scale),
-        _segments(common, segments) if is_same_scale and segments else (),
-        prompts,
-        _points(common),
+        judge_alone=float(pairs.judge.mean()),
+        is_checked=True,
+        change=_change(common, is_same_scale),
+        segments=_segments(common, segments) if is_same_scale and segments else (),
+        prompts=_by_prompt(pairs),
+        points=_points(common),
     )
 
 
-def in_words(found: Agreement, state: State) -> str:
-    """The finding about one proxy of a state, in words."""
-    return sentence(found, found.metric in state.problem.goal.minimized)
-
-
-def sentence(found: Agreement, less_is_better: bool = False) -> str:
+def in_words(found: Agreement, less_is_better: bool = False) -> str:
     """The finding about one proxy, in words. `less_is_better`: whether the metric is minimized."""
     proxy, metric = f'"{safe(found.proxy)}"', f'"{safe(found.metric)}"'
     if not found.is_checked:
@@ -262,7 +270,7 @@ def sentence(found: Agreement, less_is_better: bool = False) -> str:
     if found.corrected is not None and found.corrected_error is not None:
         parts.append(
             f"Over {found.judged:,} responses, the mean of {proxy} is {found.judge_alone:.2g}. Corrected with the "
-            f"responses that have both scores, the mean of {metric} over the same responses is {found.corrected:.2g} ± "
+            f"responses that have both scores, the mean of {metric} for these prompts is {found.corrected:.2g} ± "
             f"{found.corrected_error:.1g}"
         )
     parts += _of_time_and_segments(found, proxy)
@@ -300,7 +308,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
             f"{of_what} went from {change.before_change:+.2g} to {change.after_change:+.2g} after about "
             f"{change.after:.0%} of its scores. Its model or its rubric may have been replaced"
         )
-    different = [each for each in found.segments if each.differs]
+    different = [segment for segment in found.segments if segment.differs]
     if different:
         listed = ", ".join(f'"{safe(e.segment)}" {e.bias:+.2g}' for e in different[:3])
         parts.append(f"{proxy} has another bias in these segments: {listed}")
@@ -310,7 +318,7 @@ def _of_time_and_segments(found: Agreement, proxy: str) -> list[str]:
 def _pairs(state: State, proxy: int) -> Pairs:
     """The scores of one proxy, with those of the goal's first objective."""
     problem, history, proxies = state.problem, state.history, state.proxies
-    n = problem.n_examples or 0
+    n = problem.examples.n or 0
     column = list(problem.goal.columns).index(problem.goal.objectives[0].metric)
     examples = history.examples()
     has = examples >= 0
@@ -327,9 +335,9 @@ def _pairs(state: State, proxy: int) -> Pairs:
 def _points(common: Pairs) -> tuple[tuple[float, float, int], ...]:
     """The pairs of scores, and in how many cells each occurs. The most frequent ones, if there are too many."""
     both = np.column_stack((common.judge, common.people))
-    found, counts = np.unique(both, axis=0, return_counts=True)
+    distinct, counts = np.unique(both, axis=0, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:_MOST_POINTS]
-    return tuple((*found[i].tolist(), int(counts[i])) for i in np.sort(most))
+    return tuple((*distinct[i].tolist(), int(counts[i])) for i in np.sort(most))
 
 
 def _is_same_scale(pairs: Pairs, limits: tuple[float, float] | None) -> bool:
@@ -369,7 +377,7 @@ def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]
     difference = common.judge - common.people
     names = sorted(set(labels.tolist()))
     enough = [name for name in names if (labels == name).sum() >= _FEWEST_OF_SEGMENT]
-    found = []
+    biases = []
     for name in enough:
         inside = labels == name
         examples = [np.unique(common.examples[part]) for part in (inside, ~inside)]
@@ -383,119 +391,51 @@ def _segments(common: Pairs, segments: Sequence[str]) -> tuple[SegmentBias, ...]
         gap = bias - float(difference[~inside].mean())
         freedom = min(map(len, examples)) - 1
         bound = _t(freedom, _SEGMENT_ERROR / len(enough)) * math.hypot(*errors)
-        found.append(
+        biases.append(
             SegmentBias(
                 name, bias, errors[0], int(inside.sum()), bool(abs(gap) > bound)
             )
         )
-    return tuple(found)
+    return tuple(biases)
 
 
-class _Fit:
-    """The regression of people's scores on the judge's in the common cells."""
+def _by_prompt(pairs: Pairs) -> tuple[JudgedPrompt, ...]:
+    """What the judge has scored of each prompt."""
+    entries = []
+    for arm in np.unique(pairs.arms).tolist():
+        rows = pairs.arms == arm
+        n_labeled = int((rows & pairs.both).sum())
+        judge_alone = float(pairs.judge[rows].mean())
+        entries.append(JudgedPrompt(arm, int(rows.sum()), n_labeled, judge_alone))
+    return tuple(entries)
 
-    def __init__(self, common: Pairs) -> None:
-        self._common = common
-        judge, people = common.judge, common.people
-        off = judge - judge.mean()
-        varies = float(off @ off) > 0 and float(np.ptp(people)) > 0
-        self.correlation = float(np.corrcoef(judge, people)[0, 1]) if varies else None
-        self._slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
-        self._start = float(people.mean()) - self._slope * float(judge.mean())
-        self._rest = people - self._predicted(judge)
-        self._prompt, self._example, self._residual = _effects(common, self._rest)
-        # The variance of a residual within a prompt
-        self._within = max(self._example + self._residual, np.finfo(float).tiny)
 
-    def _predicted(self, judge: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
-        return self._start + self._slope * judge
-
-    def by_prompt(self, pairs: Pairs) -> tuple[CorrectedPrompt, ...]:
-        """The corrected mean of each prompt."""
-        arms = np.unique(pairs.arms)
-        level, level_error, counts, rests = self._level(arms)
-        # The share of its own residual mean that a prompt keeps
-        keep = self._prompt / (self._prompt + self._within / np.maximum(counts, 1))
-        keep = np.where(counts > 0, keep, 0.0)
-        found = []
-        for k, arm in enumerate(arms.tolist()):
-            own = pairs.arms == arm
-            predicted = self._predicted(pairs.judge[own])
-            spread = float(predicted.var(ddof=1)) if len(predicted) > 1 else 0.0
-            variance = (
-                spread / len(predicted)
-                + self._prompt * (1 - keep[k])
-                + ((1 - keep[k]) * level_error) ** 2
-            )
-            rest = level + keep[k] * (rests[k] - level)
-            found.append(
-                CorrectedPrompt(
-                    arm,
-                    int(own.sum()),
-                    int(counts[k]),
-                    float(pairs.judge[own].mean()),
-                    float(predicted.mean() + rest),
-                    float(np.sqrt(variance)),
-                )
-            )
-        return tuple(found)
-
-    def overall(
-        self, pairs: Pairs, prompts: Sequence[CorrectedPrompt]
-    ) -> tuple[float, float]:
-        """The mean over all rows that the judge scored, and its standard error."""
-        share = np.array([each.judged for each in prompts]) / len(pairs.judge)
-        arms = np.array([each.arm for each in prompts])
-        _, level_error, counts, _ = self._level(arms)
-        left = self._prompt / (1 + self._prompt * counts / self._within)
-        error = math.hypot(
-            level_error,
-            _clustered(self._predicted(pairs.judge), pairs.examples),
-            math.sqrt(float(share**2 @ left)),
-        )
-        return float(share @ np.array([each.mean for each in prompts])), error
-
-    def _level(self, arms: Int[Ints, " arms"]) -> tuple[float, float, Floats, Floats]:
-        """The mean residual of a prompt like these, its error, and each prompt's number of residuals and their mean.
-
-        Prompts with many labels count little more than others, because a selection labels
-        good prompts more often.
-        """
-        common = self._common
-        place = np.searchsorted(arms, common.arms)
-        counts = np.bincount(place, minlength=len(arms)).astype(np.float64)
-        sums = np.bincount(place, self._rest, len(arms))
-        rests = sums / np.maximum(counts, 1)
-        weights = counts / (counts * self._prompt + self._within)
-        level = float(weights @ rests / weights.sum())
-        of_cells = _clustered(self._rest, common.examples)
-        return level, max(of_cells, float(weights.sum()) ** -0.5), counts, rests
-
-    def change(self, is_same_scale: bool) -> Change | None:
-        """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
-        common, rest = self._common, self._rest
-        if self._residual <= 0.0 or not float(rest.std()):
-            return None
-        step = likeliest_step(
-            NumberedRows.of(common.arms, common.examples),
-            rest,
-            self._prompt,
-            self._example,
-            self._residual,
-            _NOISE,
-        )
-        if not is_beyond_chance([step], _STEP_ERROR):
-            return None
-        shown = common.judge - common.people if is_same_scale else -rest
-        late = np.arange(len(rest)) >= np.ceil(step.after * len(rest))
-        return Change(step.after, float(shown[~late].mean()), float(shown[late].mean()))
+def _change(common: Pairs, is_same_scale: bool) -> Change | None:
+    """The likeliest step over time, if it is beyond chance. Its sides are biases, or residuals if scales differ."""
+    judge, people = common.judge, common.people
+    # The residuals of the regression of people's scores on the judge's
+    off = judge - judge.mean()
+    slope = float(off @ people) / float(off @ off) if off @ off > 0 else 0.0
+    start = float(people.mean()) - slope * float(judge.mean())
+    rest = people - (start + slope * judge)
+    variances = _effects(common, rest)
+    if variances[2] <= 0.0 or not float(rest.std()):
+        return None
+    step = clear_step(
+        common.arms, common.examples, rest, variances, _NOISE, _STEP_ERROR
+    )
+    if step is None:
+        return None
+    shown = judge - people if is_same_scale else -rest
+    late = np.arange(len(rest)) >= np.ceil(step.after * len(rest))
+    return Change(step.after, float(shown[~late].mean()), float(shown[late].mean()))
 
 
 def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float, float]:
     """The variances of prompts, examples and what remains, by the mean product of two residuals that share one."""
     off = rest - rest.mean()
     total = float(off @ off) / max(1, len(off) - 1)
-    found = []
+    variances = []
     for members in (common.arms, common.examples):
         number = np.unique(members, return_inverse=True)[1].reshape(-1)
         sums, counts = np.bincount(number, off), np.bincount(number)
@@ -504,9 +444,9 @@ def _effects(common: Pairs, rest: Float[Floats, " rows"]) -> tuple[float, float,
         k = len(counts)
         # The mean was subtracted, with which part of the effects went
         lost = k / (k - 1) if k > 1 else 0.0
-        found.append(max(0.0, lost * products / pairs) if pairs else 0.0)
-    scale = min(1.0, 0.95 * total / sum(found)) if sum(found) else 1.0
-    prompt, example = (scale * each for each in found)
+        variances.append(max(0.0, lost * products / pairs) if pairs else 0.0)
+    scale = min(1.0, 0.95 * total / sum(variances)) if sum(variances) else 1.0
+    prompt, example = (scale * variance for variance in variances)
     residual = max(total - prompt - example, 0.0)
     least = _LEAST_EFFECT * residual
     return max(prompt, least), max(example, least), residual

@@ -276,8 +276,8 @@ def _draw_points(
 def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> None:
     """Draw the bounds on a metric as dashed lines, and shade the side that violates them."""
     goal = result.goal
-    found = zip(goal.constraints, goal.bounds, result.bounds, strict=True)
-    for constraint, (column, _, is_most, *_), bound in found:
+    bounds = zip(goal.constraints, goal.bounds, result.bounds, strict=True)
+    for constraint, (column, _, is_most, *_), bound in bounds:
         if goal.columns[column] != metric or math.isnan(bound):
             continue
         (ax.axvline if along_x else ax.axhline)(

@@ -216,8 +216,8 @@ class Result:
         level.
         """
         return {
-            factor: {level: dict(means) for level, means in own.items()}
-            for factor, own in self._factors.items()
+            factor: {level: dict(means) for level, means in levels.items()}
+            for factor, levels in self._factors.items()
         }
 
     def examples(
@@ -398,10 +398,12 @@ class Result:
         """
         if not isinstance(self.goal, ParetoSet):
             return {}
-        known = _comparable(self.selected)
-        found = dominators(self._values(known))
+        entries = _comparable(self.selected)
+        by_place = dominators(self._values(entries))
         return {
-            known[i].id: known[by].id for i, by in enumerate(found) if by is not None
+            entries[i].id: entries[by].id
+            for i, by in enumerate(by_place)
+            if by is not None
         }
 
     @property
@@ -523,8 +525,8 @@ class Result:
         return as_frame(self)
 
     def _repr_html_(self) -> str:
-        found = [*self.selected, *self.unresolved]
-        shown = found[:_ROWS_SHOWN]
+        entries = [*self.selected, *self.unresolved]
+        shown = entries[:_ROWS_SHOWN]
         columns = [
             ["id", *(str(entry.id) for entry in shown)],
             *shown_columns(self, shown),
@@ -532,8 +534,8 @@ class Result:
         columns.append(["prompt", *(one_line(entry.prompt, 60) for entry in shown)])
         head, *rows = ([*cells] for cells in zip(*columns, strict=True))
         below = (
-            [f"... and {len(found) - len(shown)} more."]
-            if len(found) > len(shown)
+            [f"... and {len(entries) - len(shown)} more."]
+            if len(entries) > len(shown)
             else []
         )
         below += [self._legend] if self.unresolved else []
@@ -600,8 +602,8 @@ class Result:
             IncompatibleMethodError: the goal is not a `ParetoSet`.
             MissingExtraError: pymoo is missing.
         """
-        known = _comparable(self.prompts)
-        return [[known[i] for i in layer] for layer in layers(self._values(known))]
+        entries = _comparable(self.prompts)
+        return [[entries[i] for i in layer] for layer in layers(self._values(entries))]
 
     def _signs(self) -> npt.NDArray[np.float64]:
         if not isinstance(self.goal, ParetoSet):
@@ -633,8 +635,8 @@ class Result:
         entries = [*self.selected, *self.unresolved]
         lines = list(self._heading(WIDTH))
         if not self.selected:
-            said = [self.verdict.sentence, *in_words(self.failures, most=1)]
-            return printable("\n".join([*lines, *map(safe, said)]))
+            sentences = [self.verdict.sentence, *in_words(self.failures, most=1)]
+            return printable("\n".join([*lines, *map(safe, sentences)]))
         lines += self._rows(entries[:_ROWS_SHOWN], WIDTH, status=False)
         if len(entries) > _ROWS_SHOWN:
             lines.append(f"... and {len(entries) - _ROWS_SHOWN} more.")
@@ -700,12 +702,49 @@ class Result:
         return f"Total cost: {self.spent_cost:.4g}." if self.spent_cost else ""
 
 
+def loaded_result(
+    data: Mapping[str, Any], goal: Goal, comparer: Comparer, analyzed: Analyzed
+) -> Result:
+    """Make the result that `Result.to_dict` has converted.
+
+    Args:
+        data: what `to_dict` returned, with "n_examples".
+        goal: the goal.
+        comparer: compares two prompts.
+        analyzed: analyzes the examples.
+    """
+    prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
+    factors = {
+        factor: {
+            level: {metric: (mean, error) for metric, (mean, error) in means.items()}
+            for level, means in levels.items()
+        }
+        for factor, levels in data.get("factors", {}).items()
+    }
+    ids, comparison = data.get("example_ids"), data["comparison"]
+    return Result(
+        goal=goal,
+        selected=[prompts[entry["id"]] for entry in data["selected"]],
+        prompts=list(prompts.values()),
+        verdict=Verdict.from_dict(data["verdict"]),
+        **{name: data[name] for name in (*_PLAIN, "n_examples", "baseline")},
+        notes=tuple(data["notes"]),
+        checks=tuple(Check(**check) for check in data["checks"]),
+        example_ids=None if ids is None else tuple(ids),
+        failures=[FailureGroup(**group) for group in data["failures"]],
+        _factors=factors,
+        _comparer=comparer,
+        _comparison=None if comparison is None else Comparison.from_dict(comparison),
+        _analyzed=analyzed,
+    )
+
+
 def _as_lists(
     factors: Mapping[str, Levels],
 ) -> dict[str, dict[str, dict[str, list[float | None]]]]:
     return {
         factor: {
-            level: {name: list(known) for name, known in means.items()}
+            level: {name: list(estimate) for name, estimate in means.items()}
             for level, means in levels.items()
         }
         for factor, levels in factors.items()
@@ -716,13 +755,13 @@ def _by_factor(result: Result) -> Iterator[str]:
     objective = result.goal.objectives[0]
     for factor, levels in result.factors().items():
         if 1 < len(levels) <= _LEVELS_SHOWN:
-            known = [
+            estimates = [
                 (level, *means[objective.metric]) for level, means in levels.items()
             ]
-            known.sort(key=lambda each: -objective.sign * each[1])
+            estimates.sort(key=lambda each: -objective.sign * each[1])
             shown = ", ".join(
                 f"{safe(level)} {with_error(mean, error)}"
-                for level, mean, error in known
+                for level, mean, error in estimates
             )
             yield f"{safe(objective.metric)} by {safe(factor)}: {shown}."
 
@@ -741,17 +780,19 @@ def ranking(result: Result) -> Indices:
     objectives, slacks = np.split(values, [n], axis=1)
     misses = np.array([entry.feasible is False for entry in result.prompts])
     violation = np.where(misses, -np.minimum(slacks, 0.0).sum(axis=1), 0.0)
-    known = np.asarray(np.isfinite(objectives).all(axis=1))
-    spread = objectives[known].std(axis=0) if n > 1 and known.any() else np.ones(n)
+    is_known = np.asarray(np.isfinite(objectives).all(axis=1))
+    spread = (
+        objectives[is_known].std(axis=0) if n > 1 and is_known.any() else np.ones(n)
+    )
     merit = (objectives / np.where(spread > 0, spread, 1.0)).mean(axis=1)
     first = {entry.id: place for place, entry in enumerate(result.selected)}
     place = np.array([first.get(entry.id, len(first)) for entry in result.prompts])
     return np.lexsort(
         (
-            np.where(known, -merit, 0.0),
-            np.where(known, violation, 0.0),
+            np.where(is_known, -merit, 0.0),
+            np.where(is_known, violation, 0.0),
             misses,
-            ~known,
+            ~is_known,
             place,
         )
     )

@@ -68,7 +68,7 @@ def have_common_cause(
         n_failed = failed[arm]
         if not (scored[arm] or are_all):
             n_failed += n_before[arm]
-        if scored[arm] or are_all or arm < state.origin.n_arms:
+        if scored[arm] or are_all or arm < state.growth.origin.n_arms:
             log_chance += math.log((n_failed + 1) / (scored[arm] + n_failed + 2))
         n_before[arm] += 1
     return log_chance <= math.log(_CHANCE)

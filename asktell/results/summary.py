@@ -14,25 +14,27 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell._util.threads import undisturbed
-from asktell.methods import AbstractMethod, Adaptive, Elimination, Race
+from asktell.methods import AbstractMethod
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means, Vector
-from asktell.posterior.basis import levels_of
 from asktell.posterior.of_state import has_drifted, stated
+from asktell.posterior.regressors import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.problem import Problem
 from asktell.proofs.ordered import joined_at
-from asktell.record import ACCEPTED, ACTIVE, REJECTED, Problem, State, events
+from asktell.record import ACCEPTED, ACTIVE, REJECTED, State, events
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.evaluations import example_name
 from asktell.results.examples import example_results
+from asktell.results.losses import Chances, chances
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
-from asktell.results.verdict import Chances, chances, judge
+from asktell.results.verdict import judge
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
@@ -57,7 +59,6 @@ _PAIRS_SHOWN = 2
 _MANY_FREE = 20
 # Of a mean: a smaller error is an error of rounding, not of sampling
 _ROUNDING = 1e-12
-_WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
 _CONFIDENCE = 0.95  # of the comparison with the baseline, as in `Result.compare`
 _FEW = 4  # scores from which their span bounds the errors
 
@@ -69,7 +70,9 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
 
     # Estimates and probabilities. Doubtful scores support no probability.
     statement = stated(state)
-    of_arms = None if statement is None or state.doubts else chances(state, statement)
+    of_arms = (
+        None if statement is None or state.remarks.doubts else chances(state, statement)
+    )
     prompts = _prompt_results(state, named, statement, of_arms)
 
     # The selection, the best prompt first
@@ -85,8 +88,8 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     is_one = isinstance(goal, BestFeasible)
     if is_one and baseline is not None and answer and answer[0] != baseline:
         first = answer[0], named.ids[answer[0]]
-        other = baseline, named.ids[baseline]
-        compared = pairs(first, other, confidence=_CONFIDENCE, tolerance=None)
+        base = baseline, named.ids[baseline]
+        compared = pairs(first, base, confidence=_CONFIDENCE, tolerance=None)
         lead = compared.differences[goal.objectives[0].metric]
     verdict = judge(state, statement, of_arms, answer, named.ids, lead)
     of_failures = _of_failures(state, answer)
@@ -99,19 +102,19 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         verdict=verdict,
         spent=state.spent,
         budget=problem.budget,
-        spent_cost=state.cost,
+        spent_cost=state.costs.total,
         max_cost=problem.max_cost,
         notes=_notes(state, method, selected, found_checks, of_failures),
         checks=found_checks,
         done=state.finished,
         feasible=None if not feasible or None in feasible else all(feasible),
-        n_examples=problem.population,
-        repeats=problem.repeats,
-        inputs=problem.inputs,
-        stopped_early=last is not None and last.settled and not state.doubts,
+        n_examples=problem.examples.population,
+        repeats=problem.examples.repeats,
+        inputs=problem.examples.inputs,
+        stopped_early=last is not None and last.settled and not state.remarks.doubts,
         finished_early=_finished_early(state),
         baseline=None if problem.baseline is None else named.ids[problem.baseline],
-        example_ids=None if problem.examples is None else problem.examples.ids,
+        example_ids=problem.examples.ids,
         failures=grouped(
             (named.ids[arm], example_name(problem, example), reason)
             for _, arm, example, reason in state.failures
@@ -134,15 +137,16 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
     ):
         levels = list(candidates.factors[factor])
         has: Means = np.array(
-            [[level == own for own in column] for level in levels], dtype=np.float64
+            [[level == of_arm for of_arm in column] for level in levels],
+            dtype=np.float64,
         )
         by_metric = [
             fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in statement.fits
         ]
-        known = np.atleast_1d((~np.isnan(statement.errors)).any(axis=0))
+        have_errors = np.atleast_1d((~np.isnan(statement.errors)).any(axis=0))
         means[factor] = {
             level: {
-                name: (float(mean[i]), float(error[i]) if known[j] else None)
+                name: (float(mean[i]), float(error[i]) if have_errors[j] else None)
                 for j, (name, (mean, error)) in enumerate(
                     zip(problem.goal.columns, by_metric, strict=True)
                 )
@@ -183,7 +187,7 @@ def _pairs(
     statement: Statement | None,
     selected: list[int],
 ) -> Pairs:
-    in_progress = (*state.pending.values(), *state.returned)
+    in_progress = state.plan.in_progress
     # Prompts whose examples may depend on scores, so comparisons with them have no
     # guarantee
     late = (
@@ -192,8 +196,8 @@ def _pairs(
         else np.flatnonzero(joined_at(state)).tolist()
     )
     return Pairs(
-        state.problem, state.seen, state.history, state.missing, in_progress, statement, bool(state.doubts), late,
-        partial(has_drifted, state), _looks_once(state, method), selected,
+        state.problem, state.seen, state.history, state.missing, in_progress, statement,
+        bool(state.remarks.doubts), late, partial(has_drifted, state), _looks_once(state, method), selected,
     )  # fmt: skip
 
 
@@ -206,14 +210,13 @@ def _looks_once(state: State, method: AbstractMethod) -> bool:
     if state.problem.looks_once:
         return True
     is_extended = any(
-        isinstance(grown.event, events.Extended) for grown in state.growth
+        isinstance(grown.event, events.Extended) for grown in state.growth.events
     )
-    n_ends = sum(decision.finished for _, decision in state.decisions)
+    n_ends = [decision.finished for _, decision in state.decisions].count(True)
     return (
         state.finished
         and n_ends == 1
-        and not state.decisions[-1][1].settled
-        and not isinstance(method, Race)
+        and not method.ended_by_scores(state)
         and not is_extended
     )
 
@@ -226,18 +229,14 @@ def _notes(
     failures: str,
 ) -> tuple[str, ...]:
     notes = [
-        *_of_method(state, method),
-        *(remark.text for _, remark in sorted(state.remarks.items())),
+        *method.notes(state),
+        *(remark.text for remark in state.remarks.in_order()),
     ]
-    if (
-        state.finished
-        and not state.doubts
-        and (isinstance(method, Race) or state.decisions[-1][1].settled)
-    ):
+    if state.finished and not state.remarks.doubts and method.ended_by_scores(state):
         notes.append(_certainty(state, method, found_checks))
     # The verdict already has the doubts, and the failures come last
-    said = {*state.doubts, " ".join(state.doubts), failures}
-    notes += (warning for warning in warnings(found_checks) if warning not in said)
+    elsewhere = {*state.remarks.doubts, " ".join(state.remarks.doubts), failures}
+    notes += (warning for warning in warnings(found_checks) if warning not in elsewhere)
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
         notes.append("All scores are the same so far.")
@@ -251,7 +250,7 @@ def _notes(
         )
     if (
         state.problem.max_cost is not None
-        and not state.cost
+        and not state.costs.total
         and state.spent >= _MANY_FREE
     ):
         notes.append(
@@ -260,20 +259,6 @@ def _notes(
         )
     streak = describe_streak(state)
     return (*notes, *filter(None, (streak, failures)))
-
-
-def _of_method(state: State, method: AbstractMethod) -> Iterator[str]:
-    features = state.problem.features
-    if features is None:
-        return
-    if not isinstance(method, Elimination):
-        yield f"The features were not used, because {type(method).__name__} does not use features. {_WITH_FEATURES}"
-        return
-    parts = method.allocator, method.estimator
-    if not any(part.needs_features for part in parts):
-        names = " and ".join(type(part).__name__ for part in parts)
-        yield f"The features were not used, because {names} do not use features. {_WITH_FEATURES}"
-    yield from method.estimator.remarks(features, state.told > 0)
 
 
 def _within(goal: Goal) -> str:
@@ -291,23 +276,22 @@ def _certainty(
     """How sure the recorded selection is."""
     if not state.decisions[-1][1].settled:
         return "The budget was spent before the requested confidence was reached."
-    if not isinstance(method, Race | Adaptive):
+    if method.confidence is None:
         return f"{type(method).__name__} ended the run before the budget was spent."
     by_name: dict[str, Check] = {check.name: check for check in found_checks}
     within = _within(state.problem.goal)
-    # A run that stopped early has a confidence
-    percent = f"{100 * (method.confidence or 0.0):g}%"
+    percent = f"{100 * method.confidence:g}%"
 
     # A changed model or unexpected noise voids the confidence
     why = ""
     if by_name["drift"].ok is False:
         why = "the scores seem to have changed"
-    elif by_name["noise"].ok is False and state.problem.exact:
+    elif by_name["noise"].ok is False and state.problem.examples.exact:
         why = "repeated evaluations differ"
     if why:
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
 
-    if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
+    if method.confidence_kind == "posterior":
         sure = f"The selection is correct{within} with an estimated probability of {percent}."
         return f"{sure} This is not a guarantee."
     sure = f"The selection is correct{within} with {percent} confidence."
@@ -327,14 +311,14 @@ def _of_failures(state: State, answer: list[int]) -> str:
     if not state.failures:
         return ""
     n_all = state.spent + len(state.missing)
-    said = f"{len(state.failures)} of {n_all} evaluations failed"
+    sentence = f"{len(state.failures)} of {n_all} evaluations failed"
     if answer:
         n_failed = sum(state.failures.count(arm) for arm in answer)
         n_asked = sum(
             state.history.n_asked(arm) + state.missing.count(arm) for arm in answer
         )
         of_whom = "the selected prompt" if len(answer) == 1 else "the selected prompts"
-        said += f", including {n_failed} of {n_asked} for {of_whom}"
+        sentence += f", including {n_failed} of {n_asked} for {of_whom}"
     scores = state.problem.on_failure
     if isinstance(scores, dict):
         counted = (f"{safe(metric)} {score:g}" for metric, score in scores.items())
@@ -343,17 +327,19 @@ def _of_failures(state: State, answer: list[int]) -> str:
         effect = "left out of the other estimates"
     else:
         effect = "left out of the estimates"
-    return f"{said}. Failures are {effect}."
+    return f"{sentence}. Failures are {effect}."
 
 
 def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
     if by:
         shown = list(by.items())[:_PAIRS_SHOWN]
-        some = ", ".join(f"{quoted(one)} by {quoted(other)}" for one, other in shown)
+        some = ", ".join(
+            f"{quoted(worse)} by {quoted(better)}" for worse, better in shown
+        )
         more = ", ..." if len(by) > _PAIRS_SHOWN else ""
         are = "is dominated by another" if len(by) == 1 else "are dominated by others"
-        said = f"Based on the estimates, {len(by)} of the selected prompts {are} ({some}{more})"
-        yield f"{said}, but this is uncertain."
+        sentence = f"Based on the estimates, {len(by)} of the selected prompts {are} ({some}{more})"
+        yield f"{sentence}, but this is uncertain."
 
 
 def _prompt_results(
@@ -373,10 +359,12 @@ def _prompt_results(
         p_best = of_arms.p_best.tolist()
         if of_arms.p_feasible is not None and of_arms.taken is not None:
             p_feasible, feasible = of_arms.p_feasible.tolist(), of_arms.taken.tolist()
-    evaluations = state.told if problem.repeats > 1 else state.current_tally().counts
+    evaluations = (
+        state.told if problem.examples.repeats > 1 else state.current_tally().counts
+    )
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if (
-        problem.segments is not None
+        problem.examples.segments is not None
         and statement is not None
         and statement.in_segments is not None
     ):
@@ -385,7 +373,9 @@ def _prompt_results(
         ).T
         in_segments = np.clip(statement.in_segments[0], lows[:, None], highs[:, None])
         widths = np.minimum(statement.in_segments[1], _largest_errors(state)[:, None])
-        segments = _by_segment(problem.segments.names, metrics, in_segments, widths)
+        segments = _by_segment(
+            problem.examples.segments.names, metrics, in_segments, widths
+        )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
     plain_means = _plain_means(state)
     entries = []
@@ -476,7 +466,7 @@ def _plain_means(state: State) -> list[Mapping[str, float | None]]:
 
 def _finished_early(state: State) -> bool:
     """True if budget was left over because every prompt in the last round had no evaluation left."""
-    most = state.problem.most_pulls
+    most = state.problem.examples.most_pulls
     if not state.finished or state.decisions[-1][1].settled or most is None:
         return False
     rounds = {
@@ -526,16 +516,16 @@ def _by_segment(
     names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws
 ) -> list[dict[str, Any]]:
     """(K, c, G) means and errors by prompt, segment and metric. An error of NaN becomes None."""
-    found = []
+    by_arm = []
     for rows in np.stack((means, errors), axis=3).transpose(0, 2, 1, 3).tolist():
         by_metric = (
             [(mean, None if error != error else error) for mean, error in row]
             for row in rows
         )
-        found.append(
+        by_arm.append(
             {
                 name: dict(zip(metrics, row, strict=True))
                 for name, row in zip(names, by_metric, strict=True)
             }
         )
-    return found
+    return by_arm

@@ -146,8 +146,10 @@ def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Col
         worst_of: Callable[..., Any] = max if metric in goal.minimized else min
         texts = []
         for entry in entries:
-            known = ((means[metric], label) for label, means in entry.segments.items())
-            worst = worst_of(known, default=None)
+            by_label = (
+                (means[metric], label) for label, means in entry.segments.items()
+            )
+            worst = worst_of(by_label, default=None)
             texts.append(
                 "" if worst is None else f"{with_error(*worst[0])} ({worst[1]})"
             )

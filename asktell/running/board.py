@@ -17,11 +17,11 @@ from asktell.errors import (
 )
 from asktell.problem.budget import FREE
 from asktell.problem.candidates import ById, Tell, Trial
-from asktell.problem.checks import whole
+from asktell.problem.checks import check_reason, whole
 from asktell.problem.words import cause_of, in_words
 from asktell.results.entries import kind_of
 from asktell.results.streak import FEWEST_ALIKE, have_common_cause
-from asktell.running.evaluator import Finding, Outcome, fatal, one_each
+from asktell.running.evaluator import Outcome, checked_tell, fatal, one_each
 from asktell.running.progress import Bar
 from asktell.running.repeats import to_repeat
 from asktell.selector import Selection, Selector
@@ -184,18 +184,18 @@ class _Streak:
         self._has_succeeded = True
         self._clear()
 
-    def is_like(self, found: Finding) -> bool:
+    def is_like(self, error: BaseException) -> bool:
         """True if a failure is of the same kind as all others since the last success."""
-        return not self._differ and kind_of(found.reason) == self._kind
+        return not self._differ and kind_of(check_reason(error)) == self._kind
 
-    def add(self, trial: Trial, found: Finding) -> None:
+    def add(self, trial: Trial, error: BaseException) -> None:
         """An evaluation has failed."""
         if self._limit is None:
             return
-        self._differ = self._kind is not None and not self.is_like(found)
-        self._kind = kind_of(found.reason)
+        self._differ = self._kind is not None and not self.is_like(error)
+        self._kind = kind_of(check_reason(error))
         self._failed.append((trial.prompt_id, trial.example))
-        self._last = found.error
+        self._last = error
         self.end_the_run = self._is_over_limit or self._have_common_cause()
 
     @property
@@ -241,7 +241,7 @@ class _Streak:
             state, failures, are_first=self.are_first, fewest=fewest
         )
         self._are_of_new_prompts = not have and all(
-            arm >= state.origin.n_arms and not state.history.n_asked(arm)
+            arm >= state.growth.origin.n_arms and not state.history.n_asked(arm)
             for arm in arms
         )
         return have
@@ -253,8 +253,8 @@ class _Streak:
         if self._differ:
             what = f"{n} evaluations in a row failed."
         else:
-            which = "first" if self.are_first else "last"
-            what = f"The {which} {n} evaluations all failed in the same way."
+            place = "first" if self.are_first else "last"
+            what = f"The {place} {n} evaluations all failed in the same way."
         again = "" if self._differ else " These trials are then evaluated again."
         error = EvaluatorError(
             f"{what} The run has stopped. Fix the cause and run it again, or pass max_failures_in_a_row=None to "
@@ -306,9 +306,9 @@ class Board:
         self._told: deque[Trial] = deque()
         self._failures = _Streak(limit, self._local)
         # Failed trials whose failures are not recorded yet. Their costs are.
-        self._held: dict[int, tuple[Trial, Finding]] = {}
+        self._held: dict[int, Tell] = {}
         # Scores that are not recorded yet
-        self._taken: list[tuple[Trial, Finding]] = []
+        self._unrecorded: list[Tell] = []
         # True inside `together`: more scores will come, to be recorded at once
         self._is_together = False
         self._until, self._is_enough = until, False
@@ -450,53 +450,55 @@ class Board:
         if (error := fatal(outcome)) is not None:
             raise error
         self._repeats_out -= trial.id < 0
-        found = self._found(outcome)
-        if found.error is None:
+        tell = self._checked(trial, outcome)
+        error = tell.scores
+        if not isinstance(error, BaseException):
             self._failures.succeeded()
-            self._taken.append((trial, found))
+            self._unrecorded.append(tell)
             self._settle()
             if not self._is_together:
-                self._record_taken()
+                self._record()
         elif trial.id < 0:
-            self._log_failure(trial, found)
-            self._book(trial, found)
+            self._log_failure(trial, error)
+            self._book(tell)
         elif trial.id in self.stopped or (
-            self._failures.end_the_run and not self._failures.is_like(found)
+            self._failures.end_the_run and not self._failures.is_like(error)
         ):
-            self._book(trial, found)
+            self._book(tell)
             self.release(trial)
         else:
-            self._log_failure(trial, found)
-            self._take_failure(trial, found)
+            self._log_failure(trial, error)
+            self._take_failure(tell)
         self._announce()
 
-    def _take_failure(self, trial: Trial, found: Finding) -> None:
+    def _take_failure(self, tell: Tell) -> None:
         """Record a failure, or only its cost as long as it is open whether it counts."""
-        self._failures.add(trial, found)
+        self._failures.add(tell.trial, tell.scores)
         if self._failures.are_open:
-            self._book(trial, found)
-            self._held[trial.id] = trial, found._replace(cost=None)
+            self._book(tell)
+            self._held[tell.trial.id] = tell._replace(cost=None)
             return
         self._settle()
-        self._conclude(trial, found)
+        self._conclude(tell)
 
     def _settle(self) -> None:
         """Record the failures that were held back: they count."""
         while self._held:
             id_ = next(iter(self._held))
-            self._conclude(*self._held[id_])
+            self._conclude(self._held[id_])
             del self._held[id_]
 
     def _give_back(self) -> None:
         """Release the trials whose failures were held back: they do not count."""
-        for trial, _ in self._held.values():
-            self.release(trial)
+        for tell in self._held.values():
+            self.release(tell.trial)
         self._held.clear()
 
-    def _found(self, outcome: Outcome) -> Finding:
-        """Check an outcome."""
+    def _checked(self, trial: Trial, outcome: Outcome) -> Tell:
+        """Check an outcome. See `checked_tell`."""
         # Only a study stores details
-        return Finding.of(self.selector, outcome, with_details=self._study is not None)
+        with_details = self._study is not None
+        return checked_tell(self.selector, trial, outcome, with_details)
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Record the outcomes of a batch.
@@ -511,7 +513,7 @@ class Board:
             EvaluatorError: an outcome is a coroutine, a future or a generator.
         """
         try:
-            each = (
+            by_trial = (
                 [outcomes] * len(trials)
                 if isinstance(outcomes, BaseException)
                 else one_each(trials, outcomes)
@@ -519,14 +521,14 @@ class Board:
         except EvaluatorError as error:
             if (unfinished := fatal(outcomes)) is not None:
                 raise unfinished from None
-            each = [error] * len(trials)
+            by_trial = [error] * len(trials)
         with self.together():
             for i, trial in enumerate(trials):
                 try:
-                    self.take(trial, each[i])
+                    self.take(trial, by_trial[i])
                 except BaseException:
                     # The run ends, and the other outcomes of the batch must not be lost
-                    self.rescue(trials[i + 1 :], each[i + 1 :])
+                    self.rescue(trials[i + 1 :], by_trial[i + 1 :])
                     raise
 
     @contextlib.contextmanager
@@ -543,7 +545,7 @@ class Board:
             yield
         finally:
             self._is_together = False
-            self._record_taken()
+            self._record()
         self._announce()
 
     def needs(self, trial: Trial) -> bool:
@@ -570,19 +572,19 @@ class Board:
         ):
             if not isinstance(outcome, BaseException) and fatal(outcome) is not None:
                 continue
-            found = self._found(outcome)
+            tell = self._checked(trial, outcome)
             with contextlib.suppress(AsktellError):
-                if found.error is None:
-                    self._taken.append((trial, found))
-                    self._record_taken()
+                if isinstance(tell.scores, BaseException):
+                    self._book(tell)
                 else:
-                    self._book(trial, found)
+                    self._unrecorded.append(tell)
+                    self._record()
 
     def hand_back(self) -> None:
         """Release all pending trials, so that a saved selector can be continued."""
         self._on_tell = None  # it may have raised the error that ends the run
         with contextlib.suppress(AsktellError):
-            self._record_taken()  # an interrupt may have left some
+            self._record()  # an interrupt may have left some
             # So few cannot be a reason to stop
             if len(self._held) < FEWEST_ALIKE:
                 self._settle()
@@ -591,11 +593,9 @@ class Board:
 
     # Telling
 
-    def _record_taken(self) -> None:
-        """Record all scores in `_taken` at once. A trial whose scores the selector refuses has failed."""
-        tells = [
-            Tell(trial, *found[1:]) for trial, found in self._taken if trial.id >= 0
-        ]
+    def _record(self) -> None:
+        """Record all scores in `_unrecorded` at once. A trial whose scores the selector refuses has failed."""
+        tells = [tell for tell in self._unrecorded if tell.trial.id >= 0]
         refused: dict[int, Exception] = {}
         try:
             if tells:
@@ -605,32 +605,30 @@ class Board:
                 if isinstance(outcome, Exception):
                     refused[tell.trial.id] = outcome
         # An item leaves the list last, so that an interrupt loses no score
-        while self._taken:
-            trial, found = self._taken[0]
-            self._conclude(
-                trial,
-                found._replace(error=refused[trial.id])
-                if trial.id in refused
-                else found,
-            )
-            del self._taken[0]
+        while self._unrecorded:
+            tell = self._unrecorded[0]
+            scores = refused.get(tell.trial.id, tell.scores)
+            self._conclude(tell._replace(scores=scores))
+            del self._unrecorded[0]
 
-    def _conclude(self, trial: Trial, found: Finding) -> None:
+    def _conclude(self, tell: Tell) -> None:
         """Finish a trial: record its failure, if it has failed. For a repeat, record its scores as an observation."""
+        trial, scores, cost, details = tell
+        has_failed = isinstance(scores, BaseException)
         if trial.id < 0:
-            if found.error is None:
-                self.selector.observe(trial, found.scores, trial.example, found.cost)
-                self._repeats_lost -= 1
+            if has_failed:
+                self._book(tell)
             else:
-                self._book(trial, found)
+                self.selector.observe(trial, scores, trial.example, cost)
+                self._repeats_lost -= 1
             return
-        if found.error is not None and self._study is None:
-            self.selector.fail(trial, found.error, found.cost)
-        elif found.error is not None:
-            self._study.fail(trial, found.error, found.cost, details=found.details)
-        self._n_told += found.error is None
+        if has_failed and self._study is None:
+            self.selector.fail(trial, scores, cost)
+        elif has_failed:
+            self._study.fail(trial, scores, cost, details=details)
+        self._n_told += not has_failed
         self._told.append(trial)
-        if found.error is None and self._n_told == _FREE:
+        if not has_failed and self._n_told == _FREE:
             self._log_if_free()
 
     def _log_if_free(self) -> None:
@@ -643,10 +641,10 @@ class Board:
                 FREE,
             )
 
-    def _book(self, trial: Trial, found: Finding) -> None:
+    def _book(self, tell: Tell) -> None:
         """Record the cost of a failure that does not count as one."""
-        if found.cost:
-            self.selector.observe(trial, None, trial.example, found.cost)
+        if tell.cost:
+            self.selector.observe(tell.trial, None, tell.trial.example, tell.cost)
 
     def _announce(self) -> None:
         """Show the trials that were recorded since the last call in the bar, and call `on_tell` for each."""
@@ -656,10 +654,9 @@ class Board:
             if self._on_tell is not None:
                 self._on_tell(self.selector, trial)
 
-    def _log_failure(self, trial: Trial, found: Finding) -> None:
+    def _log_failure(self, trial: Trial, error: BaseException) -> None:
         """Log the failure of a trial with its prompt and its example."""
-        assert found.error is not None
-        log.warning("%s failed: %r", self.described(trial), cause_of(found.error))
+        log.warning("%s failed: %r", self.described(trial), cause_of(error))
 
     def described(self, trial: Trial) -> str:
         """A trial in words, with the ids of its prompt and its example. An example without an id has its position."""

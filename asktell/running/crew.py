@@ -106,7 +106,9 @@ class Crew:
                     done = (yield self._running) if self._running else ()
                 with self._board.together():
                     # In the order in which they started
-                    for future in [each for each in self._running if each in done]:
+                    for future in [
+                        running for running in self._running if running in done
+                    ]:
                         self._take(future)
                 if self._break is not None and not self._running:
                     self._recover(self._break)
@@ -153,14 +155,16 @@ class Crew:
     ) -> None:
         """Start trials in groups, and a suspect if it can be evaluated by itself."""
         # Lost in an earlier run of this selection
-        known = [trial for trial in trials if self._board.losses[trial.id]]
-        self._suspects.extend(known)
-        self._has_broken = self._has_broken or bool(known)
+        suspects = [trial for trial in trials if self._board.losses[trial.id]]
+        self._suspects.extend(suspects)
+        self._has_broken = self._has_broken or bool(suspects)
         fresh = [trial for trial in trials if not self._board.losses[trial.id]]
         groups = list(_groups(fresh, self._size))
-        others = [*self._running.values(), *groups]
+        all_groups = [*self._running.values(), *groups]
         is_alone = (
-            not others if self._has_broken else all(len(other) > 1 for other in others)
+            not all_groups
+            if self._has_broken
+            else all(len(group) > 1 for group in all_groups)
         )
         if self._suspects and is_alone and self._break is None:
             groups.append([self._suspects.popleft()])
@@ -304,7 +308,7 @@ class Crew:
                 if not future.done():
                     self._cancel(group)
         try:
-            waiting = [each for each in self._running if not each.done()]
+            waiting = [running for running in self._running if not running.done()]
             if waiting and not self._is_abandoned:
                 log.warning(
                     "The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.",
@@ -312,7 +316,7 @@ class Crew:
                 )
                 while waiting:
                     yield waiting
-                    waiting = [each for each in waiting if not each.done()]
+                    waiting = [running for running in waiting if not running.done()]
         finally:
             for future, group in self._running.items():
                 if future.done() and not future.cancelled():
@@ -337,8 +341,10 @@ class Crew:
             self._lost += self._running.pop(future)
             return
         # What has ended before is recorded when the run ends
-        lost = [each for each in self._running if not _has_outcome(each)]
-        trials = [trial for each in lost for trial in self._running.pop(each)]
+        trials: list[Trial] = []
+        for running in list(self._running):
+            if not _has_outcome(running):
+                trials += self._running.pop(running)
         if not isinstance(self._executor, ThreadPoolExecutor):
             self._blame(trials, error)
         raise self._broken(error, trials) from error
@@ -351,7 +357,7 @@ class Crew:
         self._has_broken = True
         self._renew()
         # A repeated evaluation is not tried again
-        for trial in [each for each in lost if each.id < 0]:
+        for trial in [trial for trial in lost if trial.id < 0]:
             self._board.release(trial)
         lost = [trial for trial in lost if trial.id >= 0]
         if lost and not self._blame(lost, error):
@@ -426,7 +432,7 @@ def _call_here(call: Callable[..., Any], *args: Any) -> Future[Any]:
 
 def _has_interpreters(executor: Executor) -> bool:
     """True if the threads of an executor have interpreters of their own, to which no context can be sent."""
-    return any(each.__name__ == "InterpreterPoolExecutor" for each in type(executor).__mro__)  # fmt: skip
+    return any(kind.__name__ == "InterpreterPoolExecutor" for kind in type(executor).__mro__)  # fmt: skip
 
 
 def _error_of(future: Running) -> BaseException | None:

@@ -12,11 +12,13 @@ from asktell.errors import (
     InvalidArgumentError,
     MissingExtraError,
 )
-from asktell.problem.candidates import Trial
-from asktell.problem.checks import check_cost, check_reason, needed_cost, real
+from asktell.problem.candidates import Tell, Trial
+from asktell.problem.checks import check_cost, needed_cost, real
 from asktell.problem.goals import by_name
 from asktell.problem.words import cause_of, in_words, some
-from asktell.selector import Selection, checked_scores
+from asktell.record import Told
+from asktell.record.engine import checked_scores
+from asktell.selector import Selection
 
 Evaluator: TypeAlias = Any
 """What evaluates prompts, in one of these forms, plain or async:
@@ -70,12 +72,12 @@ class Calling(NamedTuple):
             signature = inspect.signature(call)
         except (TypeError, ValueError):  # functions in C may have none
             signature = None
-        taken = list(signature.parameters) if signature else []
-        first = _first_argument(taken, in_batches)
+        parameters = list(signature.parameters) if signature else []
+        first = _first_argument(parameters, in_batches)
         names = (first, "example") if first in ("prompt", "candidate") else (first,)
-        _check_names(call, taken, names)
+        _check_names(call, parameters, names)
         repeats = "repeats" if in_batches else "repeat"
-        with_repeats = taken[len(names) : len(names) + 1] == [repeats]
+        with_repeats = parameters[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
             _check_signature(
                 evaluator, call, signature, (*names, repeats) if with_repeats else names
@@ -192,13 +194,13 @@ def _check_names(
     Raises:
         InvalidArgumentError: the first arguments are swapped.
     """
-    for name, own in zip(names, taken, strict=False):
-        role = _ROLES.get(own, name)
+    for name, parameter in zip(names, taken, strict=False):
+        role = _ROLES.get(parameter, name)
         if role not in (name, name.removesuffix("s")):
             function = getattr(call, "__qualname__", None) or repr(call)
             raise InvalidArgumentError(
-                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {own!r} is at the place "
-                f"of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
+                f"asktell calls an evaluator as {function}({', '.join(names)}), but in yours, {parameter!r} is at the "
+                f"place of {name!r}: {function}({', '.join(taken)}). Change the order or the names of its parameters."
             )
 
 
@@ -370,13 +372,14 @@ def is_from_signal(error: BaseException) -> bool:
         n = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
         values = [frame.f_locals.get(name) for name in code.co_varnames[:n]]
         arguments = [
-            each
+            argument
             for value in values
-            for each in (value if isinstance(value, tuple) else (value,))
+            for argument in (value if isinstance(value, tuple) else (value,))
         ]
-        if any(each is at.tb_frame for each in arguments):
+        if any(argument is at.tb_frame for argument in arguments):
             return not any(
-                isinstance(each, int) and each in _TIMERS for each in arguments
+                isinstance(argument, int) and argument in _TIMERS
+                for argument in arguments
             )
         at = after
     return False
@@ -394,49 +397,43 @@ def _is_unfinished(value: object) -> bool:
     )
 
 
-class Finding(NamedTuple):
-    """An outcome after checking: scores with their cost, or an error with the cost of the failed evaluation."""
+def checked_tell(
+    selector: Selection, trial: Trial, outcome: Outcome, with_details: bool
+) -> Tell:
+    """Check an outcome, and return what to tell.
 
-    error: BaseException | None
-    scores: Any  # `Checked`, or None after an error
-    cost: float | None
-    details: dict[str, Any] | None
-
-    @property
-    def reason(self) -> str:
-        """The reason of a failure."""
-        assert self.error is not None
-        return check_reason(self.error)
-
-    @classmethod
-    def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
-        """Check an outcome. Scores or a cost that the selector would refuse become an error."""
-        # A failure has details as well: a response may show why there are no scores
-        details = details_of(selector, outcome) if with_details else None
-        if isinstance(outcome, BaseException):
-            # Adapters set its `cost` to the price of a request that failed
-            error: BaseException = outcome
-            cost = getattr(cause_of(error), "cost", None)
-        else:
-            scores, cost = goal_scores(selector, outcome)
-            # Checked before it is recorded, because invalid scores are a failure of the
-            # evaluation, which counts towards `max_failures_in_a_row`.
-            try:
-                checked = checked_scores(selector.goal, selector.proxies, scores)
-                # Neither the selection nor a study checks these scores again
-                return cls(None, checked, needed_cost(cost, selector.max_cost), details)
-            except AsktellError as refused:
-                error = refused
+    The scores of the result are a `Told`, which neither a selection nor a study checks
+    again. For a failed evaluation, and for scores or a cost that the selector would
+    refuse, they are an exception instead. The cost is then that of the failed
+    evaluation.
+    """
+    # A failure has details as well: a response may show why there are no scores
+    details = details_of(selector, outcome) if with_details else None
+    if isinstance(outcome, BaseException):
+        # Adapters set its `cost` to the price of a request that failed
+        error: BaseException = outcome
+        cost = getattr(cause_of(error), "cost", None)
+    else:
+        scores, cost = goal_scores(selector, outcome)
+        # Checked before it is recorded, because invalid scores are a failure of the
+        # evaluation, which counts towards `max_failures_in_a_row`.
         try:
-            return cls(error, None, check_cost(cost), details)
-        except InvalidArgumentError as refused:
-            # A wrong cost of one evaluation must not end the run. It is not lost in
-            # silence either.
-            if str(refused) not in str(error):
-                why = f"{in_words(error)} (Its cost was not recorded: {refused})"
-                error, cause = EvaluatorError(why), error
-                error.__cause__ = cause
-            return cls(error, None, None, details)
+            vector, proxies = checked_scores(selector.goal, selector.proxies, scores)
+            assert vector is not None, "only observations have no vector"
+            cost = needed_cost(cost, selector.max_cost)
+            return Tell(trial, Told(trial.id, vector, cost, proxies), cost, details)
+        except AsktellError as refused:
+            error = refused
+    try:
+        return Tell(trial, error, check_cost(cost), details)
+    except InvalidArgumentError as refused:
+        # A wrong cost of one evaluation must not end the run. It is not lost in silence
+        # either.
+        if str(refused) not in str(error):
+            why = f"{in_words(error)} (Its cost was not recorded: {refused})"
+            error, cause = EvaluatorError(why), error
+            error.__cause__ = cause
+        return Tell(trial, error, None, details)
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:

@@ -92,8 +92,8 @@ def outside_of_loops(call: Callable[[], Any]) -> Any:
 
 def _result(call: Callable[[], Any]) -> Any:
     """Return the result of the function, in this thread."""
-    made = call()
-    return asyncio.run(made) if inspect.iscoroutine(made) else made
+    result = call()
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
 def _result_elsewhere(call: Callable[[], Any]) -> Any:
@@ -110,10 +110,10 @@ def _result_elsewhere(call: Callable[[], Any]) -> Any:
 
     def body() -> None:
         try:
-            made = call()
-            if inspect.iscoroutine(made):
-                made = asyncio.run(within(made))
-            outcome.set_result(made)
+            result = call()
+            if inspect.iscoroutine(result):
+                result = asyncio.run(within(result))
+            outcome.set_result(result)
         except BaseException as error:
             outcome.set_exception(error)
 

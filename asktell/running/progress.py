@@ -104,12 +104,12 @@ class Bar:
         if len(result.selected) > 1:
             parts.append(f"{len(result.selected)} in the Pareto set")
         elif (best := result.best) is not None and best.evaluations:
-            known = [
+            estimates = [
                 (metric, mean)
                 for metric, mean in best.estimate.items()
                 if mean is not None
             ]
-            units = [(*unit_of(metric, [mean]), mean) for metric, mean in known]
+            units = [(*unit_of(metric, [mean]), mean) for metric, mean in estimates]
             scores = ", ".join(
                 f"{name} {in_three_digits(per * mean)}" for name, per, mean in units
             )

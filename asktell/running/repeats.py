@@ -49,28 +49,28 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     ends.
     """
     problem, history = state.problem, state.history
-    if problem.population is None or problem.target is None:
+    if problem.examples.population is None or problem.examples.target is None:
         return []
-    if problem.repeats > 1 and not late:
+    if problem.examples.repeats > 1 and not late:
         # All examples are evaluated again anyway.
         return []
     so_far, wanted = repeated(problem, history), _early(state.spent)
     n = (
         wanted - so_far.late
-        if problem.repeats > 1
+        if problem.examples.repeats > 1
         else (2 if late else 1) * wanted - so_far.times
     )
     n -= done
     if n <= 0:
         return []
-    n_examples = problem.population
+    n_examples = problem.examples.population
     of_examples = history.examples() >= 0
     cells = (history.arms() * n_examples + history.examples())[of_examples]
     trials = history.trials()[of_examples]
-    told = cells[(trials >= 0) & ~np.isin(trials, state.failures.pulls.trials())]
-    few = max(_FIRST, len(told) // _PART)
-    once = np.intersect1d(told[:few] if late else told[-few:], _alone(cells))
-    once = once[~np.isin(once // n_examples, state.no_rivals())]
+    of_trials = cells[(trials >= 0) & ~np.isin(trials, state.failures.pulls.trials())]
+    few = max(_FIRST, len(of_trials) // _PART)
+    once = np.intersect1d(of_trials[:few] if late else of_trials[-few:], _alone(cells))
+    once = once[~np.isin(once // n_examples, state.left.no_rivals())]
     chosen = once[
         np.argsort(counters.bits(problem.seed, "again", once), kind="stable")
     ][:n]
@@ -83,5 +83,5 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
 
 def _alone(cells: Int[Ints, " rows"]) -> Int[Ints, " cells"]:
     """The cells that occur exactly once, ascending."""
-    found, times = np.unique(cells, return_counts=True)
-    return np.asarray(found[times == 1])
+    values, times = np.unique(cells, return_counts=True)
+    return np.asarray(values[times == 1])

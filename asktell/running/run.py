@@ -411,7 +411,7 @@ async def _drive_async(crew: Crew, board: Board) -> None:
                 finally:
                     look.cancel()
                 ended.clear()
-                value = [each for each in running if each.done()]
+                value = [future for future in running if future.done()]
         except StopIteration:
             return
         except BaseException as error:

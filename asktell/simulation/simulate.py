@@ -14,14 +14,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.extras import check_extra, own_version
+from asktell._util.extras import check_extra
 from asktell.errors import (
     BudgetTooSmallError,
     IncompatibleMethodError,
     InvalidArgumentError,
 )
 from asktell.methods import AbstractMethod, preset
-from asktell.problem.checks import is_bool, real, whole
+from asktell.problem.checks import is_bool, own_version, real, whole
 from asktell.problem.goals import Goal, ParetoSet
 from asktell.problem.words import short
 from asktell.results.result import Result

@@ -141,11 +141,8 @@ class AbstractStudy(Selection):
                 recorded. This worker gets the error if it tells other scores later. For
                 the other workers, `tell` returns False.
         """
-        worker = self._asker
-        tell = Tell(worker.own(trial), scores, cost, details)
-        taken = worker.repeated(self._tell_one, tell)
-        worker.ended(tell.trial)
-        return taken
+        worker = self._worker or self._unnamed
+        return worker.finish(self._tell_one, trial, scores, cost, details)
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
         """Record the scores of several trials at once. This takes little more time than one `tell`.
@@ -171,9 +168,15 @@ class AbstractStudy(Selection):
                 worker.ended(item[0])
         return all_taken(outcomes)
 
-    def _tell_one(self, tell: Tell) -> bool:
-        """Record one tell."""
-        (outcome,) = self._tell([tell])
+    def _tell_one(
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None,
+        details: Mapping[str, Any] | None,
+    ) -> bool:
+        """Do what `tell` does."""
+        (outcome,) = self._tell([Tell(trial, scores, cost, details)])
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -205,11 +208,8 @@ class AbstractStudy(Selection):
         Raises:
             UnknownTrialError: the trial was never asked.
         """
-        worker, why, text = self._asker, check_reason(reason), encode(details)
-        own = worker.own(trial)
-        taken = worker.repeated(self._fail, own, why, cost, text)
-        worker.ended(own)
-        return taken
+        why, text = check_reason(reason), encode(details)
+        return self._asker.finish(self._fail, trial, why, cost, text)
 
     @abstractmethod
     def _fail(
@@ -408,7 +408,7 @@ class AbstractStudy(Selection):
         """
         worker = self._worker
         if worker is None:
-            return [each.trial for each in self.workers() if not each.wanted]
+            return [holding.trial for holding in self.workers() if not holding.wanted]
         return [trial for trial in self.pending if trial.id in worker.unwanted]
 
     # Closing
@@ -464,9 +464,9 @@ class AbstractStudy(Selection):
         try:
             self.heartbeat()
             worker.unwanted = frozenset(
-                each.trial.id
-                for each in self.workers()
-                if each.worker == worker.name and not each.wanted
+                holding.trial.id
+                for holding in self.workers()
+                if holding.worker == worker.name and not holding.wanted
             )
         except ConflictingWorkerError as error:
             log.warning("%s", error)  # The next `ask` raises it

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from asktell.problem.candidates import Candidates
 from asktell.problem.examples.ids import changes
 from asktell.problem.formats import load_goal
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
-from asktell.record import Problem, State, events
+from asktell.record import Engine, State, events
 from asktell.selector import Selector
 
 ADDED_BY_DEFINITION = "config: "
@@ -47,8 +48,8 @@ class Additions(NamedTuple):
     def __bool__(self) -> bool:
         return any(self)
 
-    def add_to(self, selector: Selector) -> None:
-        """Add these to a selector.
+    def add_to(self, engine: Engine) -> None:
+        """Add these to the selection of an engine.
 
         Raises:
             IncompatibleMethodError: the method has planned its rounds.
@@ -58,9 +59,9 @@ class Additions(NamedTuple):
             of = self.prompts
             data = of.to_data() if isinstance(of, Candidates) else of
             digest = hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
-            selector.add(of, key=f"{ADDED_BY_DEFINITION}{digest}")
+            engine.add(of, key=f"{ADDED_BY_DEFINITION}{digest}")
         if any(self[1:]):
-            selector.extend(self.evaluations, self.cost, self.examples)
+            engine.extend(self.evaluations, self.cost, self.examples)
 
     def in_words(self) -> list[str]:
         """Return each addition in words, such as "100 evaluations"."""
@@ -91,11 +92,11 @@ class Additions(NamedTuple):
         prompts: Any = self.prompts
         if isinstance(prompts, Candidates):
             prompts = prompts.ids
-        found = (
+        calls = (
             [] if not prompts else [f"new prompts, {short(prompts)}: study.add(...)"]
         )
         named = zip(("examples", "evaluations", "cost"), self[1:], strict=True)
-        return found + [
+        return calls + [
             f"more {name}: study.extend({name}={short(value)})"
             for name, value in named
             if value
@@ -205,7 +206,7 @@ def compare(study: Selector, wanted: Selector, may_be_older: bool) -> Difference
     differing: dict[str, list[str]] = {}
     besides = besides_definition(study.state)
     if may_be_older:
-        besides.update(range(study.state.origin.n_arms, len(study.prompts)))
+        besides.update(range(study.state.growth.origin.n_arms, len(study.prompts)))
     prompts = _new_prompts(study, wanted, besides, differing.setdefault("prompts", []))
     examples = _new_examples(study, wanted, differing.setdefault("examples", []))
     budget = _new_budget(study, wanted, differing.setdefault("budget", []))
@@ -219,16 +220,16 @@ def _new_budget(
     study: Selector, wanted: Selector, differing: list[str]
 ) -> tuple[int | None, float | None]:
     """Return the evaluations and the cost that the wanted budget has more."""
-    first, now = study.state.origin, study.state.problem
+    first, now = study.state.growth.origin, study.state.problem
     limits = [
         (first.budget, now.budget, wanted.budget, "evaluations"),
         (first.max_cost, now.max_cost, wanted.max_cost, "cost"),
     ]
-    other = wanted.state.problem
-    if other.is_bound_by_cost_alone != now.is_bound_by_cost_alone or (
-        (first.max_cost is None) != (other.max_cost is None)
+    new_problem = wanted.state.problem
+    if new_problem.is_bound_by_cost_alone != now.is_bound_by_cost_alone or (
+        (first.max_cost is None) != (new_problem.max_cost is None)
     ):
-        differing.append(f"budget: {_limits(first)} then, {_limits(other)} now")
+        differing.append(f"budget: {_limits(first)} then, {_limits(new_problem)} now")
         return None, None
     if now.is_bound_by_cost_alone:
         del limits[0]
@@ -237,7 +238,9 @@ def _new_budget(
         if new is None or limit is None or least is None:
             continue
         if new < least:
-            differing.append(f"budget: {_limits(first)} then, {_limits(other)} now")
+            differing.append(
+                f"budget: {_limits(first)} then, {_limits(new_problem)} now"
+            )
         more[unit] = max(0, new - limit) or None
     return more.get("evaluations"), more.get("cost")
 
@@ -255,59 +258,59 @@ def _new_examples(
     study: Selector, wanted: Selector, differing: list[str]
 ) -> int | list[str] | None:
     """Return the examples that the study lacks: their number, or their ids if it has ids."""
-    there, given = study.example_ids, wanted.example_ids
-    now, first = study.state.problem.n_examples, study.state.origin.n_examples
-    n = wanted.state.problem.n_examples
-    if there is None:
+    ids, wanted_ids = study.example_ids, wanted.example_ids
+    now, first = study.state.problem.examples.n, study.state.growth.origin.examples.n
+    n = wanted.state.problem.examples.n
+    if ids is None:
         # A study without ids fits others of the same number
         if (n is None) != (now is None) or (n or 0) < (first or 0):
             differing.append(f"examples: {first} then, {n} now")
         return max(0, (n or 0) - (now or 0))
-    if given is None:
-        differing.append(f"examples: {len(there):,} with ids then, {n} without ids now")
+    if wanted_ids is None:
+        differing.append(f"examples: {len(ids):,} with ids then, {n} without ids now")
         return None
-    n_common = min(len(there), len(given))
-    if there[:n_common] != given[:n_common] or n_common < (first or 0):
-        differing.append(f"examples: {changes(there, given)}")
+    n_common = min(len(ids), len(wanted_ids))
+    if ids[:n_common] != wanted_ids[:n_common] or n_common < (first or 0):
+        differing.append(f"examples: {changes(ids, wanted_ids)}")
         return None
-    return list(given[len(there) :])
+    return list(wanted_ids[len(ids) :])
 
 
 def _new_prompts(
     study: Selector, wanted: Selector, besides: set[int], differing: list[str]
 ) -> list[str] | dict[str, str] | Candidates | None:
     """Return the prompts that the study lacks. The selector may lack the arms in `besides`, and retired prompts."""
-    there, named = study.prompts, wanted.prompts
+    of_study, named = study.prompts, wanted.prompts
     kinds = [
         "candidates with factors"
         if prompts.candidates is not None
         else "a list of texts"
         if isinstance(prompts.ids, range)
         else "texts with ids"
-        for prompts in (there, named)
+        for prompts in (of_study, named)
     ]
     if kinds[0] != kinds[1]:
         differing.append(f"prompts: {kinds[0]} then, {kinds[1]} now")
         return None
-    if isinstance(there.ids, range):
+    if isinstance(of_study.ids, range):
         return _new_texts(study, wanted, besides, differing)
     contents: dict[str | int, Any] = dict(
         zip(named.ids, named.candidates or named.texts, strict=True)
     )
     left = study.state.left.items()
     retired = {arm for arm, (_, departure) in left if departure.status == "retired"}
-    own = zip(there.ids, there.candidates or there.texts, strict=True)
-    for arm, (id_, content) in enumerate(own):
+    contents_now = zip(of_study.ids, of_study.candidates or of_study.texts, strict=True)
+    for arm, (id_, content) in enumerate(contents_now):
         if id_ not in contents:
             if arm not in besides | retired:
                 differing.append(f"prompt {id_!r}: missing now")
         elif contents[id_] != content:
             differing.append(f"prompt {id_!r}: {_both(content, contents[id_])}")
-    known = set(there.ids)
+    ids = set(of_study.ids)
     if named.candidates is not None:
-        new = [i for i, id_ in enumerate(named.ids) if id_ not in known]
+        new = [i for i, id_ in enumerate(named.ids) if id_ not in ids]
         return named.candidates.part(new) if new else None
-    return {str(id_): text for id_, text in contents.items() if id_ not in known}
+    return {str(id_): text for id_, text in contents.items() if id_ not in ids}
 
 
 def _new_texts(
@@ -317,13 +320,13 @@ def _new_texts(
     texts = study.prompts.texts
     first = [arm for arm in range(len(texts)) if arm not in besides]
     added = {texts[arm] for arm in besides}
-    given = [text for text in wanted.prompts.texts if text not in added]
-    for arm, text in zip(first, given, strict=False):
+    wanted_texts = [text for text in wanted.prompts.texts if text not in added]
+    for arm, text in zip(first, wanted_texts, strict=False):
         if texts[arm] != text:
             differing.append(f"prompt {arm}: {_both(texts[arm], text)}")
-    if len(given) < len(first):
-        differing.append(f"prompts: {len(first)} then, {len(given)} now")
-    return given[len(first) :]
+    if len(wanted_texts) < len(first):
+        differing.append(f"prompts: {len(first)} then, {len(wanted_texts)} now")
+    return wanted_texts[len(first) :]
 
 
 def _both(then: Any, now: Any) -> str:
@@ -356,8 +359,8 @@ def besides_definition(state: State) -> set[int]:
     Args:
         state: the state of the study.
     """
-    besides, n_arms = set[int](), state.origin.n_arms
-    for event in (grown.event for grown in state.growth):
+    besides, n_arms = set[int](), state.growth.origin.n_arms
+    for event in (grown.event for grown in state.growth.events):
         if isinstance(event, events.Added):
             arms = range(n_arms, n_arms + len(event.texts))
             if not (event.key or "").startswith(ADDED_BY_DEFINITION):

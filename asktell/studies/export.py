@@ -16,10 +16,11 @@ from asktell.errors import InvalidStateError
 from asktell.methods import AbstractMethod
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError, check_format
-from asktell.selector import Selector
+from asktell.record import Engine, State
+from asktell.selector import load_engine
 from asktell.studies import log
 from asktell.studies.details import NOT_STORED, encode
-from asktell.studies.log import LoggedSelector
+from asktell.studies.leases import Leases
 
 FORMAT, VERSION = "asktell.study", 1
 
@@ -40,9 +41,9 @@ class Document(NamedTuple):
         data = {**names, "format": FORMAT, "version": VERSION, **self._asdict()}
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
-    def logged(self, method: AbstractMethod | None = None) -> LoggedSelector:
-        """Return the selector at the study's beginning. `method` is required if it has parts of the user's own."""
-        return LoggedSelector(Selector.from_json(self.selector, method))
+    def engine(self, method: AbstractMethod | None = None) -> Engine:
+        """Return an engine at the study's beginning. `method` is required if it has parts of the user's own."""
+        return load_engine(self.selector, method)
 
 
 def from_bytes(data: bytes) -> Document:
@@ -110,29 +111,27 @@ def read(file: Iterable[bytes], method: AbstractMethod | None = None) -> Content
             f"The last line of the file does not match the {len(rest)} lines before it. The file seems to be "
             "cut off. Export the study again, or use another copy of the file."
         )
-    logged, lines, details = document.logged(method), list[str](), dict[int, str]()
-    for number, line in enumerate(rest, 2):
+    engine, details = document.engine(method), dict[int, str]()
+    state, _, _ = log.replayed(engine, Leases(), rest[:n_lines], 2, "the file")
+    # Always in ASCII, which the file need not be
+    lines = [log.encode(log.decode(line)) for line in rest[:n_lines]]
+    for number, line in enumerate(rest[n_lines:], n_lines + 2):
         with formats.checked(f"Line {number} of the file"):
-            if number < n_lines + 2:
-                logged.replay([line], number, "the file")
-                # Always in ASCII, which the file need not be
-                lines.append(log.encode(log.decode(line)))
-            else:
-                trial, text = _details(
-                    formats.parse(line, f"Line {number} of the file"), logged
-                )
-                if trial in details:
-                    raise MalformedError(f"Trial {trial} has details already.")
-                details[trial] = text
+            trial, text = _details(
+                formats.parse(line, f"Line {number} of the file"), state
+            )
+            if trial in details:
+                raise MalformedError(f"Trial {trial} has details already.")
+            details[trial] = text
     return Content(document, data.get("name"), lines, list(details.items()))
 
 
-def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]:
+def _details(data: Mapping[str, Any], state: State) -> tuple[int, str]:
     """Return a trial that was told or failed, and its details as JSON."""
     trial, details = data.get("trial"), data.get("details")
     if type(trial) is not int or not isinstance(details, dict):
         raise MalformedError("The line has neither events nor the details of a trial.")
-    if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
+    if not 0 <= trial < state.plan.asked or state.plan.open(trial) is not None:
         raise MalformedError(f"Trial {trial} has details, but no scores.")
     text = str(encode(details))
     # JSON can be nested more deeply than details are

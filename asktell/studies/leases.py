@@ -15,14 +15,13 @@ from typing import NamedTuple, TypeAlias
 
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import Trial
-from asktell.record import Event, Failed, Released, Told
-from asktell.record.events import AnyEvent, Cost, Index
+from asktell.record import events
 
-Time: TypeAlias = Cost
+Time: TypeAlias = events.Cost
 """Seconds since 1970."""
 
 
-class Leased(Event, frozen=True, tag="l"):
+class Leased(events.Event, frozen=True, tag="l"):
     """A worker holds trials. Replaces the earlier leases of these trials. Times are by the storage's clock.
 
     Attributes:
@@ -36,28 +35,28 @@ class Leased(Event, frozen=True, tag="l"):
 
     worker: str
     deadline: Time
-    trials: tuple[Index, ...]
+    trials: tuple[events.Index, ...]
     seconds: Time = 0.0
     instance: str = ""
 
 
-class Expired(Event, frozen=True, tag="x"):
+class Expired(events.Event, frozen=True, tag="x"):
     """A lease expired. The trial's `Released` or `Failed` follows."""
 
-    trial: Index
+    trial: events.Index
 
 
-class Paused(Event, frozen=True, tag="p"):
+class Paused(events.Event, frozen=True, tag="p"):
     """No trials are handed out from now on. `since` is by the storage's clock."""
 
     since: Time
 
 
-class Resumed(Event, frozen=True, tag="g"):
+class Resumed(events.Event, frozen=True, tag="g"):
     """Trials are handed out again."""
 
 
-Entry: TypeAlias = AnyEvent | Leased | Expired | Paused | Resumed
+Entry: TypeAlias = events.AnyEvent | Leased | Expired | Paused | Resumed
 """An entry of a study's log."""
 
 
@@ -102,13 +101,6 @@ class Holding(NamedTuple):
     seconds_held: float | None = None
 
 
-class Reissue(NamedTuple):
-    """For a trial that was handed out again: the number of leases that expired, and the worker that told it."""
-
-    expired: int = 0
-    teller: str | None = None
-
-
 class Leases(NamedTuple):
     """All leases after the entries of the log so far. Immutable."""
 
@@ -117,11 +109,14 @@ class Leases(NamedTuple):
     # By worker, its latest instances, the present one last. Kept when the worker holds
     # nothing, so that an instance that was replaced is recognized.
     instances: Mapping[str, tuple[str, ...]] = {}
-    # By trial; kept after the trial's end, because scores may come late
-    reissued: IntMap[Reissue] = IntMap()
+    # For each trial that was handed out again: the number of leases that expired, and the
+    # worker that told it. Kept after the trial's end, because scores may come late
+    reissued: IntMap[tuple[int, str | None]] = IntMap()
     # No lease expires before this time; a lower bound, because leases can end early
     earliest: float = math.inf
     paused: float | None = None  # the time of the pause, by the storage's clock
+    # By worker, the number of scores that it told. A snapshot does not have it
+    told: Mapping[str, int] = {}
 
     def held(self, worker: str) -> IntMap[None]:
         """Return the ids of the trials that a worker holds, oldest first."""
@@ -134,24 +129,25 @@ class Leases(NamedTuple):
 
     def attempt(self, trial: int) -> int:
         """Return the number of the present attempt at a trial, from 1."""
-        return 1 + (self.reissued.get(trial) or Reissue()).expired
+        expired, _ = self.reissued.get(trial) or _ONCE
+        return 1 + expired
 
     def with_lease(self, entry: Leased) -> "Leases":
         """Return these leases with trials that the worker holds from now on, in the place of other workers."""
-        leases, (worker, deadline, trials) = (
-            self,
-            (entry.worker, entry.deadline, entry.trials),
-        )
-        lease = Lease(worker, deadline, deadline - entry.seconds, entry.seconds)
-        by_trial = dict.fromkeys(trials, lease)
+        leases, worker, trials = self, entry.worker, entry.trials
+        since = entry.deadline - entry.seconds
+        new = Lease(worker, entry.deadline, since, entry.seconds)
+        by_trial = dict.fromkeys(trials, new)
         for trial in trials:
-            known = leases.by_trial.get(trial)
-            if known is not None and known.worker != worker:
+            lease = leases.by_trial.get(trial)
+            if lease is not None and lease.worker != worker:
                 leases = leases.without(trial)
-            elif known is not None:
-                by_trial[trial] = lease._replace(since=known.since)
-        held = leases.by_worker.get(worker, _NONE)
-        instances = leases.instances
+            elif lease is not None:
+                by_trial[trial] = new._replace(since=lease.since)
+        by_worker, instances = leases.by_worker, leases.instances
+        if trials:
+            held = by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
+            by_worker = {**by_worker, worker: held}
         if entry.instance:
             past = [
                 name for name in instances.get(worker, ()) if name != entry.instance
@@ -160,26 +156,25 @@ class Leases(NamedTuple):
             instances = {**instances, worker: latest}
         return leases._replace(
             by_trial=leases.by_trial.update(by_trial),
-            by_worker={
-                **leases.by_worker,
-                worker: held.update(dict.fromkeys(trials)),
-            }
-            if trials
-            else leases.by_worker,
+            by_worker=by_worker,
             instances=instances,
-            earliest=min(leases.earliest, deadline),
+            earliest=min(leases.earliest, entry.deadline),
         )
 
-    def without(self, trial: int) -> "Leases":
-        """Return these leases without the lease of a trial."""
+    def without(self, trial: int, is_told: bool = False) -> "Leases":
+        """Return these leases without the lease of a trial. `is_told`: its worker has told the scores."""
         lease = self.by_trial.get(trial)
         if lease is None:
             return self
-        rest = self.by_worker[lease.worker].delete(trial)
-        by_worker = {**self.by_worker, lease.worker: rest}
+        worker, told = lease.worker, self.told
+        rest = self.by_worker[worker].delete(trial)
+        by_worker = {**self.by_worker, worker: rest}
         if not rest:
-            del by_worker[lease.worker]
-        return self._replace(by_trial=self.by_trial.delete(trial), by_worker=by_worker)
+            del by_worker[worker]
+        if is_told:
+            told = {**told, worker: told.get(worker, 0) + 1}
+        by_trial = self.by_trial.delete(trial)
+        return self._replace(by_trial=by_trial, by_worker=by_worker, told=told)
 
     def tightened(self) -> "Leases":
         """Return these leases with the exact `earliest`."""
@@ -191,6 +186,7 @@ class Leases(NamedTuple):
 
 
 _NONE: IntMap[None] = IntMap()
+_ONCE = 0, None  # as `reissued` has it, for a trial of which no lease has expired
 # Instances kept for each worker. An agent may have a new one for each request.
 _INSTANCES = 16
 
@@ -205,17 +201,18 @@ def follow(leases: Leases, entry: Entry) -> Leases:
         )
     if not isinstance(entry, _ENDINGS):
         return leases
-    trial = entry.trial
-    known = leases.reissued.get(trial)
+    trial, is_told = entry.trial, isinstance(entry, events.Told)
+    reissue = leases.reissued.get(trial)
     if isinstance(entry, Expired):
-        known = Reissue((known or Reissue()).expired + 1)
-    elif isinstance(entry, Released):
-        known = known or Reissue()
-    elif isinstance(entry, Told) and known is not None:
-        known = known._replace(teller=leases.holder(trial))
-    if known is not None:
-        leases = leases._replace(reissued=leases.reissued.set(trial, known))
-    return leases.without(trial)
+        expired, _ = reissue or _ONCE
+        reissue = expired + 1, None
+    elif isinstance(entry, events.Released):
+        reissue = reissue or _ONCE
+    elif is_told and reissue is not None:
+        reissue = reissue[0], leases.holder(trial)
+    if reissue is not None:
+        leases = leases._replace(reissued=leases.reissued.set(trial, reissue))
+    return leases.without(trial, is_told)
 
 
-_ENDINGS = (Told, Released, Failed, Expired)
+_ENDINGS = (events.Told, events.Released, events.Failed, Expired)

@@ -1,4 +1,4 @@
-"""The log of a study, as lines of compact JSON: its format, `LoggedSelector`, which follows it, and `evaluations`.
+"""The log of a study, as lines of compact JSON: its format, `replayed`, which follows it, and `evaluations`.
 
 A line holds the entries of one operation. An entry is a list that begins with a letter.
 Entries are defined in `asktell.record.events` or, if they are about leases, in
@@ -24,26 +24,20 @@ Entries are defined in `asktell.record.events` or, if they are about leases, in
 Fields with a default may be missing at the end. Lines are plain ASCII: JSON escapes all
 other characters.
 
-Entries that are read are checked twice. `decode` refuses a malformed entry, and `check`
-an entry that is impossible in the present state.
+Entries that are read are checked twice. `decode` refuses a malformed entry, and
+`replayed` an entry that is impossible in the present state.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from asktell import record as states
-from asktell._util.threads import undisturbed
-from asktell.methods import AbstractMethod
 from asktell.problem import formats
-from asktell.problem.candidates import AnyTrial, Prompts, Trial
+from asktell.problem.candidates import Prompts
 from asktell.problem.checks import MalformedError
-from asktell.record import State, apply, decide, events, grown
+from asktell.record import Engine, State, events, grown
 from asktell.record.fold import not_pending
 from asktell.record.growth import prompts_after
-from asktell.record.lookup import trial_id
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
-from asktell.selector import Selector
 from asktell.studies.leases import (
     Entry,
     Expired,
@@ -54,7 +48,6 @@ from asktell.studies.leases import (
     follow,
 )
 
-_ABOUT_LEASES = (Leased, Expired, Paused, Resumed)
 _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 
 
@@ -65,221 +58,56 @@ decode = formats.Decoder[tuple[Entry, ...]](tuple[Entry, ...]).decode
 """Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
 
 
-def check(state: State, entry: Entry) -> None:
-    """Raise an InvalidStateError if an entry is impossible in this state."""
-    if isinstance(entry, Expired):
-        if entry.trial not in state.pending:
-            raise not_pending(entry)
-    elif isinstance(entry, Leased):
-        if any(state.open(trial) is None for trial in entry.trials):
-            raise MalformedError(
-                f"A lease is about the trials {list(entry.trials)}, but not all of them were pending."
-            )
-    elif not isinstance(entry, _ABOUT_LEASES):
-        states.check(state, entry)
+def replayed(
+    engine: Engine,
+    leases: Leases,
+    lines: Iterable[str | bytes],
+    first: int,
+    where: str = "the study's log",
+) -> tuple[State, Leases, int]:
+    """Apply lines of the log to the state of an engine and to leases, which do not change.
 
+    Args:
+        engine: the engine before the lines.
+        leases: the leases before the lines.
+        lines: the lines.
+        first: the number of the first line. The errors name it.
+        where: what has the lines. The errors name it.
 
-class LoggedSelector:
-    """A selector with leases, whose changes are entries of a log.
+    Returns:
+        The state and the leases after the lines, and the number of their entries.
 
-    Attributes:
-        selector: the selector. It decides only when it is asked for trials.
-        leases: the leases.
-        new: entries since the list was last cleared, still to be written.
-        told: by worker, the number of scores that it told since this object began to
-            follow the log.
+    Raises:
+        InvalidStateError: a line is malformed, or has an impossible entry.
     """
-
-    def __init__(self, selector: Selector) -> None:
-        self.selector = selector
-        self.leases = Leases()
-        self.new: list[Entry] = []
-        self.told: Counter[str] = Counter()
-        self._prepared: tuple[State, events.Decided | None] | None = None
-        selector._sink, selector._decide = self.note, self._decide
-
-    @property
-    def state(self) -> State:
-        """The selector's state."""
-        return self.selector._state
-
-    def note(self, entry: Entry) -> None:
-        """Add an entry: an event that the selector has applied already, or an entry about leases."""
-        if not isinstance(entry, events.Asked):
-            if isinstance(entry, events.Told):
-                _count(self.told, self.leases, entry)
-            self.leases = follow(self.leases, entry)
-        self.new.append(entry)
-
-    # Following others
-
-    def mark(self) -> tuple[State, Leases]:
-        """Return the present state and leases, for `go_back`."""
-        return self.selector._state, self.leases
-
-    def go_back(self, mark: tuple[State, Leases]) -> None:
-        """Restore the state and the leases that `mark` returned."""
-        self.selector._state, self.leases = mark
-
-    def replay(
-        self, lines: Iterable[str | bytes], first: int, where: str = "the study's log"
-    ) -> int:
-        """Apply lines of the log and return their number of entries. After an error, nothing was applied.
-
-        `first` is the number of the first line, and `where` has the lines. The errors name both.
-
-        Raises:
-            InvalidStateError: a line is malformed, or has an impossible entry.
-        """
-        told: Counter[str] = Counter()
-        state, leases, n_entries = self._folded(lines, told, first, where)
-        self.told.update(told)
-        self.go_back((state, leases))
-        return n_entries
-
-    def _folded(
-        self,
-        lines: Iterable[str | bytes],
-        told: "Counter[str]",
-        first: int,
-        where: str,
-    ) -> tuple[State, Leases, int]:
-        """Return the state, the leases and the number of entries after the lines. Counts in `told` scores by worker."""
-        state, leases, prompts, n_entries = (
-            self.state,
-            self.leases,
-            self.selector.prompts,
-            0,
-        )
-        number = first
-        with formats.checked(lambda: f"Line {number} of {where}"):
-            for number, line in enumerate(lines, first):  # noqa: B007 - the error names it
-                entries = decode(line)
-                leased: list[Leased] = []
-                for entry in entries:
-                    check(state, entry)
-                    if isinstance(entry, Leased):
-                        leased.append(entry)
-                    elif not isinstance(entry, _ABOUT_LEASES):
-                        if isinstance(entry, events.Growth):
-                            self.selector.method.check_growth(entry)
-                            prompts = prompts_after(prompts, entry)
-                        state = apply(state, entry)
-                    _count(told, leases, entry)
-                    leases = follow(leases, entry)
-                for trial in (trial for each in leased for trial in each.trials):
-                    if leases.holder(trial) is not None and trial not in state.pending:
+    ahead, n_entries, number = engine.at(engine.state), 0, first
+    with formats.checked(lambda: f"Line {number} of {where}"):
+        for number, line in enumerate(lines, first):  # noqa: B007 - the error names it
+            entries = decode(line)
+            leased: list[int] = []
+            for entry in entries:
+                if isinstance(entry, Leased):
+                    leased += entry.trials
+                    if any(
+                        ahead.state.plan.open(trial) is None for trial in entry.trials
+                    ):
                         raise MalformedError(
-                            f"A lease is about trial {trial}, which was not pending."
+                            f"A lease is about the trials {list(entry.trials)}, but not all of them were pending."
                         )
-                n_entries += len(entries)
-        return state, leases, n_entries
-
-    # Deciding
-
-    def prepare(self) -> None:
-        """Compute a decision that is due, without applying it. It is used later if the state is still the same."""
-        state = self.state
-        if self._prepared is None or self._prepared[0] is not state:
-            with undisturbed:
-                self._prepared = state, decide(self.selector.method, state)
-
-    def _decide(self, method: AbstractMethod, state: State) -> events.Decided | None:
-        """Return the decision that `prepare` computed for this state, or compute it."""
-        prepared = self._prepared
-        return (
-            prepared[1]
-            if prepared is not None and prepared[0] is state
-            else decide(method, state)
-        )
-
-    def view(self) -> Selector:
-        """Return a selector in the same state for reading.
-
-        If no trial is pending, it also has the decisions that are due.
-        """
-        selector = self.selector._at(self.selector.state)
-        selector._decide = self._decide
-        return selector
-
-    # Looking up
-
-    def trial(self, id_: int) -> Trial:
-        """Return a pending trial."""
-        pull = self.state.pending[id_]
-        return self.selector.prompts.trial(id_, pull.arm, pull.example)
-
-    def find(self, trial: AnyTrial, worker: str | None = None) -> int:
-        """Return a trial's id. For a prompt, it is a trial that the worker holds, or otherwise the oldest."""
-        prompts, state = self.selector._prompts, self.selector._state
-        if isinstance(trial, str) and worker is not None:
-            arm = prompts.find(trial)
-            for id_ in () if arm is None else state.pending_of(arm):
-                if self.leases.holder(id_) == worker:
-                    return id_
-        return trial_id(state, prompts, trial)
-
-    # Leases
-
-    def lease(
-        self,
-        worker: str,
-        trials: Iterable[int],
-        now: float,
-        seconds: float,
-        instance: str = "",
-    ) -> None:
-        """Give a worker leases of this duration on trials, or extend them.
-
-        `instance` is the worker's instance, if it has one.
-        """
-        if instance in self.leases.instances.get(worker, ())[-1:]:
-            instance = ""
-        deadline = round(now + seconds, 3)
-        self.note(Leased(worker, deadline, tuple(trials), seconds, instance))
-
-    def extend(self, worker: str, now: float, seconds: float) -> None:
-        """Extend the leases of a worker that are in their second half, because the worker is alive."""
-        late = []
-        for trial in self.leases.held(worker):
-            lease = self.leases.by_trial[trial]
-            if lease.deadline <= now + lease.seconds / 2:
-                late.append(trial)
-        if late:
-            self.lease(worker, late, now, seconds)
-
-    def expire(self, now: float, max_attempts: int) -> None:
-        """End the leases that have expired. Their trials are handed out again, or fail after `max_attempts` leases."""
-        for id_ in sorted(
-            trial
-            for trial, lease in self.leases.by_trial.items()
-            if lease.deadline <= now
-        ):
-            worker = self.leases.holder(id_)
-            self.note(Expired(id_))
-            expired = self.leases.reissued[id_].expired
-            if expired >= max_attempts:
-                self.selector.fail(
-                    id_,
-                    f"{expired} leases of this trial expired, the last of worker {worker}",
-                )
-            else:
-                self.selector.release(id_)
-        self.leases = self.leases.tightened()
-
-    def lost(self, id_: int, worker: str | None) -> bool:
-        """True if another worker holds the trial now, or has ended it."""
-        if self.state.open(id_) is None:
-            return id_ in self.leases.reissued
-        return worker is not None and self.leases.holder(id_) not in (None, worker)
-
-
-def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
-    """Count recorded scores for the worker that holds the trial."""
-    if isinstance(entry, events.Told):
-        lease = leases.by_trial.get(entry.trial)
-        if lease is not None:
-            told[lease.worker] += 1
+                elif isinstance(entry, Expired):
+                    if entry.trial not in ahead.state.pending:
+                        raise not_pending(entry)
+                elif not isinstance(entry, Paused | Resumed):
+                    ahead.replay(entry)
+                leases = follow(leases, entry)
+            pending = ahead.state.pending
+            for trial in leased:
+                if leases.holder(trial) is not None and trial not in pending:
+                    raise MalformedError(
+                        f"A lease is about trial {trial}, which was not pending."
+                    )
+            n_entries += len(entries)
+    return ahead.state, leases, n_entries
 
 
 def evaluations(
@@ -305,8 +133,8 @@ def evaluations(
     Raises:
         InvalidStateError: a line of the log, or details, are malformed.
     """
-    told = islice(_evaluations(base, lines, prompts), after, None)
-    while group := list(islice(told, _DETAILS_AT_ONCE)):
+    ended = islice(_evaluations(base, lines, prompts), after, None)
+    while group := list(islice(ended, _DETAILS_AT_ONCE)):
         details = find([evaluation.trial for evaluation in group])
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:
@@ -325,8 +153,8 @@ def _evaluations(
     yield from evaluations_of(base, prompts.ids)
     out = {
         t: (pull.arm, pull.example)
-        for t in range(base.asked)
-        if (pull := base.open(t)) is not None
+        for t in range(base.plan.asked)
+        if (pull := base.plan.open(t)) is not None
     }
     # By arm and example, the costs of evaluations whose failures were recorded later
     paid: dict[tuple[int, int | None], float] = {}

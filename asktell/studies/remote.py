@@ -25,18 +25,17 @@ from asktell.problem.candidates import (
     from_json,
 )
 from asktell.problem.checks import whole
-from asktell.problem.examples.ids import Examples, check_examples, numbered
+from asktell.problem.examples.examples import Examples
+from asktell.problem.examples.ids import ExampleIds, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short, some
-from asktell.results.checks import Check
+from asktell.record.engine import checked_scores
 from asktell.results.comparison import Comparison, Place
-from asktell.results.entries import FailureGroup, PromptResult
 from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.results.examples import ExampleResult
-from asktell.results.result import Result
-from asktell.results.verdict import Verdict
-from asktell.selector import NewPrompts, Selector, checked_scores, part_at
+from asktell.results.result import Result, loaded_result
+from asktell.selector import NewPrompts, Selector, part_at
 from asktell.studies.abstract import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
@@ -47,10 +46,6 @@ _R = TypeVar("_R")
 
 _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # responses of an LLM, among the details, may be long
-_OF_A_RESULT = (
-    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "repeats",
-    "inputs",
-)  # fmt: skip
 
 
 def definition(study: AbstractStudy) -> dict[str, Any]:
@@ -146,9 +141,9 @@ class RemoteStudy(AbstractStudy):
                 f"RemoteStudy.create() needs a Selector, such as asktell.Selector(prompts, goal, budget), got "
                 f"{short(selector)}."
             )
-        if own := own_parts(dump_part(selector.method)):
+        if parts := own_parts(dump_part(selector.method)):
             raise InvalidArgumentError(
-                f"The method has parts that are your own code, {some(own)}. Code cannot be sent to a service. "
+                f"The method has parts that are your own code, {some(parts)}. Code cannot be sent to a service. "
                 "Use a storage instead, SQLite on one machine or PostgreSQL on several: call "
                 "asktell.Study.create(location, name, selector) in the first worker, and "
                 "asktell.Study.open(location, name, method=...) in the others."
@@ -207,12 +202,9 @@ class RemoteStudy(AbstractStudy):
         study = cls(connection, name, info)
         if examples is not None:
             ids = study.example_ids
-            check_examples(
-                f"The study {name!r}",
-                info["examples"],
-                None if ids is None else Examples(ids),
-                examples,
-            )
+            Examples(
+                info["examples"], None if ids is None else ExampleIds(ids)
+            ).check_same(f"The study {name!r}", examples)
         return study
 
     @staticmethod
@@ -282,7 +274,14 @@ class RemoteStudy(AbstractStudy):
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
-    def _tell_one(self, tell: Tell) -> bool:
+    def _tell_one(
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None,
+        details: Mapping[str, Any] | None,
+    ) -> bool:
+        tell = Tell(trial, scores, cost, details)
         return self._taken("tell", **self._told(tell), worker=self.worker_name)
 
     def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
@@ -303,13 +302,13 @@ class RemoteStudy(AbstractStudy):
                 tells=scores[start : start + _TELLS_AT_ONCE],
                 worker=self.worker_name,
             )
-            for each in _record(data, "outcomes")["outcomes"]:
-                problem = each["problem"]
+            for answer in _record(data, "outcomes")["outcomes"]:
+                problem = answer["problem"]
                 settled.append(
-                    error_of(problem["status"], problem) if problem else each["taken"]
+                    error_of(problem["status"], problem) if problem else answer["taken"]
                 )
-        found = iter(settled)
-        return [next(found) if outcome is None else outcome for outcome in outcomes]
+        answers = iter(settled)
+        return [next(answers) if outcome is None else outcome for outcome in outcomes]
 
     def _told(self, tell: Tell) -> dict[str, Any]:
         """Return the fields of a request for one tell, after checking them."""
@@ -329,14 +328,15 @@ class RemoteStudy(AbstractStudy):
 
         With scores of proxies, return a mapping from metric to score.
         """
-        goal = self._goal
-        checked = checked_scores(goal, self._proxies, scores, is_observed)
-        vector = (checked.vector or ())[: len(goal.metrics)]
-        if not checked.proxies:
+        metrics = self._goal.metrics
+        vector, proxies = checked_scores(self._goal, self._proxies, scores, is_observed)
+        vector = (vector or ())[: len(metrics)]
+        if not proxies:
             return vector
-        named = dict(zip(goal.metrics, vector, strict=False))
-        of_proxies = zip(self._proxies, checked.proxies, strict=True)
-        return named | {name: x for name, x in of_proxies if x is not None}
+        of_proxies = zip(self._proxies, proxies, strict=True)
+        return dict(zip(metrics, vector, strict=False)) | {
+            name: score for name, score in of_proxies if score is not None
+        }
 
     def observe(
         self,
@@ -412,10 +412,10 @@ class RemoteStudy(AbstractStudy):
         )
         Prompts.of(prompts)  # refuses invalid prompts before the request
         request = {"prompts": named, "key": key or uuid.uuid4().hex}
-        found: list[str | int] = self._patiently(
+        ids: list[str | int] = self._patiently(
             lambda: self._post("add", **request)["ids"]
         )
-        return found
+        return ids
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
@@ -439,7 +439,7 @@ class RemoteStudy(AbstractStudy):
         more = {
             "evaluations": checks.plain(evaluations),
             "cost": checks.plain(cost),
-            "examples": n_examples if ids is None else list(ids.ids),
+            "examples": n_examples if ids is None else list(ids),
         }
         new_key = key or uuid.uuid4().hex
         self._patiently(lambda: self._post("extend", **more, key=new_key))
@@ -501,35 +501,11 @@ class RemoteStudy(AbstractStudy):
         The result's methods `compare` and `examples` send a request when you call them.
         So they may already include scores that were recorded after the call of `result`.
         """
-        data = self._get("result")
-        prompts = {
-            entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]
-        }
-        ids, comparison = data.get("example_ids"), data["comparison"]
-        return Result(
-            goal=self._goal,
-            selected=[prompts[entry["id"]] for entry in data["selected"]],
-            prompts=list(prompts.values()),
-            verdict=Verdict.from_dict(data["verdict"]),
-            notes=tuple(data["notes"]),
-            checks=tuple(Check(**check) for check in data["checks"]),
-            baseline=data["baseline"],
-            _comparer=_Asks(self._compare_places),
-            _analyzed=_Asks(self._examples),
-            _factors={
-                factor: {
-                    level: {m: (mean, error) for m, (mean, error) in means.items()}
-                    for level, means in own.items()
-                }
-                for factor, own in data.get("factors", {}).items()
-            },
-            example_ids=None if ids is None else tuple(ids),
-            failures=[FailureGroup(**group) for group in data["failures"]],
-            _comparison=None
-            if comparison is None
-            else Comparison.from_dict(comparison),
-            n_examples=data["n_examples"],
-            **{name: data[name] for name in _OF_A_RESULT},
+        return loaded_result(
+            self._get("result"),
+            self._goal,
+            _Asks(self._compare_places),
+            _Asks(self._examples),
         )
 
     def _compare_places(
@@ -557,9 +533,9 @@ class RemoteStudy(AbstractStudy):
                 "The tolerance", tolerance, 0.0, checks.LARGEST
             )
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
-            found = _named_prompt(prompt)
+            named = _named_prompt(prompt)
             asked.update(
-                {f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found}
+                {f"{key}_id": named["id"]} if isinstance(named, dict) else {key: named}
             )
         query = urlencode(asked, errors="surrogatepass")
         data = _record(self._get(f"compare?{query}"), "a", "b", "differences")
@@ -572,12 +548,12 @@ class RemoteStudy(AbstractStudy):
         """Yield the evaluations. Each request gets up to 1,000."""
         while True:
             query = urlencode({"after": after, "n": _EVALUATIONS_AT_ONCE})
-            found = _record(self._get(f"evaluations?{query}"), "evaluations")[
+            page = _record(self._get(f"evaluations?{query}"), "evaluations")[
                 "evaluations"
             ]
-            yield from (Evaluation(**each) for each in found)
-            after += len(found)
-            if len(found) < _EVALUATIONS_AT_ONCE:
+            yield from (Evaluation(**row) for row in page)
+            after += len(page)
+            if len(page) < _EVALUATIONS_AT_ONCE:
                 return
 
     def report(

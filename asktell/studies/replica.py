@@ -6,7 +6,7 @@ to it, it is discarded and computed again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from types import SimpleNamespace
@@ -15,10 +15,10 @@ from typing import Any, TypeAlias, TypeVar
 from asktell._util.forks import fresh_after_fork
 from asktell.errors import AsktellError, InvalidStateError, StorageError
 from asktell.problem.checks import DAMAGED
-from asktell.record import State
-from asktell.selector import Selector
+from asktell.record import Engine, State, events
+from asktell.selector import Selector, selector_of
 from asktell.studies import log, snapshots
-from asktell.studies.log import LoggedSelector
+from asktell.studies.leases import Entry, Expired, Leased, Leases, follow
 from asktell.studies.snapshots import Covered
 from asktell.studies.storages import AbstractStorage, Line
 from asktell.studies.storages.base import Snapshot
@@ -26,7 +26,6 @@ from asktell.studies.storages.base import Snapshot
 _I = TypeVar("_I")
 _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]
-Operation: TypeAlias = Callable[[LoggedSelector, Clock], _T]
 
 ENTRIES_PER_SNAPSHOT = 4096  # new entries until the next snapshot, at least
 # A snapshot whose head is larger waits for more entries, so that writing it stays cheap
@@ -35,15 +34,26 @@ _LINES_AT_ONCE = 10_000
 
 
 class Replica:
-    """A LoggedSelector that follows the log of a study in a storage."""
+    """An engine and leases that follow the log of a study in a storage.
 
-    def __init__(
-        self, storage: AbstractStorage, key: int, logged: LoggedSelector
-    ) -> None:
+    Attributes:
+        storage: the storage.
+        key: the key of the study there.
+        engine: the engine, whose events are entries of the log.
+        selector: a selector around the engine, to be read.
+        leases: the leases.
+    """
+
+    def __init__(self, storage: AbstractStorage, key: int, engine: Engine) -> None:
         self.storage = storage
         self.key = key
-        self.logged = logged
-        self._base = logged.mark()
+        self.engine = engine
+        engine.record = self.note
+        self.selector = selector_of(engine)
+        self.leases = Leases()
+        # Entries that are still to be written
+        self._new: list[Entry] = []
+        self._base = self.engine.state
         self._position = 0
         # The line at this position, None if it was not read
         self._last: str | None = None
@@ -72,7 +82,7 @@ class Replica:
     def _renew(self) -> None:
         """Begin again in a forked process: a thread of the parent may hold a lock, or have left a change half done."""
         self.lock, self._deciding, self._waiting = RLock(), Lock(), deque()
-        self.logged.new.clear()
+        self._new.clear()
         self._details.clear()
         self._view = None
         # No line is empty. So the log does not fit to this copy, and `_catch_up`
@@ -82,11 +92,11 @@ class Replica:
     # Reading
 
     @contextmanager
-    def reading(self) -> Iterator[LoggedSelector]:
-        """Give the logged selector in the committed state."""
+    def reading(self) -> Iterator[None]:
+        """Hold the engine and the leases in the committed state."""
         with self.lock:
             self._catch_up(lambda after: self.storage.read(self.key, after))
-            yield self.logged
+            yield
 
     def lines(self) -> Iterator[str]:
         """Yield all lines of the log."""
@@ -102,55 +112,106 @@ class Replica:
         written, because reading never writes. The next `ask` writes them.
         """
         self.prepare()
-        with self.reading() as logged:
-            if self._view is None or self._view[0] is not logged.state:
-                self._view = logged.state, logged.view()
+        with self.reading():
+            engine = self.engine
+            if self._view is None or self._view[0] is not engine.state:
+                self._view = engine.state, selector_of(engine.at(engine.decided))
             return self._view[1]
 
     # Writing
 
     def prepare(self) -> None:
         """Compute a decision that is due before the storage is locked, so that other workers need not wait for it."""
-        if self.logged.selector._state.may_decide:
+        engine = self.engine
+        if engine.state.may_decide:
             with self._deciding:
-                with self.reading() as logged:
-                    may_decide = logged.state.may_decide
+                with self.reading():
+                    may_decide = engine.state.may_decide
                 if may_decide:
-                    logged.prepare()
+                    engine.due()
 
     @contextmanager
-    def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
-        """Give the logged selector and a clock for a transaction.
+    def writing(self, durable: bool) -> Iterator[Clock]:
+        """Hold the engine and the leases for a transaction, and give a clock.
 
-        At the end of the `with` block its new entries are appended to the log. After an
+        At the end of the `with` block the new entries are appended to the log. After an
         exception, the changes are undone.
         """
         with self.lock:
-            logged, mark = self.logged, None
+            before, new = None, self._new
             try:
                 with self.storage.transaction(self.key, durable) as transaction:
                     self._catch_up(transaction.read)
-                    mark = logged.selector._state, logged.leases
-                    yield logged, transaction.now
-                    if logged.new:
-                        line = Line(self._position + 1, log.encode(logged.new))
+                    before = self.engine.state, self.leases
+                    yield transaction.now
+                    if new:
+                        line = Line(self._position + 1, log.encode(new))
                         transaction.append(line)
-                    for each in self._details:
-                        transaction.attach(*each)
-                if logged.new:
+                    for trial, text in self._details:
+                        transaction.attach(trial, text)
+                if new:
                     self._position, self._last = line
-                    self._unsaved += len(logged.new)
+                    self._unsaved += len(new)
             except BaseException:
                 # The commit may have succeeded in spite of the error. Then its entries
                 # are read like those of others.
-                if mark is not None:
-                    logged.go_back(mark)
+                if before is not None:
+                    self._go_to(*before)
                 raise
             finally:
-                logged.new.clear()
+                new.clear()
                 self._details.clear()
             if self._unsaved >= self._next_save:
                 self.save()
+
+    def note(self, entry: Entry) -> None:
+        """Add an entry: an event that the engine has folded already, or an entry about leases."""
+        if not isinstance(entry, events.Asked):
+            self.leases = follow(self.leases, entry)
+        self._new.append(entry)
+
+    def lease(
+        self,
+        worker: str,
+        trials: Iterable[int],
+        now: float,
+        seconds: float,
+        instance: str = "",
+    ) -> None:
+        """Give a worker leases of this duration on trials, or extend them.
+
+        `instance` is the worker's instance, if it has one.
+        """
+        if instance in self.leases.instances.get(worker, ())[-1:]:
+            instance = ""
+        deadline = round(now + seconds, 3)
+        self.note(Leased(worker, deadline, tuple(trials), seconds, instance))
+
+    def extend(self, worker: str, now: float, seconds: float) -> None:
+        """Extend the leases of a worker that are in their second half, because the worker is alive."""
+        late = []
+        for trial in self.leases.held(worker):
+            lease = self.leases.by_trial[trial]
+            if lease.deadline <= now + lease.seconds / 2:
+                late.append(trial)
+        if late:
+            self.lease(worker, late, now, seconds)
+
+    def expire(self, now: float, max_attempts: int) -> None:
+        """End the leases that have expired. Their trials are handed out again, or fail after `max_attempts` leases."""
+        for trial, lease in self.leases.by_trial.items():
+            if lease.deadline > now:
+                continue
+            self.note(Expired(trial))
+            expired, _ = self.leases.reissued[trial]
+            if expired >= max_attempts:
+                self.engine.fail(
+                    trial,
+                    f"{expired} leases of this trial expired, the last of worker {lease.worker}",
+                )
+            else:
+                self.engine.release(trial)
+        self.leases = self.leases.tightened()
 
     def attach(self, trial: int, details: str | None) -> None:
         """Store details of a trial in the current transaction. Call it last in an operation, when nothing can fail."""
@@ -159,7 +220,7 @@ class Replica:
 
     def together(
         self,
-        operation: Callable[[_I, LoggedSelector, Clock], _T],
+        operation: Callable[[_I, Clock], _T],
         items: Sequence[_I],
     ) -> list[_T | Exception]:
         """Do an operation for each item, durably, in one transaction with those of other threads.
@@ -196,18 +257,18 @@ class Replica:
     def _commit(self, tickets: list[Any]) -> None:
         """Do the operations of tickets in one transaction. Never raises an error, but leaves it in the tickets."""
         try:
-            with self.writing(durable=True) as (logged, clock):
+            with self.writing(durable=True) as clock:
                 for ticket in tickets:
-                    before, n_entries = logged.mark(), len(logged.new)
+                    before, n_entries = (self.engine.state, self.leases), len(self._new)
                     try:
-                        ticket.outcome = ticket.operation(ticket.item, logged, clock)
+                        ticket.outcome = ticket.operation(ticket.item, clock)
                     except StorageError:
                         # The clock failed, so nothing can be committed
                         raise
                     except Exception as error:
                         ticket.outcome = error
-                        logged.go_back(before)
-                        del logged.new[n_entries:]
+                        self._go_to(*before)
+                        del self._new[n_entries:]
         except BaseException as error:
             # Each thread raises its own copy, because threads must not share a
             # traceback
@@ -250,11 +311,20 @@ class Replica:
             if line.position != i:
                 raise InvalidStateError(f"The study's log lacks line {i}. {DAMAGED}")
         if lines:
-            n_entries = self.logged.replay(
-                [line.text for line in lines], self._position + 1
+            state, leases, n_entries = log.replayed(
+                self.engine,
+                self.leases,
+                [line.text for line in lines],
+                self._position + 1,
             )
+            self._go_to(state, leases)
             self._unsaved += n_entries
             self._position, self._last = lines[-1]
+
+    def _go_to(self, state: State, leases: Leases) -> None:
+        """Go to another state of the study."""
+        self.engine.go_to(state)
+        self.leases = leases
 
     def _restore(self) -> None:
         """Go back to the last snapshot or, without a usable one, to the beginning of the log.
@@ -264,25 +334,26 @@ class Replica:
         """
         # The log also lacks its lines if the study was deleted. This raises the error then.
         self.storage.document(self.key)
-        self.logged.go_back(self._base)
+        told = self.leases.told  # scores from before stay counted
+        self._go_to(self._base, Leases(told=told))
         self._position, self._last, self._doubted = 0, None, None
-        found = self.storage.snapshot(self.key)
-        if found is None:
+        snapshot = self.storage.snapshot(self.key)
+        if snapshot is None:
             return
         # A snapshot only saves time. If it cannot be used, the log is read from its
         # beginning.
-        self._saved = found.position
+        self._saved = snapshot.position
         try:
-            line = self._line(found.position)
-            loaded = snapshots.load(
-                found.head, found.parts, self.logged.state.origin, line
+            line = self._line(snapshot.position)
+            state, leases = snapshots.load(
+                snapshot.head, snapshot.parts, self._base.growth.origin, line
             )
         except InvalidStateError:
-            self._doubted = found.position
+            self._doubted = snapshot.position
             return
-        self.logged.go_back(loaded)
-        self._position = found.position
-        self._next_save = _entries_until(found.head)
+        self._go_to(state, leases._replace(told=told))
+        self._position = snapshot.position
+        self._next_save = _entries_until(snapshot.head)
 
     def save(self) -> None:
         """Save a snapshot, unless another process has saved one recently.
@@ -307,7 +378,9 @@ class Replica:
                 if 0 <= self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
                     return
             covered = self._covered(last)
-            head, part = snapshots.dump(*self.logged.mark(), covered, self._last)
+            head, part = snapshots.dump(
+                self.engine.state, self.leases, covered, self._last
+            )
             transaction.save(self._position, head, part, replace=not covered.parts)
             self._saved, self._doubted = self._position, None
             self._next_save = _entries_until(head)

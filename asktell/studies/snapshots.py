@@ -14,9 +14,9 @@ it is ignored and the log is applied from its beginning.
 """
 
 import base64
-import operator
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,20 +26,11 @@ from asktell.errors import InvalidStateError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError
-from asktell.record import Problem, State
-from asktell.record.events import Index
-from asktell.record.saved import (
-    Saved,
-    SavedFailures,
-    SavedProxies,
-    SavedRows,
-    SavedState,
-    dump_rest,
-    dump_rows,
-    load_state,
-    with_rows,
-)
-from asktell.studies.leases import Lease, Leases, Reissue, Time
+from asktell.problem.problem import Problem
+from asktell.record import State, events
+from asktell.record.facet import Saved
+from asktell.record.saved import SavedRows, SavedState
+from asktell.studies.leases import Lease, Leases, Time
 
 VERSION = 1
 _BYTES = 8  # size of a column's item in memory
@@ -53,11 +44,11 @@ Pack: TypeAlias = Callable[[Any], list[str]]
 class Covered(NamedTuple):
     """The numbers of rows, decisions, failures, parts and scores of proxies that a snapshot holds."""
 
-    rows: Index = 0
-    decisions: Index = 0
-    failures: Index = 0
-    parts: Index = 0
-    proxies: Index = 0
+    rows: events.Index = 0
+    decisions: events.Index = 0
+    failures: events.Index = 0
+    parts: events.Index = 0
+    proxies: events.Index = 0
 
 
 class SavedLeases(Saved, frozen=True, kw_only=True):
@@ -73,9 +64,9 @@ class SavedLeases(Saved, frozen=True, kw_only=True):
     """
 
     paused: Time | None = None
-    held: tuple[tuple[str, tuple[tuple[Index, Time, Time, Time], ...]], ...] = ()
+    held: tuple[tuple[str, tuple[tuple[events.Index, Time, Time, Time], ...]], ...] = ()
     instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    reissued: tuple[tuple[Index, Index, str | None], ...] = ()
+    reissued: tuple[tuple[events.Index, events.Index, str | None], ...] = ()
 
 
 class _Head(Saved, frozen=True, kw_only=True):
@@ -83,7 +74,7 @@ class _Head(Saved, frozen=True, kw_only=True):
 
     version: int
     covered: Covered
-    line: Index
+    line: events.Index
     state: SavedState  # without its rows
     leases: SavedLeases = SavedLeases()
 
@@ -117,12 +108,12 @@ def dump(
                 len(state.proxies),
             ),
             line=_checksum(line),
-            state=dump_rest(state, pack),
+            state=SavedState.of_rest(state, pack),
             leases=_dump_leases(leases),
         )
 
     def part(pack: Pack) -> SavedRows:
-        return dump_rows(state, *covered[:3], covered.proxies, pack=pack)
+        return SavedRows.of(state, *covered[:3], covered.proxies, pack=pack)
 
     return _compress(head, _FREE_COLUMNS), _compress(part)
 
@@ -158,13 +149,12 @@ def load(
         InvalidStateError: the snapshot has another version, is damaged, or belongs to
             another log.
     """
-    found = _read(head, line)
+    saved = _read(head, line)
     unpack = _Columns(head, *parts).unpack
-    rows = _joined(
-        [_PART.decode(formats.decompress(part, _WHAT)) for part in parts],
-        problem,
-        unpack,
-    )
+    decoded = [_PART.decode(formats.decompress(part, _WHAT)) for part in parts]
+    rows = _joined(decoded, unpack)
+    shape = len(rows.trials), len(problem.goal.columns)
+    rows = structs.replace(rows, scores=np.reshape(rows.scores, shape))
     covered = Covered(
         len(rows.trials),
         len(rows.decisions),
@@ -172,65 +162,43 @@ def load(
         len(parts),
         len(rows.proxies.arms),
     )
-    if found.covered != covered:
+    if saved.covered != covered:
         raise MalformedError(
-            f"Its parts contain {covered._asdict()}, but its head (a summary) states {found.covered._asdict()}."
+            f"Its parts contain {covered._asdict()}, but its head (a summary) states {saved.covered._asdict()}."
         )
-    plan_arms, plan_examples = found.state.plan
+    plan_arms, plan_examples = saved.state.plan
     rest = structs.replace(
-        found.state,
+        saved.state,
         plan=(unpack(plan_arms), unpack(plan_examples)),
-        draws=unpack(found.state.draws),
+        draws=unpack(saved.state.draws),
     )
-    state = load_state(with_rows(rest, rows), problem)
-    return state, _load_leases(found.leases, state)
+    state = rest.with_rows(rows).load(problem)
+    return state, _load_leases(saved.leases, state)
 
 
-def _joined(
-    parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any], Any]
-) -> SavedRows:
-    """Return the rows of all parts, with unpacked columns."""
-
-    def joined(name: str) -> Any:
-        """Join the column of this name, such as "failures.arms", of all parts."""
-        columns = map(operator.attrgetter(name), parts)
-        # A part without scores of proxies has an empty tuple for each of their columns
-        return np.concatenate(
-            [unpack(column) if column else np.zeros(0, np.int64) for column in columns]
-        )
-
-    trials = joined("trials")
-    shape = len(trials), len(problem.goal.columns)
-    return SavedRows(
-        trials=trials,
-        arms=joined("arms"),
-        examples=joined("examples"),
-        scores=joined("scores").reshape(shape).astype(float, copy=False),
-        decisions=tuple(item for part in parts for item in part.decisions),
-        failures=SavedFailures(
-            trials=joined("failures.trials"),
-            arms=joined("failures.arms"),
-            examples=joined("failures.examples"),
-            reasons=tuple(reason for part in parts for reason in part.failures.reasons),
-        ),
-        proxies=SavedProxies(
-            arms=joined("proxies.arms"),
-            examples=joined("proxies.examples"),
-            proxies=joined("proxies.proxies"),
-            scores=joined("proxies.scores").astype(float),
-        ),
-    )
+def _joined(parts: Sequence[Any], unpack: Callable[[Any], Any]) -> Any:
+    """Return what the parts have together, oldest first: a record with unpacked columns, a column, or a tuple."""
+    first = parts[0]
+    if isinstance(first, Saved):
+        fields = {
+            name: _joined([getattr(part, name) for part in parts], unpack)
+            for name in first.__struct_fields__
+        }
+        return structs.replace(first, **fields)
+    # A part without scores of proxies has an empty tuple for each of their columns
+    columns = [unpack(part) for part in parts if isinstance(part, list)]
+    return np.concatenate(columns) if columns else tuple(chain(*parts))
 
 
 def _read(head: bytes, line: str) -> _Head:
-    found = _HEAD.decode(formats.decompress(head, _WHAT))
-    if found.version != VERSION:
+    saved = _HEAD.decode(formats.decompress(head, _WHAT))
+    if saved.version != VERSION:
         raise MalformedError(
-            f"It has version {found.version}, but this asktell reads version {VERSION}."
+            f"It has version {saved.version}, but this asktell reads version {VERSION}."
         )
-    if found.line != _checksum(line):
+    if saved.line != _checksum(line):
         raise MalformedError("It does not fit the study's log.")
-    return found
+    return saved
 
 
 def _checksum(line: str) -> int:
@@ -272,10 +240,7 @@ def _load_leases(saved: SavedLeases, state: State) -> Leases:
         instances=dict(saved.instances),
         paused=saved.paused,
         reissued=IntMap(
-            {
-                trial: Reissue(expired, teller)
-                for trial, expired, teller in saved.reissued
-            }
+            {trial: (expired, teller) for trial, expired, teller in saved.reissued}
         ),
     ).tightened()
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from asktell import reports
 from asktell.errors import (
@@ -27,9 +27,10 @@ from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, whole
-from asktell.problem.examples.ids import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.problem.words import short
+from asktell.record import events
+from asktell.record.engine import checked_scores
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations
 from asktell.results.result import Result
@@ -41,12 +42,13 @@ from asktell.studies.details import encode
 from asktell.studies.edits import Additions, settings_that_differ
 from asktell.studies.export import Document
 from asktell.studies.leases import Holding, Lease, Leases, Paused, Resumed
-from asktell.studies.log import LoggedSelector, evaluations
-from asktell.studies.replica import Clock, Operation, Replica
+from asktell.studies.log import evaluations
+from asktell.studies.replica import Clock, Replica
 from asktell.studies.storages import AbstractStorage, Location, opened
 from asktell.studies.worker import Worker, held_by
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 class Attendance(NamedTuple):
@@ -103,7 +105,7 @@ def _committed(name: str) -> Any:
     """Make a property that reads the selector's property of this name from the committed state, without deciding."""
 
     def value(self: "Study") -> Any:
-        return self._read(lambda logged: getattr(logged.selector, name))
+        return self._read(lambda: getattr(self._replica.selector, name))
 
     return property(value, doc=getattr(AbstractStudy, name).__doc__)
 
@@ -211,8 +213,8 @@ class Study(AbstractStudy):
         with opened(location, keep=True) as storage:
             texts = (
                 (trial, text)
-                for trial, each in details
-                if (text := encode(each)) is not None
+                for trial, value in details
+                if (text := encode(value)) is not None
             )
             key, owned = None, storage is not location
             try:
@@ -282,21 +284,24 @@ class Study(AbstractStudy):
         may_be_older: bool,
     ) -> list[str]:
         """Do what `grow` does. `differing` are the settings that differ, and `may_be_older` is as for `compare`."""
+        replica = self._replica
 
-        def compared(logged: LoggedSelector) -> Additions:
-            found = edits.compare(logged.selector, selector, may_be_older)
-            if differing or found.differing:
+        def compared() -> Additions:
+            differences = edits.compare(replica.selector, selector, may_be_older)
+            if differing or differences.differing:
                 raise _differs(
                     self._name,
-                    found._replace(differing={**differing, **found.differing}),
+                    differences._replace(
+                        differing={**differing, **differences.differing}
+                    ),
                 )
-            return found.additions
+            return differences.additions
 
-        def add(logged: LoggedSelector, _: Clock) -> Additions:
+        def add() -> Additions:
             # Again, because others may have added the same meanwhile
-            additions = compared(logged)
+            additions = compared()
             try:
-                additions.add_to(logged.selector)
+                additions.add_to(replica.engine)
             except InvalidArgumentError as error:
                 raise StudyExistsError(
                     f"The study {self._name!r} was created with other values of {', '.join(additions.settings())}. "
@@ -308,15 +313,12 @@ class Study(AbstractStudy):
 
     def _lease_pending(self) -> None:
         """Lease the trials that were pending in the selector from which the study was made, to this object."""
-        trials = self._all_pending()
-        worker = self._unnamed
+        trials, worker = self._all_pending(), self._unnamed
         if not trials:
             return
-        self._write(
-            lambda logged, clock: logged.lease(
-                worker.name, [trial.id for trial in trials], clock(), worker.lease
-            )
-        )
+        ids = [trial.id for trial in trials]
+        with self._replica.writing(durable=True) as clock:
+            self._replica.lease(worker.name, ids, clock(), worker.lease)
         worker.at_hand = trials
         self._ask(len(trials))  # so that they are out
 
@@ -354,10 +356,8 @@ class Study(AbstractStudy):
             study = cls._at(
                 storage, name, storage.find(name), storage is not location, method
             )
-            problem = study._replica.logged.state.problem
-            check_examples(
-                f"The study {name!r}", problem.n_examples, problem.examples, examples
-            )
+            problem = study._replica.engine.state.problem
+            problem.examples.check_same(f"The study {name!r}", examples)
             return study
 
     @classmethod
@@ -372,7 +372,7 @@ class Study(AbstractStudy):
         """Return the study with this key in a storage. `owned`: close the storage with the study."""
         document = documents.from_bytes(storage.document(key))
         return cls(
-            Replica(storage, key, document.logged(method)),
+            Replica(storage, key, document.engine(method)),
             name,
             document.max_attempts,
             owned,
@@ -446,27 +446,29 @@ class Study(AbstractStudy):
             self._replica.storage.close()
 
     def __repr__(self) -> str:
-        spent = describe_spending(self._replica.logged.selector)
+        spent = describe_spending(self._replica.selector)
         worker = "" if self._worker is None else f", worker {self._worker.name!r}"
         return f"<Study {self._name!r}: {spent}{worker}>"
 
     # Transactions
 
-    def _write(self, operation: Operation[_T], durable: bool = True) -> _T:
-        """Do an operation in one transaction, and append its entries to the log."""
+    def _write(
+        self, operation: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Do an operation in one durable transaction, and append its entries to the log."""
 
         def once() -> _T:
-            with self._replica.writing(durable) as (logged, clock):
-                return operation(logged, clock)
+            with self._replica.writing(durable=True):
+                return operation(*args, **kwargs)
 
         return self._patiently(once)
 
-    def _read(self, look: Callable[[LoggedSelector], _T]) -> _T:
+    def _read(self, look: Callable[[], _T]) -> _T:
         """Look at the committed state."""
 
         def once() -> _T:
-            with self._replica.reading() as logged:
-                return look(logged)
+            with self._replica.reading():
+                return look()
 
         return self._patiently(once)
 
@@ -477,36 +479,37 @@ class Study(AbstractStudy):
     # Asking
 
     def _hand_out(self, n: int) -> list[Trial]:
-        self._replica.prepare()
-        worker = self._worker or self._unnamed
-        with self._replica.writing(durable=False) as (logged, clock):
+        replica, worker = self._replica, self._worker or self._unnamed
+        replica.prepare()
+        with replica.writing(durable=False) as clock:
             # Written out, because each worker does it for each trial
-            if worker.instance in logged.leases.instances.get(worker.name, ())[:-1]:
+            if worker.instance in replica.leases.instances.get(worker.name, ())[:-1]:
                 raise _replaced(worker)
-            if logged.leases.paused is not None:
+            if replica.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
             # 1. Extend the leases of this worker, which is alive: its machine may have
             # slept for longer than a lease. Not each time, because it may hold many.
             if not 0 <= now - worker.looked < worker.lease / 4:
-                logged.extend(worker.name, now, worker.lease)
+                replica.extend(worker.name, now, worker.lease)
             # 2. Take back the trials of workers that died.
-            if now >= logged.leases.earliest:
-                logged.expire(now, self._max_attempts)
+            if now >= replica.leases.earliest:
+                replica.expire(now, self._max_attempts)
             # 3. Return what this worker holds, for example from before a restart.
-            if worker.name in logged.leases.by_worker:
-                idle = worker.idle(logged.leases.held(worker.name), n)
-                trials = [logged.trial(id_) for id_ in idle]
+            if worker.name in replica.leases.by_worker:
+                idle = worker.idle(replica.leases.held(worker.name), n)
+                trials += map(replica.engine.trial, idle)
             # 4. Fill up with new trials, and lease all.
             n_held = len(trials)
-            trials += logged.selector._ask(n - n_held)
+            trials += replica.engine.ask(n - n_held)
             if trials:
                 ids = map(attrgetter("id"), trials)
-                logged.lease(worker.name, ids, now, worker.lease, worker.instance)
+                replica.lease(worker.name, ids, now, worker.lease, worker.instance)
             # The new trials are grouped by prompt already. Stable, so that a prompt's
             # examples keep their order.
             if n_held:
-                trials.sort(key=lambda trial: logged.state.pending[trial.id].arm)
+                pending = replica.engine.state.pending
+                trials.sort(key=lambda trial: pending[trial.id].arm)
         worker.looked = now
         return trials
 
@@ -515,40 +518,44 @@ class Study(AbstractStudy):
     def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
         return self._replica.together(self._take, tells) if tells else []
 
-    def _take(self, item: object, logged: LoggedSelector, clock: Clock) -> bool:
+    def _take(self, item: object, clock: Clock) -> bool:
         """Record one tell. The only place where its scores are checked."""
         tell = item if type(item) is Tell else Tell.of(item)
-        text = None if tell.details is None else encode(tell.details)
-        selector = logged.selector
-        checked = selector._checked(tell.scores)
-        worker = None if self._worker is None else self._worker.name
-        id_ = logged.find(tell.trial, (self._worker or self._unnamed).name)
-        lease = logged.leases.by_trial.get(id_)
-        if lease is not None and worker in (None, lease.worker):
+        details = None if tell.details is None else encode(tell.details)
+        replica = self._replica
+        engine, leases = replica.engine, replica.leases
+        problem = engine.state.problem
+        vector, proxies = checked_scores(problem.goal, problem.proxies, tell.scores)
+        asker = (self._worker or self._unnamed).name
+        worker = None if self._worker is None else asker
+        id_, pull = engine.find(tell.trial, leases.by_worker.get(asker))
+        lease = leases.by_trial.get(id_)
+        holder = None if lease is None else lease.worker
+        if lease is not None and worker in (None, holder):
             # Its holder is alive, so its other trials are not given to others yet. They
             # were often leased at the same time.
             now = clock()
             if lease.deadline <= now + lease.seconds / 2:
-                logged.extend(lease.worker, now, lease.seconds)
-        # A trial that was handed out once needs no more checks: the selector compares
-        # its scores with recorded ones.
-        reissue = logged.leases.reissued.get(id_)
+                replica.extend(lease.worker, now, lease.seconds)
+        # A trial that was handed out once needs no more checks: the engine compares its
+        # scores with recorded ones.
+        reissue = leases.reissued.get(id_)
         if reissue is not None:
-            if logged.state.open(id_) is None:
+            if pull is None:
                 # Only the worker whose scores were recorded can contradict itself.
                 # Others were too late.
-                told = logged.state.history.scores_of(id_)
-                is_teller = worker is not None and worker == reissue.teller
-                if told is None or (told != checked.vector and not is_teller):
+                recorded = engine.state.history.scores_of(id_)
+                is_teller = worker is not None and worker == reissue[1]
+                if recorded is None or (recorded != vector and not is_teller):
                     return False
-            elif worker is not None and worker != logged.leases.holder(id_):
+            elif worker is not None and worker != holder:
                 # So that this worker counts as the teller
-                logged.lease(worker, (id_,), clock(), 0.0)
-        is_new = selector._record(
-            id_, checked, needed_cost(tell.cost, selector.max_cost)
-        )
-        if is_new and text is not None:
-            self._replica.attach(id_, text)
+                replica.lease(worker, (id_,), clock(), 0.0)
+        assert vector is not None, "only observations have no vector"
+        cost = needed_cost(tell.cost, problem.max_cost)
+        is_new = engine.told(events.Told(id_, vector, cost, proxies), pull)
+        if is_new and details is not None:
+            replica.attach(id_, details)
         return is_new
 
     def observe(
@@ -558,57 +565,66 @@ class Study(AbstractStudy):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        return self._write(
-            lambda logged, _: logged.selector.observe(prompt, scores, example, cost)
-        )
+        observe = self._replica.engine.observe
+        return self._write(observe, prompt, scores, example, cost)
 
     def _fail(
         self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
-        with self._replica.writing(durable=True) as (logged, _):
-            id_ = logged.find(trial, self.worker_name)
-            if self._lost(logged, id_) or not logged.selector.fail(id_, reason, cost):
+        replica = self._replica
+        with replica.writing(durable=True):
+            id_, pull = self._find(trial)
+            if self._lost(id_, pull) or not replica.engine.fail(id_, reason, cost):
                 return False
             if details is not None:
-                self._replica.attach(id_, details)
+                replica.attach(id_, details)
             return True
 
     def _release(self, trial: AnyTrial) -> bool:
-        with self._replica.writing(durable=False) as (logged, _):
-            id_ = logged.find(trial, self.worker_name)
-            return not self._lost(logged, id_) and logged.selector.release(id_)
+        with self._replica.writing(durable=False):
+            id_, pull = self._find(trial)
+            return not self._lost(id_, pull) and self._replica.engine.release(id_)
 
-    def _lost(self, logged: LoggedSelector, id_: int) -> bool:
+    def _find(self, trial: AnyTrial) -> tuple[int, events.Pull | None]:
+        """Find a trial. A prompt stands for the oldest trial of it that the worker holds, or else that is pending."""
+        held = self._replica.leases.by_worker.get((self._worker or self._unnamed).name)
+        return self._replica.engine.find(trial, held)
+
+    def _lost(self, id_: int, pull: events.Pull | None) -> bool:
         """True if another worker, or another process under this worker's name, holds or has ended the trial."""
-        is_replaced = _is_replaced(self._asker, logged.leases)
-        return is_replaced or logged.lost(id_, self.worker_name)
+        leases, worker = self._replica.leases, self.worker_name
+        if _is_replaced(self._asker, leases):
+            return True
+        if pull is None:
+            return id_ in leases.reissued
+        return worker is not None and leases.holder(id_) not in (None, worker)
 
     # Workers
 
     def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
-        worker = self._bound("heartbeat")
-        with self._replica.writing(durable=False) as (logged, clock):
-            if _is_replaced(worker, logged.leases):
+        replica, worker = self._replica, self._bound("heartbeat")
+        with replica.writing(durable=False) as clock:
+            if _is_replaced(worker, replica.leases):
                 raise _replaced(worker)
-            held = tuple(logged.leases.held(worker.name))
+            held = list(replica.leases.held(worker.name))
             if trial is not None:
-                id_ = logged.find(trial, worker.name)
-                held = tuple(other for other in held if other == id_)
+                only, _ = self._find(trial)
+                held = [id_ for id_ in held if id_ == only]
             if held:
-                logged.lease(worker.name, held, clock(), worker.lease)
-            return [logged.trial(id_) for id_ in held]
+                replica.lease(worker.name, held, clock(), worker.lease)
+            return list(map(replica.engine.trial, held))
 
     def workers(self) -> list[Holding]:
-        with self._replica.reading() as logged:
-            prompts, (now, out, _) = logged.selector.prompts, self.attendance()
-            state = logged.state
+        with self._replica.reading():
+            state, prompts = self._replica.engine.state, self._replica.engine.prompts
+            now, out, _ = self.attendance()
         return [
             Holding(
                 lease and lease.worker,
                 prompts.trial(id_, *cell),
                 lease and lease.deadline - now,
                 attempt,
-                not state.is_eliminated(cell[0]),
+                not state.left.has_eliminated(cell[0]),
                 lease and now - lease.since,
             )
             for id_, cell, lease, attempt in out
@@ -620,8 +636,9 @@ class Study(AbstractStudy):
         It is small, for web pages that request it again and again.
         `asktell.extend.Attendance` describes the fields.
         """
-        with self._replica.reading() as logged:
-            leases = logged.leases
+        replica = self._replica
+        with replica.reading():
+            leases = replica.leases
             out = [
                 (
                     trial,
@@ -629,21 +646,20 @@ class Study(AbstractStudy):
                     leases.by_trial.get(trial),
                     leases.attempt(trial),
                 )
-                for trial, pull in sorted(logged.state.pending.items())
+                for trial, pull in replica.engine.state.pending.items()
             ]
-            return Attendance(self._replica.storage.now(), out, dict(logged.told))
+            return Attendance(replica.storage.now(), out, leases.told)
 
     # Changing the selection
 
     def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
-        key = self._key(key)
-        return self._write(lambda logged, _: logged.selector.add(prompts, key=key))
+        return self._write(self._replica.engine.add, prompts, key=self._key(key))
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
     ) -> None:
-        key = self._key(key)
-        self._write(lambda logged, _: logged.selector.retire(prompt, reason, key=key))
+        retire = self._replica.engine.retire
+        self._write(retire, prompt, reason, key=self._key(key))
 
     def extend(
         self,
@@ -653,31 +669,24 @@ class Study(AbstractStudy):
         *,
         key: str | None = None,
     ) -> None:
-        key = self._key(key)
-        self._write(
-            lambda logged, _: logged.selector.extend(
-                evaluations, cost, examples, key=key
-            )
-        )
+        extend = self._replica.engine.extend
+        self._write(extend, evaluations, cost, examples, key=self._key(key))
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
-        self._write(
-            lambda logged, _: logged.selector.remark(
-                text, topic=topic, doubtful=doubtful
-            )
-        )
+        remark = self._replica.engine.remark
+        self._write(remark, text, topic=topic, doubtful=doubtful)
 
     def pause(self) -> None:
-        with self._replica.writing(durable=True) as (logged, clock):
-            if logged.leases.paused is None:
-                logged.note(Paused(round(clock(), 3)))
+        with self._replica.writing(durable=True) as clock:
+            if self._replica.leases.paused is None:
+                self._replica.note(Paused(round(clock(), 3)))
 
     def resume(self) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            if logged.leases.paused is not None:
-                logged.note(Resumed())
+        with self._replica.writing(durable=True):
+            if self._replica.leases.paused is not None:
+                self._replica.note(Resumed())
 
     # Reading. These methods read the committed state, and write nothing.
 
@@ -694,25 +703,24 @@ class Study(AbstractStudy):
         return documents.from_bytes(document).id
 
     name: str = part_at("_name", AbstractStudy.name)
-    goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)
+    goal: Goal = part_at("_replica.selector.goal", AbstractStudy.goal)
     proxies: tuple[str, ...] = part_at(
-        "_replica.logged.selector.proxies", AbstractStudy.proxies
+        "_replica.selector.proxies", AbstractStudy.proxies
     )
-    method: AbstractMethod = part_at(
-        "_replica.logged.selector.method", AbstractStudy.method
-    )
+    method: AbstractMethod = part_at("_replica.selector.method", AbstractStudy.method)
     spent: int = _committed("spent")
     budget: int = _committed("budget")
     spent_cost: float = _committed("spent_cost")
     example_ids: tuple[str, ...] | None = _committed("example_ids")
 
     def _all_pending(self) -> list[Trial]:
-        return self._read(lambda logged: logged.selector.pending)
+        return self._read(lambda: self._replica.selector.pending)
 
     def repeat_of(self, trial: Trial) -> int:
-        if self._replica.logged.state.problem.repeats == 1:
+        selector = self._replica.selector
+        if self._replica.engine.state.problem.examples.repeats == 1:
             return 0
-        return self._read(lambda logged: logged.selector.repeat_of(trial))
+        return self._read(lambda: selector.repeat_of(trial))
 
     @property
     def done(self) -> bool:
@@ -720,33 +728,32 @@ class Study(AbstractStudy):
 
     @property
     def paused(self) -> bool:
-        return self._read(lambda logged: logged.leases.paused is not None)
+        return self._read(lambda: self._replica.leases.paused is not None)
 
     @property
     def max_cost(self) -> float | None:
         # A study never gains or loses its bound on cost
-        if self._replica.logged.selector.max_cost is None:
+        if self._replica.selector.max_cost is None:
             return None
-        return self._read(lambda logged: logged.selector.max_cost)
+        return self._read(lambda: self._replica.selector.max_cost)
 
     @property
     def n_active(self) -> int:
-        def in_log(logged: LoggedSelector) -> int | None:
-            is_due = not logged.state.pending and logged.state.may_decide
-            return None if is_due else logged.selector.n_active
+        def in_log() -> int | None:
+            state = self._replica.engine.state
+            is_due = not state.pending and state.may_decide
+            return None if is_due else self._replica.selector.n_active
 
-        found = self._read(in_log)
-        return self._view().n_active if found is None else found
+        n = self._read(in_log)
+        return self._view().n_active if n is None else n
 
     @property
     def standing(self) -> Standing:
         """The progress of the study in numbers, fast to compute. `asktell.extend.Standing` describes the fields."""
-        with self._replica.reading() as logged:
-            selector, state, paused = (
-                logged.selector,
-                logged.state,
-                logged.leases.paused is not None,
-            )
+        replica = self._replica
+        with replica.reading():
+            selector, state = replica.selector, replica.engine.state
+            is_paused = replica.leases.paused is not None
             return Standing(
                 selector.spent,
                 selector.budget,
@@ -755,9 +762,9 @@ class Study(AbstractStudy):
                 selector.n_active,
                 len(state.pending),
                 len(state.failures),
-                len({lease.worker for lease in logged.leases.by_trial.values()}),
-                reports.version_of(state, paused),
-                paused,
+                len(replica.leases.by_worker),
+                reports.version_of(state, is_paused),
+                is_paused,
             )
 
     @property
@@ -771,13 +778,13 @@ class Study(AbstractStudy):
 
     def _reasons_to_wait(self, view: Selector) -> list[str]:
         """Return sentences on why `ask` returns no trial at the moment, although the study is not done."""
-        state = view._state
         if view.done:
             return []
         if self.paused:
             return ["The study is paused, so ask() returns no trials until resume()."]
-        may_ask = view._next_pull() is not None or (
-            state.may_decide and view._decide(view.method, state) is not None
+        engine = self._replica.engine
+        may_ask = engine.next_pull() is not None or (
+            engine.state.may_decide and engine.due() is not None
         )
         pending = [] if may_ask else self._patiently(self.workers)
         if not pending:
@@ -799,16 +806,10 @@ class Study(AbstractStudy):
     def evaluations(self, after: int = 0) -> Evaluations:
         replica, after = self._replica, whole("`after`", after, 0)
         document = self._patiently(lambda: replica.storage.document(replica.key))
-        base = documents.from_bytes(document).logged(self.method)
-        prompts = base.selector.prompts
-        found = evaluations(
-            base.state,
-            replica.lines(),
-            prompts,
-            partial(replica.storage.details, replica.key),
-            after,
-        )
-        return Evaluations(found, self.metrics)
+        first = documents.from_bytes(document).engine(self.method)
+        details = partial(replica.storage.details, replica.key)
+        ended = evaluations(first.state, replica.lines(), first.prompts, details, after)
+        return Evaluations(ended, self.metrics)
 
     def report(
         self,
@@ -832,9 +833,9 @@ class Study(AbstractStudy):
         Raises:
             InvalidArgumentError: as for `report`.
         """
-        view, told = self._view(), self.evaluations()
+        view, ended = self._view(), self.evaluations()
         return reports.document(
-            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
+            view.state, view.method, view.prompts, name=self._name, evaluations=ended, about=about,
             paused=self.paused, inputs=inputs,
         )  # fmt: skip
 

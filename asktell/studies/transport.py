@@ -114,10 +114,8 @@ class Connection:
 
         unconnected, seconds = None, self._timeout
         if not self._answered:
-            unconnected, seconds = (
-                min(self._retries, _FIRST_RETRIES),
-                min(self._timeout, _FIRST_SECONDS),
-            )
+            unconnected = min(self._retries, _FIRST_RETRIES)
+            seconds = min(self._timeout, _FIRST_SECONDS)
         retries = Retry(
             self._retries,
             connect=unconnected,
@@ -191,9 +189,9 @@ def error_of(status: int, document: object) -> AsktellError:
         )
     kind = str(document.get("type", "")).removeprefix(_PROBLEM)
     name = "".join(word.capitalize() for word in kind.split("-")) + "Error"
-    found = getattr(errors, name, None)
-    if isinstance(found, type) and issubclass(found, AsktellError):
-        return found(document["detail"])
+    kind_of_error = getattr(errors, name, None)
+    if isinstance(kind_of_error, type) and issubclass(kind_of_error, AsktellError):
+        return kind_of_error(document["detail"])
     return ServiceError(document["detail"])
 
 

@@ -143,7 +143,7 @@ class Worker:
         Reads only the blocks that changed since all of their trials were busy.
         """
         at_hand = set(map(attrgetter("id"), self.at_hand))
-        found: list[int] = []
+        ids: list[int] = []
         for number, block in held.blocks():
             if self._busy_blocks.get(number) is block:
                 continue
@@ -154,10 +154,10 @@ class Worker:
             ]
             if not idle:
                 self._busy_blocks[number] = block
-            found += sorted(idle)
-            if len(found) >= n:
+            ids += sorted(idle)
+            if len(ids) >= n:
                 break
-        return found[:n]
+        return ids[:n]
 
     def ask(self, n: int, hand_out: Callable[[int], list[Trial]]) -> list[Trial]:
         """Return up to n trials at hand, which are out from now on. Calls `hand_out` if there are too few."""
@@ -188,22 +188,40 @@ class Worker:
         """Return the trial or, for a prompt, the id of the oldest trial of it that is out."""
         if isinstance(trial, Trial):
             return trial
-        found = from_json(trial)
-        if not isinstance(found, str):
-            return found
-        return min(tuple(self._out_of.get(found, ())), default=found)
+        trial_or_prompt = from_json(trial)
+        if not isinstance(trial_or_prompt, str):
+            return trial_or_prompt
+        return min(
+            tuple(self._out_of.get(trial_or_prompt, ())), default=trial_or_prompt
+        )
+
+    def finish(
+        self, operation: Callable[..., bool], trial: AnyTrial, *args: object
+    ) -> bool:
+        """Do an operation that ends a trial, with more arguments. Repeat it like `repeated`."""
+        if type(trial) is not Trial:
+            trial = self.own(trial)
+        is_new = (
+            operation(trial, *args)
+            if not self.has_heartbeats
+            else patiently(lambda: operation(trial, *args))
+        )
+        self.ended(trial)
+        return is_new
 
     def ended(self, trial: AnyTrial) -> None:
         """The trial was recorded, has failed or was released."""
         self._idle = 0.0
-        own = trial if isinstance(trial, Trial) else self.own(trial)
-        id_ = own.id if isinstance(own, Trial) else own
+        if not isinstance(trial, Trial):
+            trial = self.own(trial)
+        id_ = trial.id if isinstance(trial, Trial) else trial
         if not isinstance(id_, int):  # a prompt without a trial that is out
             return
-        known = self.out.pop(id_, None)
-        self._busy_blocks.pop(IntMap.block_of(id_), None)
-        if known is not None:
-            for name in (known.prompt, str(known.prompt_id)):
+        trial_out = self.out.pop(id_, None)
+        if self._busy_blocks:
+            self._busy_blocks.pop(IntMap.block_of(id_), None)
+        if trial_out is not None:
+            for name in (trial_out.prompt, str(trial_out.prompt_id)):
                 self._out_of[name].discard(id_)
 
     # Heartbeats
@@ -277,10 +295,12 @@ class Worker:
         if not self._idle:
             self._quiet_until = max(self._quiet_until, now + _SAID_AFTER)
         if now >= self._quiet_until:
-            others = [each for each in workers() if each.worker != self.name]
-            if others:
+            held_elsewhere = [
+                holding for holding in workers() if holding.worker != self.name
+            ]
+            if held_elsewhere:
                 self._quiet_until = now + _SAID_AGAIN
-                log.warning("Waiting for %s.", held_by(others, time.time()))
+                log.warning("Waiting for %s.", held_by(held_elsewhere, time.time()))
 
 
 def held_by(holdings: Sequence[Holding], now: float) -> str:
@@ -289,19 +309,21 @@ def held_by(holdings: Sequence[Holding], now: float) -> str:
     for holding in holdings:
         held.setdefault(holding.worker, []).append(holding)
     parts = []
-    for worker, its in held.items():
-        trials = f"{len(its)} trial{'s' if len(its) > 1 else ''}"
+    for worker, held_trials in held.items():
+        trials = f"{len(held_trials)} trial{'s' if len(held_trials) > 1 else ''}"
         if worker is None:
             parts.append(
                 f"{trials} without a lease, until a score or failure is recorded or it is released"
             )
         else:
-            until = now + max(0.0, *(holding.seconds_left or 0.0 for holding in its))
+            until = now + max(
+                0.0, *(holding.seconds_left or 0.0 for holding in held_trials)
+            )
             shown = [
                 f"trial {holding.trial.id} since {_clock(now - (holding.seconds_held or 0.0))}"
-                for holding in its[:_TRIALS_SHOWN]
+                for holding in held_trials[:_TRIALS_SHOWN]
             ]
-            more = ", ..." if len(its) > _TRIALS_SHOWN else ""
+            more = ", ..." if len(held_trials) > _TRIALS_SHOWN else ""
             parts.append(
                 f"{trials} held by worker {worker} until {_clock(until)}, or longer if it is still running "
                 f"({', '.join(shown)}{more})"

@@ -89,3 +89,18 @@ class MethodContract:
 
     def test_its_parameters_can_be_saved(self, method: AbstractMethod) -> None:
         assert dump_part(method) == dump_part(method)
+
+    def test_what_it_says_about_itself_fits_its_selections(
+        self, method: AbstractMethod
+    ) -> None:
+        assert method.confidence is None or 0.0 < method.confidence < 1.0
+        assert method.confidence_kind in ("proof", "posterior")
+        for selector in self.selectors(method):
+            most = method.most_decisions(selector.state.problem)
+            while self.play(selector, trials=1) and not selector.done:
+                assert most is None or len(selector.state.decisions) <= most, (
+                    "a saved selection with more decisions than most_decisions is refused"
+                )
+            assert set(method.notes(selector.state)) <= set(selector.result().notes), (
+                "notes are sentences, and follow from the state alone"
+            )

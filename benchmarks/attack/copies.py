@@ -6,36 +6,37 @@ from pathlib import Path
 from typing import Any
 
 from asktell import Selector, Study
+from asktell.selector import selector_of
 from asktell.studies import export as documents
-from asktell.studies.log import LoggedSelector
+from asktell.studies import log
+from asktell.studies.leases import Leases
 from asktell.studies.storages import AbstractStorage
 from asktell.studies.storages.memory import MemoryStorage
 from benchmarks.attack.findings import BrokenPromiseError, promised
 
 
-def fingerprint(logged: LoggedSelector) -> tuple[Any, ...]:
+def fingerprint(selector: Selector, leases: Leases) -> tuple[Any, ...]:
     """All that a study knows."""
-    leases = logged.leases
     return (
-        logged.selector.to_json(),
+        selector.to_json(),
         dict(leases.by_trial.items()),
         dict(leases.reissued.items()),
     )
 
 
-def current(study: Study) -> LoggedSelector:
-    """A handle's logged selector, once it has read everything that was written."""
+def current(study: Study) -> tuple[Any, ...]:
+    """The fingerprint of a handle, once it has read everything that was written."""
     assert study.spent >= 0  # which reads it
-    return study._replica.logged
+    return fingerprint(study._replica.selector, study._replica.leases)
 
 
-def replayed(storage: AbstractStorage, name: str) -> LoggedSelector:
-    """A study's log from its first line, without snapshots."""
+def replayed(storage: AbstractStorage, name: str) -> tuple[Any, ...]:
+    """The fingerprint of a study's log from its first line, without snapshots."""
     key = storage.find(name)
-    logged = documents.from_bytes(storage.document(key)).logged()
-    for line in storage.read(key, 0):
-        logged.replay([line.text], line.position)
-    return logged
+    engine = documents.from_bytes(storage.document(key)).engine()
+    lines = [line.text for line in storage.read(key, 0)]
+    state, leases, _ = log.replayed(engine, Leases(), lines, 1)
+    return fingerprint(selector_of(engine.at(state)), leases)
 
 
 def check_copies(study: Study, fresh: AbstractStorage) -> None:
@@ -49,23 +50,22 @@ def check_copies(study: Study, fresh: AbstractStorage) -> None:
         BrokenPromiseError: it does not, or cannot be made.
     """
     with promised("reading a study"):
-        live = current(study)
-    expected = fingerprint(live)
+        expected = current(study)
 
-    def import_() -> LoggedSelector:
+    def import_() -> tuple[Any, ...]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "export"
             study.export(path)
-            return Study.import_(MemoryStorage(), path)._replica.logged
+            return current(Study.import_(MemoryStorage(), path))
 
-    copies: dict[str, Callable[[], LoggedSelector]] = {
+    copies: dict[str, Callable[[], tuple[Any, ...]]] = {
         "the log replayed from scratch": lambda: replayed(fresh, study.name),
-        "the study opened anew": lambda: Study.open(fresh, study.name)._replica.logged,
+        "the study opened anew": lambda: current(Study.open(fresh, study.name)),
         "the study exported and imported": import_,
     }
     for what, make in copies.items():
         with promised(what):
-            copied = fingerprint(make())
+            copied = make()
         for part, got, wanted in zip(
             ("selector", "leases", "reissued"), copied, expected, strict=True
         ):
@@ -73,7 +73,7 @@ def check_copies(study: Study, fresh: AbstractStorage) -> None:
                 raise BrokenPromiseError(
                     f"{what} is another one: its {part}, {difference(got, wanted)}"
                 )
-    check_saved(live.selector)
+    check_saved(study._replica.selector)
 
 
 def check_saved(selector: Selector) -> None:

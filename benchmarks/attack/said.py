@@ -8,6 +8,7 @@ import numpy as np
 from asktell import Adaptive, Elimination, ParetoSet, Result, Selector
 from asktell.methods.race import OPEN
 from asktell.record import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
+from asktell.record.state import asked_before
 from asktell.selector import at_state
 from benchmarks.attack.copies import difference
 from benchmarks.attack.findings import BrokenPromiseError
@@ -98,15 +99,15 @@ def _check_repeats(selector: Selector) -> None:
         strict=True,
     )
     asked += [row for row in rows if row[2] >= 0]
-    if problem.population is None:
+    if problem.examples.population is None:
         return
     for cell, times in Counter((arm, example) for arm, example, _ in asked).items():
-        if times > problem.repeats:
+        if times > problem.examples.repeats:
             raise BrokenPromiseError(
-                f"the cell {cell} was asked {times} times, it may be {problem.repeats}"
+                f"the cell {cell} was asked {times} times, it may be {problem.examples.repeats}"
             )
     numbers = Counter(
-        (arm, example, state.asked_before(trial, arm, example))
+        (arm, example, asked_before(state, trial, arm, example))
         for arm, example, trial in asked
     )
     if again := [number for number, times in numbers.items() if times > 1]:
@@ -128,9 +129,9 @@ def _check_errors(selector: Selector, result: Result) -> None:
             continue
         n = len(seen.get(arm, set()) - {-1})
         if (
-            state.problem.is_noisy
-            or state.problem.population is None
-            or n < state.problem.population
+            state.problem.examples.is_noisy
+            or state.problem.examples.population is None
+            or n < state.problem.examples.population
         ):
             raise BrokenPromiseError(
                 f"a prompt that is not known exactly has no error: {entry}"
@@ -140,7 +141,7 @@ def _check_errors(selector: Selector, result: Result) -> None:
 def _check_end(selector: Selector, result: Result) -> None:
     """It ends without a reason only where nothing is left to ask for, or to pay with."""
     state, method = selector.state, selector.method
-    most = state.problem.most_pulls
+    most = state.problem.examples.most_pulls
     last = state.decisions[-1][1]
     left = _pulls_left(state)
     judged = [
@@ -180,8 +181,8 @@ def _check_end(selector: Selector, result: Result) -> None:
 
 def _pulls_left(state: State) -> np.ndarray:
     arms, _, asks = state.used_cells()
-    most = state.problem.most_pulls
+    most = state.problem.examples.most_pulls
     used = np.bincount(
-        arms, np.minimum(asks, state.problem.repeats), state.problem.n_arms
+        arms, np.minimum(asks, state.problem.examples.repeats), state.problem.n_arms
     )
     return np.full(state.problem.n_arms, np.inf) if most is None else most - used

@@ -20,7 +20,6 @@ from benchmarks.attack.copies import (
     check_saved,
     current,
     difference,
-    fingerprint,
 )
 from benchmarks.attack.findings import BrokenPromiseError, promised
 from benchmarks.attack.said import check_said
@@ -182,8 +181,8 @@ class World:
         handle = self.handles[action.handle]
         if not self.is_study:
             return (handle.to_json(),)
-        state = fingerprint(current(handle))
-        return (handle._replica._position, *state)
+        facts = current(handle)
+        return (handle._replica._position, *facts)
 
     def _reopen(self, action: Action) -> None:
         with promised("opening it again"):
@@ -317,7 +316,7 @@ class World:
 
     def _state(self, action: Action) -> Any:
         handle = self.handles[action.handle]
-        return handle._replica.logged.state if self.is_study else handle.state
+        return handle._replica.engine.state if self.is_study else handle.state
 
     def check(self, number: int) -> None:
         """Compare everything with everything.
@@ -334,7 +333,7 @@ class World:
                 if fresh is not self._memory:
                     fresh.close()
                     self.storages.remove(fresh)
-            handle = current(handle).view()
+            handle = handle.selector
         else:
             check_saved(handle)
         state = handle.state
@@ -366,34 +365,34 @@ class World:
             raise BrokenPromiseError(
                 f"{len(asked)} evaluations were told, {state.spent} are counted, {handle.budget} are allowed"
             )
-        planned = len(state.plan_arms) - state.position + len(state.returned)
+        planned = len(state.plan.rest[0]) + len(state.plan.returned)
         if state.spent + len(state.pending) + planned > handle.budget:
             raise BrokenPromiseError(
                 f"{planned} evaluations are planned, and {handle.budget} are allowed"
             )
-        n_examples = state.problem.n_examples
-        if n_examples is not None and sorted(state.problem.order) != list(
+        n_examples = state.problem.examples.n
+        if n_examples is not None and sorted(state.problem.examples.order) != list(
             range(n_examples)
         ):
             raise BrokenPromiseError(
                 "the order of the examples is no permutation of them"
             )
-        if not math.isclose(state.cost, self.cost, rel_tol=1e-9, abs_tol=1e-9):
+        if not math.isclose(state.costs.total, self.cost, rel_tol=1e-9, abs_tol=1e-9):
             raise BrokenPromiseError(
-                f"a cost of {self.cost:g} was told, and {state.cost:g} is counted"
+                f"a cost of {self.cost:g} was told, and {state.costs.total:g} is counted"
             )
         if (
             self.setup.budget == "bounded cost"
-            and state.cost > state.problem.max_cost * (1 + 1e-9)
+            and state.costs.total > state.problem.max_cost * (1 + 1e-9)
         ):
             raise BrokenPromiseError(
-                f"a cost of {state.cost:g} was spent, {state.problem.max_cost:g} is allowed"
+                f"a cost of {state.costs.total:g} was spent, {state.problem.max_cost:g} is allowed"
             )
         numbers = Counter(
             (self.known[id_].prompt_id, self.known[id_].example, self.repeats[id_])
             for id_ in self.told
         )
-        if state.problem.is_noisy and (
+        if state.problem.examples.is_noisy and (
             again := [number for number, times in numbers.items() if times > 1]
         ):
             raise BrokenPromiseError(

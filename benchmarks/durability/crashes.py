@@ -42,8 +42,8 @@ from asktell import (
     StudyNotFoundError,
     Tell,
 )
+from asktell.record import Engine
 from asktell.studies import replica
-from asktell.studies.log import LoggedSelector
 
 PHASES = [
     "elsewhere",
@@ -115,7 +115,7 @@ def watch(board: Board) -> None:
         setattr(kind, name, call)
 
     wrap(replica.Replica, "save", "snapshot")
-    wrap(LoggedSelector, "_decide", "decide")
+    wrap(Engine, "due", "decide")
 
 
 def killed(
@@ -270,10 +270,10 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                 "there are scores that nobody told"
             )
             confirmed = there
-            assert max(asked, default=-1) < study.selector.state.asked, (
+            assert max(asked, default=-1) < study.selector.state.plan.asked, (
                 "what was asked is forgotten"
             )
-            held = study._replica.logged.leases.held("w")
+            held = study._replica.leases.held("w")
             assert sorted(
                 trial.id
                 for trial in study.worker("w", lease=1e6).ask(max(1, len(held)))

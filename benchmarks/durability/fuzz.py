@@ -114,7 +114,12 @@ def samples(
         assert snapshot is not None
         line = storage.read(1, snapshot.position - 1, 1)[0].text
         saved.append(
-            (study.selector.state.origin, snapshot.head, list(snapshot.parts), line)
+            (
+                study.selector.state.growth.origin,
+                snapshot.head,
+                list(snapshot.parts),
+                line,
+            )
         )
     return selectors, studies, saved
 

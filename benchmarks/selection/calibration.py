@@ -31,9 +31,9 @@ import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.numerics.pareto import pareto_mask
 from asktell.posterior.of_state import stated
+from asktell.problem.examples.examples import INPUTS
 from asktell.problem.goals import Goal
-from asktell.record.problem import INPUTS
-from asktell.results.verdict import chances
+from asktell.results.losses import chances
 from asktell.simulation.lines import read_lines
 from asktell.simulation.replay import play
 from benchmarks import problems

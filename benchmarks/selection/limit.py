@@ -55,7 +55,8 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import membership, two_way
 from asktell.posterior.equations import Variances
-from asktell.record import Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import State
 from asktell.simulation.lines import read_lines
 from asktell.simulation.simulate import run_once
 from benchmarks import problems
@@ -269,7 +270,7 @@ def decided_start(first_share: float, cut: float) -> Iterator[None]:
 
 def _ratio(state: State) -> float:
     """The likeliest ratio of the variances of prompts and examples in the first metric, 0 if all scores are equal."""
-    history, n_examples = state.history, len(state.problem.order)
+    history, n_examples = state.history, len(state.problem.examples.order)
     cells = two_way.Cells.of(
         history.arms(), history.examples(), history.scores(), n_examples
     )

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell.results.verdict import Outlook, Verdict
+from asktell import Outlook, Verdict
 from benchmarks import results
 
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asktell.posterior.two_way import Cells, posterior
+from asktell.numerics.cells import Cells
+from asktell.posterior.two_way import posterior
 from benchmarks.problems.table import Array
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"

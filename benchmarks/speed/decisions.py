@@ -75,7 +75,7 @@ def measure(k: int, goal: asktell.problem.goals.Goal, repetitions: int) -> None:
                 mean = 0.5 + effects[trial.prompt_id] + difficulties[trial.example]
                 selector.tell(trial, (mean + 0.3 * rng.normal(size=2)).tolist())
         # As if the plan were spent: a decision is due.
-        state = selector.state._replace(plan_arms=(), plan_examples=(), position=0)
+        state = selector.state._replace(plan=selector.state.plan.ended())
         times = [
             milliseconds(call, repetitions)
             for call in (

@@ -163,7 +163,7 @@ def growth(folder: Path, marks: list[int]) -> list[dict[str, float]]:
         with Study.open(Unsynced(path), "s") as filler:
             start, before = time.perf_counter(), filler.spent
             step = ask_and_tell(filler, "worker 1")
-            while filler._replica.logged.selector.spent < mark:
+            while filler._replica.selector.spent < mark:
                 step()
             seconds = time.perf_counter() - start
             filler._replica.storage.close()

@@ -42,7 +42,7 @@ def test_pairs_that_agree_prove_nothing(plays: int) -> None:
 
 def test_every_prompt_takes_its_examples_in_the_order() -> None:
     selector = sure(binary(3, 60), BestFeasible("right"), batch=3)
-    history, place = selector.state.history, selector.state.problem.place
+    history, place = selector.state.history, selector.state.problem.examples.place
     for arm in (0, 1):
         places = place[history.examples()[history.arms() == arm]]
         assert sorted(places.tolist()) == list(range(len(places)))
@@ -139,7 +139,7 @@ def test_what_is_left_to_prove_names_both_sides() -> None:
     selector = Selector(
         ["a", "b", "c"], BestFeasible("x"), 90, Adaptive(confidence=0.95), examples=30
     )
-    for example, at in enumerate(selector.state.problem.order[:12].tolist()):
+    for example, at in enumerate(selector.state.problem.examples.order[:12].tolist()):
         for prompt, score in enumerate((1.0, 0.9, 0.0)):
             selector.observe(
                 prompt,

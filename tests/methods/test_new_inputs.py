@@ -105,7 +105,7 @@ def test_early_stops_are_rarely_wrong_where_nobody_declared_the_noise(
             agents, 80, method(confidence=0.95), goal=TOLERANT, seed=seed
         )
         result = selector.result()
-        assert not selector.state.problem.is_noisy
+        assert not selector.state.problem.examples.is_noisy
         stopped += result.stopped_early
         wrong += (
             result.stopped_early

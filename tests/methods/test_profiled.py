@@ -225,7 +225,7 @@ def test_studies_keep_the_profile(profile: ExampleProfile, tmp_path) -> None:
             study.tell(trial, [scores[arm, trial.example]])
     assert asked == whole
     with asktell.Study.open(url, "s") as study:
-        assert study.selector.state.problem.profile == profile
+        assert study.selector.state.problem.examples.profile == profile
         assert ExampleProfile.of(study).metrics == ("right",)
 
 

@@ -57,7 +57,7 @@ def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won(
         Selector(PAIR, BEST, 600, Race(block=1), examples=300, **world), scores
     )
     result = selector.result()
-    order = selector.state.problem.order
+    order = selector.state.problem.examples.order
     ahead = (scores[1] - scores[0])[order, 0]
     capital = Betting(-1, 1, population).log_capital(ahead[None], [0.0])[0]
     needed = 1 + int(np.argmax(capital >= np.log(1 / 0.05)))
@@ -90,7 +90,7 @@ def test_of_many_each_leaves_when_it_has_lost_its_own_bet(
         ),
         scores,
     )
-    ordered = scores[:, selector.state.problem.order, 0]
+    ordered = scores[:, selector.state.problem.examples.order, 0]
     zero = np.zeros(8, dtype=np.int64)
     left = certainly_worse(
         Betting(-1, 1, population), ordered, zero + 300, zero, zero == 0, 0.05
@@ -153,7 +153,7 @@ def test_everybody_takes_the_same_next_examples() -> None:
     selector = Selector(
         [f"p{i}" for i in range(4)], BEST, 400, Race(block=3), examples=100
     )
-    order = selector.state.problem.order
+    order = selector.state.problem.examples.order
     trials = selector.ask(12)
     assert selector.ask() is not None  # another block: nobody waits for stragglers
     expected = [(i, int(example)) for i in range(4) for example in sorted(order[:3])]

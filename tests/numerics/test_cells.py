@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from asktell.numerics.cells import PRIOR_FREEDOM, PRIOR_SHARE, Scored, nth_asks
+from asktell.numerics.cells import PRIOR_FREEDOM, PRIOR_SHARE, Cells, nth_asks
 
 
-def scored(rows: list[tuple[int, int, float]], n_examples: int = 10) -> Scored:
+def scored(rows: list[tuple[int, int, float]], n_examples: int = 10) -> Cells:
     arms, examples, scores = (np.array(column) for column in zip(*rows, strict=True))
-    return Scored.of(arms, examples, scores.astype(float)[:, None], n_examples)
+    return Cells.of(arms, examples, scores.astype(float)[:, None], n_examples)
 
 
 def test_means_counts_and_squares_of_cells() -> None:
@@ -20,7 +20,7 @@ def test_means_counts_and_squares_of_cells() -> None:
     ]  # fmt: skip
     assert cells.scores[2:, 0].tolist() == [3.0, 3.0]
     assert cells.squares[:, 0].tolist() == [0.0, 0.0, 0.0, 4.0 + 1.0 + 9.0]
-    assert cells.disagree
+    assert cells.is_noisy
 
 
 def test_noise_is_the_moments_beside_a_guess() -> None:
@@ -45,7 +45,7 @@ def test_much_data_outweighs_the_guess() -> None:
         np.tile(np.repeat(np.arange(20), 3), 20),
     )
     scores = rng.normal(size=(20, 20))[arms, examples] + rng.normal(0, 0.5, len(arms))
-    cells = Scored.of(arms, examples, scores[:, None], 20)
+    cells = Cells.of(arms, examples, scores[:, None], 20)
     assert cells.noise(np.array([10.0])) == pytest.approx([0.25], rel=0.15)
 
 
@@ -56,7 +56,7 @@ def test_scores_that_always_come_again_as_they_were_have_no_noise_unless_chance_
     assert scored(some + some).noise(np.array([4.0])) == 0.0
     simple = [(0, j, float(j % 2)) for j in range(3)]
     assert scored(simple + simple).noise(np.array([4.0])) > 0.0
-    assert not scored(some + some).disagree
+    assert not scored(some + some).is_noisy
 
 
 def test_which_score_of_its_cell_each_is() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import asktell
+from asktell.numerics.cells import Cells
 from asktell.posterior.correlation import (
     _correlations,
     _effects,
@@ -11,12 +12,11 @@ from asktell.posterior.correlation import (
     of_scores,
 )
 from asktell.posterior.of_state import stated
-from asktell.posterior.two_way import Cells
 
 
 def cells(scores: np.ndarray, n_examples: int) -> Cells:
     arms, examples = (x.ravel() for x in np.indices((len(scores), n_examples)))
-    return Cells(arms, examples, scores.reshape(-1, scores.shape[2]))
+    return Cells.single(arms, examples, scores.reshape(-1, scores.shape[2]))
 
 
 def test_the_correlation_is_that_within_prompts_shrunk_to_independence() -> None:

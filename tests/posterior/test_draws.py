@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, Selector, analyze, at_least, at_most, maximize
+from asktell.numerics.cells import Cells
 from asktell.posterior import draws as joint_draws
 from asktell.posterior import membership
 from asktell.posterior.draws import held, is_unvarying
 from asktell.posterior.of_state import stated
 from asktell.posterior.statement import Statement, _near, _near_share
-from asktell.posterior.two_way import Cells, chance_of_another
+from asktell.posterior.two_way import chance_of_another
 from asktell.problem.goals import Constraint
 
 N, SEEN = 60, 12
@@ -89,7 +90,9 @@ def test_costs_that_may_vary_are_not_held(
     prices: list[list[float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = of_costs(prices)
-    monkeypatch.setattr(joint_draws, "_hold_prices", lambda *arguments: None)
+    monkeypatch.setattr(
+        joint_draws, "_with_prices", lambda goal, cells, columns: columns
+    )
     without = of_costs(prices)
     assert (found.values == without.values).all()
 
@@ -154,7 +157,7 @@ def test_one_other_score_is_enough_to_vary() -> None:
         np.repeat([0, 1], 2),
         np.array([[0.0], [2.0], [1.0], [1.0]]),
         N,
-        noisy=True,
+        is_noisy=True,
     )
     assert not is_unvarying(noisy, 0)
 

@@ -4,10 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from asktell.posterior.basis import Basis
-from asktell.posterior.equations import ENDLESS, Covariates, System, Variances
+from asktell.numerics.cells import Cells
+from asktell.posterior.equations import ENDLESS, System, Variances
 from asktell.posterior.proxies import CellScores, ProxyParts
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.regressors import Regressors
+from asktell.posterior.two_way import posterior
 
 Matrix = npt.NDArray[np.float64]
 V = Variances(0.3, 0.5, 0.2)
@@ -65,20 +66,23 @@ def test_a_missing_score_has_no_residual_and_few_scores_little_effect() -> None:
 
 
 def some_system(
-    n_arms: int, n_examples: int, n: int, endless: bool, with_basis: bool
-) -> tuple[System, Matrix, Covariates]:
-    """A system with two covariates of known scales, the scores, and the covariates."""
+    n_arms: int, n_examples: int, n: int, endless: bool
+) -> tuple[System, Matrix, Regressors]:
+    """A system with two regressors of the cells, of known scales, the scores, and the regressors."""
     rng = np.random.default_rng([n_arms, n_examples, n])
     cells = rng.permutation(n_arms * n_examples)[:n]
     arms, examples = np.divmod(cells, n_examples)
     x = rng.normal(size=(n_arms, n_examples, 2))
     means = x.mean(axis=1)
     none = np.zeros(2)
-    covariates = Covariates(
-        x[arms, examples], means, none, np.zeros((n_arms, 2)), np.array([0, 1])
-    )
-    basis = (
-        Basis(rng.normal(size=(n_arms, 2)), np.array([0, 0])) if with_basis else None
+    levels = rng.normal(size=(n_arms, 2))
+    regressors = Regressors(
+        levels,
+        x[arms, examples],
+        means,
+        none,
+        np.zeros_like(means),
+        np.array([0, 0, 1, 2]),
     )
     system = System(
         arms,
@@ -86,11 +90,10 @@ def some_system(
         rng.normal(size=n),
         n_arms,
         ENDLESS if endless else n_examples,
-        basis,
-        covariates=covariates,
+        regressors,
     )
-    system.covariate_scales = np.array([0.7, 1.6])
-    return system, x, covariates
+    system.scales[-2:] = [0.7, 1.6]
+    return system, x, regressors
 
 
 def dense(
@@ -98,15 +101,15 @@ def dense(
 ) -> tuple[Matrix, Matrix, float]:
     """Condition the Gaussian of the arms' means on the cells. Also the log density of contrasts of the scores."""
     level, n_arms = 1e6, system.n_arms
-    own, z = (1.0 - share) * V.prompt, system.basis
+    own, z = (1.0 - share) * V.prompt, system.regressors.arms
     arms = np.concatenate((np.repeat(np.arange(n_arms), n_examples), system.arms))
     seen = np.unique(system.design.columns)
     assert len(seen) == system.n_columns
     named = x_columns(system, x)
     examples = np.concatenate((np.tile(np.arange(n_examples), n_arms), named))
     same_arm, same_example = arms[:, None] == arms, examples[:, None] == examples
-    columns = np.concatenate((x.reshape(-1, 2), system.covariates.cells))  # type: ignore[union-attr]
-    slopes = V.residual * system.covariate_scales**2
+    columns = np.concatenate((x.reshape(-1, 2), system.regressors.cells))
+    slopes = V.residual * system.scales[-2:] ** 2
     of_levels = share * V.prompt * (z @ z.T)[np.ix_(arms, arms)]
     prior = level + own * same_arm + of_levels + (columns * slopes) @ columns.T
     prior += V.example * same_example + V.residual * (same_arm & same_example)
@@ -132,12 +135,9 @@ def dense(
 
 
 def x_columns(system: System, x: Matrix) -> npt.NDArray[np.int64]:
-    """The example of each cell, found by its covariates."""
-    found = [
-        int(np.flatnonzero((x[arm] == own).all(axis=1))[0])
-        for arm, own in zip(system.arms, system.covariates.cells, strict=True)  # type: ignore[union-attr]
-    ]
-    return np.array(found)
+    """The example of each cell, from its regressors."""
+    numbers = system.regressors.cells[:, None]
+    return (x[system.arms] == numbers).all(axis=2).argmax(axis=1)
 
 
 @pytest.mark.parametrize("endless", [False, True], ids=["given", "new"])
@@ -148,18 +148,18 @@ def x_columns(system: System, x: Matrix) -> npt.NDArray[np.int64]:
 def test_the_regression_is_dense_gaussian_conditioning(
     n_arms: int, n_examples: int, n: int, share: float, endless: bool
 ) -> None:
-    system, x, _ = some_system(n_arms, n_examples, n, endless, with_basis=True)
-    found = system.means_by_basis(V, share)
+    system, x, _ = some_system(n_arms, n_examples, n, endless)
+    found = system.means_by_share(V, share)
     mean, cov, _ = dense(system, x, n_examples, endless, share)
     np.testing.assert_allclose(found.mean, mean, atol=1e-4)
     np.testing.assert_allclose(found.variance, np.diag(cov), atol=1e-4)
 
 
 def test_densities_differ_as_those_of_the_dense_gaussian() -> None:
-    system, x, _ = some_system(4, 5, 13, endless=False, with_basis=True)
+    system, x, _ = some_system(4, 5, 13, endless=False)
     found, expected = [], []
     for share in (0.0, 0.3, 0.9):
-        found.append(system.density_by_basis(V, share))
+        found.append(system.density_by_share(V, share))
         expected.append(dense(system, x, 5, False, share)[2])
     np.testing.assert_allclose(np.diff(found), np.diff(expected), atol=1e-4)
     log_det, squares = system.likelihood(V)
@@ -167,12 +167,12 @@ def test_densities_differ_as_those_of_the_dense_gaussian() -> None:
 
 
 def test_means_over_a_sample_of_inputs_have_an_error() -> None:
-    system, _, covariates = some_system(3, 6, 11, endless=True, with_basis=False)
-    without = system.means_by_basis(V, 0.0)
-    system.covariates = covariates._replace(
-        shared_error=np.array([0.5, 0.0]), own_error=np.full((3, 2), [0.0, 0.3])
+    system, _, regressors = some_system(3, 6, 11, endless=True)
+    without = system.means_by_share(V, 0.0)
+    system.regressors = regressors._replace(
+        shared_error=np.array([0.5, 0.0]), arm_error=np.full((3, 2), [0.0, 0.3])
     )
-    found = system.means_by_basis(V, 0.0)
+    found = system.means_by_share(V, 0.0)
     np.testing.assert_allclose(found.mean, without.mean)
     added = found.variance - without.variance
     np.testing.assert_allclose(added, added[0])

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from asktell.numerics.cells import Cells
 from asktell.posterior import two_way
-from asktell.posterior.basis import Basis
 from asktell.posterior.equations import System, Variances
-from asktell.posterior.two_way import Cells, posterior
+from asktell.posterior.regressors import Regressors
+from asktell.posterior.two_way import posterior
 from asktell.problem.examples.shape import Shape
 
 V = Variances(0.7, 1.3, 0.4)
@@ -79,13 +80,13 @@ def test_the_posterior_is_that_of_the_joint_gaussian(
         shifted,
         n_arms,
         n_examples,
-        Basis(z) if slope else None,
+        Regressors.of_arms(z) if slope else None,
         asks,
         noise,
         shape,
     )
     assert system.keep_arms == (n_arms < n_examples)
-    part = system.means_by_basis(V, slope)
+    part = system.means_by_share(V, slope)
     mean, cov = dense(
         arms,
         examples,
@@ -188,10 +189,10 @@ def test_what_columns_explain_counts_beside_a_shape() -> None:
     flat = Shape(np.zeros(6), ones, ones, ones, ones, (0.1, 0.4, 0.5))
     cells, columns = (
         Cells.of(arms, examples, scores[:, None], 6),
-        Basis(x - x.mean(axis=0)),
+        Regressors.of_arms(x - x.mean(axis=0)),
     )
     plain, shaped = (
-        posterior(cells, 0, 30, 6, basis=columns, shape=given).explained
+        posterior(cells, 0, 30, 6, regressors=columns, shape=given).explained
         for given in (None, flat)
     )
     assert plain > 0.5

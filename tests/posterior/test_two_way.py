@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asktell.numerics import arrays
+from asktell.numerics.cells import Cells
 from asktell.posterior import equations, two_way
 from asktell.posterior.equations import System
-from asktell.posterior.two_way import Cells, Posterior, Variances, posterior
+from asktell.posterior.two_way import Posterior, Variances, posterior
 
 Matrix = npt.NDArray[np.float64]
 
@@ -89,8 +90,8 @@ def given_variances(
 ) -> Posterior:
     """The posterior with these variances instead of the most likely ones."""
     spread = cells.scores.std() ** 2
-    if cells.noisy is not None:
-        spread += (cells.noisy.squares[:, 0] / cells.noisy.asks).mean()
+    if cells.is_noisy:
+        spread += (cells.squares[:, 0] / cells.asks).mean()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             two_way, "reml", lambda *_: Variances(*(part / spread for part in v))
@@ -124,7 +125,9 @@ def test_scores_on_foreign_examples_inform_the_level_only(
     rng = np.random.default_rng(seed)
     known = some_cells(rng, n_arms, n_examples, min(n, n_arms * n_examples))
     foreign = rng.random(len(known.arms)) < 0.4
-    cells = Cells(known.arms, np.where(foreign, -1, known.examples), known.scores)
+    cells = Cells.single(
+        known.arms, np.where(foreign, -1, known.examples), known.scores
+    )
     v = Variances(0.3, 0.5, 0.2)
     if np.std(cells.scores) == 0:
         return
@@ -151,7 +154,7 @@ def test_with_noise_it_is_dense_conditioning_on_single_scores(
     if foreign:
         examples = np.where(np.arange(n) < 4, -1, examples)
         named = np.where(examples < 0, n_examples + np.arange(n), examples)
-    cells = Cells.of(arms, examples, y[:, None], n_examples, noisy=True)
+    cells = Cells.of(arms, examples, y[:, None], n_examples, is_noisy=True)
     fit = given_variances(cells, n_arms, n_examples, v)
     assert 0.0 < fit.noise <= 0.999
     mean, cov = dense_with_noise(arms, named, y, n_arms, n_examples, v, fit.noise)
@@ -172,7 +175,7 @@ def test_noise_is_recovered_and_no_prompt_is_known_exactly() -> None:
     arms, examples = np.divmod(cells, n_examples)
     y = truth[arms, examples] + rng.normal(0, (noise * v.residual) ** 0.5, len(arms))
     fit = posterior(
-        Cells.of(arms, examples, y[:, None], n_examples, noisy=True),
+        Cells.of(arms, examples, y[:, None], n_examples, is_noisy=True),
         0,
         n_arms,
         n_examples,
@@ -188,7 +191,7 @@ def test_scores_that_differ_in_a_cell_are_noise_even_where_none_was_expected() -
     arms, examples = np.divmod(np.tile(np.arange(12), 2), 4)
     base = rng.normal(size=12)
     same = Cells.of(arms, examples, np.tile(base, 2)[:, None], 4)
-    assert same.noisy is None
+    assert not same.is_noisy
     assert (posterior(same, 0, 3, 4).sd == 0.0).all()
     differ = Cells.of(
         arms, examples, (np.tile(base, 2) + rng.normal(0, 0.3, 24))[:, None], 4
@@ -198,7 +201,7 @@ def test_scores_that_differ_in_a_cell_are_noise_even_where_none_was_expected() -
 
 def test_equal_scores_of_noisy_cells_are_not_certain_of_the_next() -> None:
     arms, examples = np.divmod(np.arange(8), 4)
-    cells = Cells.of(arms, examples, np.ones((8, 1)), 4, noisy=True)
+    cells = Cells.of(arms, examples, np.ones((8, 1)), 4, is_noisy=True)
     fit = posterior(cells, 0, 2, 4, limits=(0.0, 1.0))
     np.testing.assert_allclose(fit.sd, np.sqrt(1 / (9 * 5)))
     assert (
@@ -549,8 +552,8 @@ def test_errors_are_those_of_the_samples_where_no_example_is_common(
 def test_arms_without_a_cell_change_nothing_of_the_others() -> None:
     rng = np.random.default_rng(3)
     arms, examples = np.repeat([4, 1, 7], 6), np.tile(np.arange(6), 3)
-    cells = Cells(arms, examples, rng.normal(size=(18, 1)))
-    few = Cells(np.repeat([1, 0, 2], 6), examples, cells.scores)
+    cells = Cells.single(arms, examples, rng.normal(size=(18, 1)))
+    few = Cells.single(np.repeat([1, 0, 2], 6), examples, cells.scores)
     many, alone = two_way.posterior(cells, 0, 50, 20), two_way.posterior(few, 0, 3, 20)
     np.testing.assert_allclose(many.variances, alone.variances, rtol=1e-6)
     np.testing.assert_allclose(many.mean[[1, 4, 7]], alone.mean, rtol=1e-6)

@@ -26,7 +26,7 @@ def state_after(scores: Any, n: int, goal: Any = BEST, **options: Any) -> State:
     selector = Selector(
         prompts, goal, budget, asktell.Race(block=1), table.shape[1], **options
     )
-    order = selector.state.problem.order
+    order = selector.state.problem.examples.order
     for turn in range(n):
         example, arm = divmod(turn, len(table))
         place = int(order[example])

@@ -25,8 +25,10 @@ from asktell.errors import (
     InvalidArgumentError,
     InvalidStateError,
 )
+from asktell.problem.examples.examples import Examples
+from asktell.problem.problem import Problem
 from asktell.record import ACCEPTED, REJECTED, RETIRED
-from asktell.record.problem import Problem, grown
+from asktell.record.growth import grown
 from tests.presets import PRESETS
 
 A = maximize("a", tolerance=0.2)
@@ -408,13 +410,15 @@ def test_bad_extensions_change_nothing(changes: Any, message: str) -> None:
 def test_examples_that_join_come_behind_those_there_were(
     first: int, more: list[int], seed: int
 ) -> None:
-    problem = Problem(2, BestFeasible("a"), 5, n_examples=first, seed=seed)
+    problem = Problem(2, BestFeasible("a"), 5, Examples(first, seed=seed))
     for n in more:
-        before, problem = problem, grown(problem, asktell.record.Extended(examples=n))
-        np.testing.assert_array_equal(problem.order[: len(before.order)], before.order)
-        np.testing.assert_array_equal(problem.place[: len(before.place)], before.place)
+        before = problem.examples
+        problem = grown(problem, asktell.record.Extended(examples=n))
+        now = problem.examples
+        np.testing.assert_array_equal(now.order[: len(before.order)], before.order)
+        np.testing.assert_array_equal(now.place[: len(before.place)], before.place)
         first += n
-        assert sorted(problem.order) == list(range(first))
+        assert sorted(now.order) == list(range(first))
 
 
 def test_the_truth_becomes_the_larger_set() -> None:

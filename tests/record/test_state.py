@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from asktell import ParetoSet, Race
 from asktell.methods import preset
+from asktell.problem.examples.examples import Examples
+from asktell.problem.problem import Problem
 from asktell.record import (
     Added,
     Asked,
@@ -19,7 +21,6 @@ from asktell.record import (
     Extended,
     Failed,
     Observed,
-    Problem,
     Pull,
     Released,
     Retired,
@@ -29,27 +30,20 @@ from asktell.record import (
     decide,
     initial,
 )
-from asktell.record.saved import dump_state
+from asktell.record.saved import SavedState
 
 GOAL = ParetoSet("a", "b")
 METHOD = preset("ege-sr", GOAL)
 
 
-def problem(**changes: object) -> Problem:
-    options = {
-        "n_arms": 4,
-        "goal": GOAL,
-        "budget": 16,
-        "n_examples": 6,
-        "seed": 5,
-    } | changes
-    return Problem(**options)  # type: ignore[arg-type]
+def problem(n: int = 6, sampling: str = "shared") -> Problem:
+    return Problem(4, GOAL, 16, Examples(n, seed=5, sampling=sampling), seed=5)
 
 
 def fingerprint(state: State) -> str:
     told = [state.history.scores_of(trial) for trial in range(40)]
     return json.dumps(
-        [dump_state(state), told, state.active.tolist(), state.finished, state.tallied]
+        [SavedState.dump(state), told, state.active.tolist(), state.finished]
     )
 
 
@@ -79,9 +73,9 @@ def random_event(
             rng.randrange(4), rng.choice([None, 0, 5]), (rng.random(), rng.random())
         )
     ]
-    pull = state.next_pull()
+    pull = state.plan.next()
     if pull is not None:
-        trial = state.asked if pull.trial is None else pull.trial
+        trial = state.plan.asked if pull.trial is None else pull.trial
         choices += [Asked(trial, pull.arm, pull.example)] * 4
     for trial in sorted(state.pending):
         choices += [
@@ -129,9 +123,9 @@ PLANNED = Decided(0, pulls=2)
 
 def test_a_plan_goes_round_the_arms_along_one_order_of_the_examples() -> None:
     state = folded(initial(problem()), PLANNED)
-    first, second = problem().order[:2].tolist()
+    first, second = problem().examples.order[:2].tolist()
     pulls = []
-    while (pull := state.next_pull()) is not None:
+    while (pull := state.plan.next()) is not None:
         pulls.append(pull)
         state = apply(state, Asked(len(pulls) - 1, pull.arm, pull.example))
     assert pulls == [
@@ -140,28 +134,33 @@ def test_a_plan_goes_round_the_arms_along_one_order_of_the_examples() -> None:
 
 
 def test_iid_plans_draw_their_own_examples_and_none_repeats_the_shared_order() -> None:
-    state = folded(initial(problem(sampling="iid", n_examples=1000)), PLANNED)
-    assert len(set(state.plan_examples)) == 8
+    state = folded(initial(problem(1000, sampling="iid")), PLANNED)
+    assert len(set(state.plan.examples)) == 8
 
 
 def test_the_ledger() -> None:
     state = folded(initial(problem()), PLANNED)
     state = folded(state, Asked(0, 0, 3), Asked(1, 1, 3), Asked(2, 2, 3))
-    assert (state.asked, state.spent, sorted(state.pending)) == (3, 0, [0, 1, 2])
+    assert (state.plan.asked, state.spent, sorted(state.pending)) == (3, 0, [0, 1, 2])
     state = folded(state, Told(1, (1.0, 2.0), 0.5), Told(0, (3.0, 4.0), 0.25))
-    assert (state.asked, state.spent, state.cost, sorted(state.pending)) == (
+    assert (
+        state.plan.asked,
+        state.spent,
+        state.costs.total,
+        sorted(state.pending),
+    ) == (
         3,
         2,
         0.75,
         [2],
     )
     state = apply(state, Released(2))
-    assert (sorted(state.pending), state.next_pull()) == ([], Pull(2, 2, 3))
-    assert state.open(2) == Pull(2, 2, 3)
+    assert (sorted(state.pending), state.plan.next()) == ([], Pull(2, 2, 3))
+    assert state.plan.open(2) == Pull(2, 2, 3)
     state = apply(state, Asked(2, 2, 3))
-    assert (state.asked, sorted(state.pending)) == (3, [2])
+    assert (state.plan.asked, sorted(state.pending)) == (3, [2])
     state = apply(state, Failed(2, "boom"))
-    assert (state.spent, state.open(2), list(state.failures)) == (
+    assert (state.spent, state.plan.open(2), list(state.failures)) == (
         2,
         None,
         [(2, 2, 3, "boom")],
@@ -178,8 +177,8 @@ def test_a_decision_moves_arms_out_and_is_kept_with_the_rows_it_saw() -> None:
     after = apply(state, Decided(1, (departure,), pulls=(3, 0, 1)))
     assert after.decisions[1] == (1, Decided(1, (departure,), pulls=(3, 0, 1)))
     assert after.left[2] == (1, departure)
-    assert [after.plan_arms.count(arm) for arm in range(4)] == [3, 0, 0, 1]
-    assert (after.tallied, after.tally.counts.tolist()) == (1, [1, 0, 0, 0])
+    assert [after.plan.arms.count(arm) for arm in range(4)] == [3, 0, 0, 1]
+    assert (after.decisions[-1][0], after.tally.counts.tolist()) == (1, [1, 0, 0, 0])
     assert state.active.tolist() == [0, 1, 2, 3]
 
 
@@ -190,6 +189,6 @@ def test_capacity_counts_every_example_an_arm_has_had(sampling: str) -> None:
         assert (state.capacity() > 10**6).all()
         return
     assert state.capacity().tolist() == [4, 4, 4, 4]
-    pull = state.next_pull()
+    pull = state.plan.next()
     state = folded(state, Asked(0, *pull[1:]), Failed(0, "boom"))
     assert state.capacity().tolist() == [3, 4, 4, 4]

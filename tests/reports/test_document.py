@@ -512,7 +512,7 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
             selector.tell(trial, [scores[IDS.index(trial.prompt), trial.example]])
         selectors.append(selector)
     data = document(selectors[1])
-    shape = selectors[1].state.problem.shapes[0]
+    shape = selectors[1].state.problem.examples.shapes[0]
     assert [row["earlier"] for row in data["telling"]["rows"]] == [
         shape.tells[row["example"]] for row in data["telling"]["rows"]
     ]

@@ -66,7 +66,7 @@ def test_a_comparison_is_that_of_the_scores_on_common_examples_in_the_shared_ord
         Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40, seed=3), scores
     )
     result = selector.result()
-    order = selector.state.problem.order[:20]
+    order = selector.state.problem.examples.order[:20]
     found = result.compare("mine", "b")
     assert isinstance(found, Comparison)
     lead = found.differences["accuracy"]
@@ -150,7 +150,7 @@ def test_several_metrics_share_the_error() -> None:
     scores = table(2, 30, 2)
     selector = played(Selector(["p", "q"], goal, 40, "uniform", examples=30), scores)
     found = selector.result().compare(0, 1, confidence=0.9)
-    order = selector.state.problem.order[:20]
+    order = selector.state.problem.examples.order[:20]
     for j, name in enumerate("xy"):
         x, y = scores[0, order, j], scores[1, order, j]
         single = compare(
@@ -188,7 +188,7 @@ def test_what_is_guaranteed() -> None:
     # However a method chooses, an interval rests on the first examples of the order
     # that both have completed.
     chosen = played(Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40), scores, 1)
-    place, history = chosen.state.problem.place, chosen.state.history
+    place, history = chosen.state.problem.examples.place, chosen.state.history
     had = [
         set(place[history.examples()[history.arms() == arm]].tolist()) for arm in (1, 2)
     ]
@@ -486,7 +486,7 @@ def test_repeats_of_an_example_are_one_observation_by_whole_rounds(
     selector = Selector(["x", "y"], ZERO_ONE, 16, "uniform", examples=4, repeats=2)
     rng, rounds = np.random.default_rng(0), np.zeros((2, 2, 4))
     trials = selector.ask(16)
-    place = selector.state.problem.place
+    place = selector.state.problem.examples.place
     seen: dict[tuple[int, int], int] = {}
     by_round: dict[int, list[Any]] = {0: [], 1: []}
     for trial in trials:
@@ -537,7 +537,7 @@ def test_a_score_that_is_out_keeps_the_later_one_of_the_same_cell_back() -> None
     trials = [
         trial
         for trial in selector.ask(8)
-        if int(selector.state.problem.place[trial.example]) == 0
+        if int(selector.state.problem.examples.place[trial.example]) == 0
     ]
     others = [trial for trial in selector.pending if trial not in trials]
     first = {

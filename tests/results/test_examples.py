@@ -12,7 +12,7 @@ from scipy import stats
 
 import asktell
 from asktell import ExampleResult
-from asktell.results.examples import _discovered, _type_three
+from asktell.results.examples import _rates, _type_three, at_rate
 
 GOAL = asktell.BestFeasible("accuracy")
 
@@ -150,8 +150,8 @@ def test_discoveries_are_those_of_benjamini_and_hochberg_among_the_small_half() 
     # hypotheses may be true. The bars are .025, .05, .075 and .1: the third one passes,
     # and so do those below it.
     p_values = np.array([0.9, 0.02, 0.001, np.nan, 0.034, 0.12, 0.7, 0.48])
-    assert np.flatnonzero(_discovered(p_values, 0.1)).tolist() == [1, 2, 4]
-    assert not _discovered(np.array([np.nan, 0.9]), 0.1).any()
+    assert sorted(at_rate(_rates(p_values), 0.1)) == [1, 2, 4]
+    assert not at_rate(_rates(np.array([np.nan, 0.9])), 0.1)
 
 
 def test_p_values_are_no_smaller_than_they_may_be() -> None:

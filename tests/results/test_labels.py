@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell.results.labels import Agreement, agreements, sentence
+from asktell.results.labels import Agreement, agreements, in_words
 
 K, N = 6, 60
 
@@ -60,9 +60,8 @@ def test_a_judge_that_is_right(people: np.ndarray) -> None:
     assert (found.judged, found.cells, found.agreed, found.bias) == (360, 120, 1.0, 0.0)
     assert found.interval == (0.0, 0.0)
     assert found.change is None
-    assert found.corrected == pytest.approx(people.mean(), abs=1e-9)
-    for each in found.prompts:
-        assert each.mean == pytest.approx(people[each.arm].mean(), abs=1e-9)
+    # The posterior learns from 120 labels that the judge is right in every cell
+    assert found.corrected == pytest.approx(people.mean(), abs=1e-4)
 
 
 def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
@@ -77,8 +76,10 @@ def test_bias_and_agreement_are_what_they_are(people: np.ndarray) -> None:
     assert found.agreed == pytest.approx((judge == people)[at].mean())
     assert found.interval is not None
     assert 0 < found.interval[0] < found.bias < found.interval[1]
-    assert found.corrected is not None
-    assert abs(found.corrected - people.mean()) < abs(judge.mean() - people.mean())
+    assert found.corrected == pytest.approx(people.mean(), abs=0.1)
+    # Every prompt has as many cells, so this is the plain mean of the result's estimates
+    estimates = [entry.estimate["human"] for entry in selector.result().prompts]
+    assert found.corrected == pytest.approx(np.mean(estimates))
     said = check(selector)
     assert said.ok is True
     assert (
@@ -141,8 +142,7 @@ def test_another_scale_has_a_correlation_and_no_bias(people: np.ndarray) -> None
     selector = judged(stars, people)
     found = the(selector)
     assert found.bias is found.agreed is found.interval is None
-    assert found.correlation is not None
-    assert found.correlation > 0.9
+    assert (found.correlation or 0.0) > 0.9
     assert '"judge" and "human" have a correlation of 0.9' in check(selector).sentence
     assert found.corrected == pytest.approx(people.mean(), abs=0.05)
 
@@ -150,9 +150,8 @@ def test_another_scale_has_a_correlation_and_no_bias(people: np.ndarray) -> None
 def test_a_constant_judge(people: np.ndarray) -> None:
     found = the(judged(np.full((K, N), 0.5), people))
     assert found.correlation is None
-    assert found.corrected is not None
-    assert abs(found.corrected - people.mean()) < 0.1
-    assert "nan" not in sentence(found)
+    assert found.corrected == pytest.approx(people.mean(), abs=0.1)
+    assert "nan" not in found.sentence
 
 
 def test_too_few_labels(people: np.ndarray) -> None:
@@ -173,8 +172,8 @@ def test_less_is_better(people: np.ndarray) -> None:
 
 def test_a_name_cannot_control_a_terminal(people: np.ndarray) -> None:
     found = the(judged(people, people))
-    assert "\x1b" not in sentence(Agreement("a\x1b[2J", "b\x07", 1, 1))
-    assert "\x07" not in sentence(Agreement("a\x1b[2J", "b\x07", 1, 1))
+    assert "\x1b" not in in_words(Agreement("a\x1b[2J", "b\x07", 1, 1))
+    assert "\x07" not in in_words(Agreement("a\x1b[2J", "b\x07", 1, 1))
     assert found.proxy == "judge"
 
 

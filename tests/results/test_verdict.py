@@ -22,7 +22,8 @@ from asktell import (
     within,
 )
 from asktell.problem.goals import Goal
-from asktell.results.verdict import _TOLD, _allotted, _moved, _n_covering
+from asktell.results.outlook import _OF_PROMPT, _allotted, _moved
+from asktell.results.verdict import _n_covering
 from tests.results.test_comparison import REPLACED
 
 Array = npt.NDArray[np.float64]
@@ -694,7 +695,7 @@ def test_a_mean_moves_to_the_truth_by_the_part_that_its_variance_shrinks() -> No
     """A deviation of variance 4, after 3 scores of variance 6: by 3 * 4 / (3 * 4 + 6) = 2 / 3 of the way."""
     rng = np.random.default_rng(0)
     off, normal = rng.normal(0, 2, (40_000, 1, 1)), rng.normal(size=(40_000, 1, 1))
-    moved = _moved(off, 3.0 / _TOLD, np.array([6.0]), normal)
+    moved = _moved(off, 3.0 / _OF_PROMPT, np.array([6.0]), normal)
     assert (moved * off).mean() / (off**2).mean() == pytest.approx(2 / 3, abs=0.02)
     assert moved.var() == pytest.approx(4 * 2 / 3, abs=0.06)
 

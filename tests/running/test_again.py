@@ -144,8 +144,8 @@ def test_scores_that_differ_count_as_noisy_though_they_were_said_to_agree() -> N
     assert each.low is not None
     assert each.high is not None
     assert each.high - each.low > 0.2
-    assert chosen.state.seen.is_noisy
-    assert not chosen.state.problem.is_noisy
+    assert chosen.state.seen.examples.is_noisy
+    assert not chosen.state.problem.examples.is_noisy
     assert found.looks_once
     assert not found.guaranteed
 
@@ -157,7 +157,7 @@ def test_a_race_of_scores_that_differ_is_not_over_when_every_example_was_seen_on
     close.scores[2] = close.scores[1]
     chosen = selector(Race(), 180)
     asktell.run(chosen, close, progress=False)
-    assert chosen.state.seen.is_noisy
+    assert chosen.state.seen.examples.is_noisy
     assert not chosen.state.decisions[-1][1].settled
     exact = selector(Race(), 180, **SUITE)
     close.flips, close.calls = 0.0, []

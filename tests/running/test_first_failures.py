@@ -13,16 +13,12 @@ import asktell
 from asktell import BestFeasible, Budget, EvaluatorError, InvalidArgumentError, Selector
 from asktell.results.entries import FailureGroup, grouped, in_words, kind_of
 from asktell.studies.storages.memory import MemoryStorage
+from tests.running import test_guards as guards
 
 
 def new(budget: Any = 24, n_prompts: int = 4, **options: Any) -> Selector:
-    prompts = {f"p{i}": f"x{i}" for i in range(n_prompts)}
-    return Selector(
-        prompts,
-        BestFeasible("a"),
-        budget,
-        **{"method": "uniform", "examples": 12, **options},
-    )
+    options = {"method": "uniform", "examples": 12, **options}
+    return guards.new(n_prompts, budget, **options)
 
 
 def no_key(prompt: str, example: int) -> float:
@@ -100,7 +96,7 @@ def test_a_row_that_crashes_every_version_ends_no_run_while_another_evaluation_i
     None
 ):
     selector = new(60, n_prompts=3, examples=20)
-    bad = set(selector.state.problem.order[:2])
+    bad = set(selector.state.problem.examples.order[:2])
     slow, crashed = threading.Event(), list[int]()
 
     def evaluate(prompt: str, example: int) -> float:
@@ -188,7 +184,7 @@ def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
 
 def test_one_example_that_cannot_be_evaluated_is_no_reason_to_stop() -> None:
     selector = new(80, n_prompts=10)
-    bad = selector.state.problem.order[0]
+    bad = selector.state.problem.examples.order[0]
 
     def evaluate(prompt: str, example: int) -> float:
         if example == bad:
@@ -257,7 +253,7 @@ def test_a_last_example_that_cannot_be_evaluated_ends_nothing() -> None:
     """Nothing else can be asked then, and it must not be tried again for ever."""
     for limit in ("first", 30):
         selector = new(12, n_prompts=3, examples=4)
-        last = selector.state.problem.order[3]
+        last = selector.state.problem.examples.order[3]
 
         def evaluate(prompt: str, example: int, last: int = last) -> float:
             return 1 / 0 if example == last else float(prompt[1:])
@@ -307,7 +303,7 @@ def test_a_wrong_signature_is_refused_before_the_first_trial(
     selector = new()
     with pytest.raises(InvalidArgumentError, match=said):
         asktell.run(selector, evaluator, progress=False)
-    assert selector.state.asked == 0
+    assert selector.state.plan.asked == 0
 
 
 def test_any_signature_that_fits_will_do() -> None:

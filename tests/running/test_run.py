@@ -157,7 +157,7 @@ def test_what_refused_scores_cost_is_paid() -> None:
         lambda prompt, example: {"score": math.nan, "cost": np.float32(0.25)},
         progress=False,
     )
-    assert selector.state.cost == pytest.approx(1.0)
+    assert selector.state.costs.total == pytest.approx(1.0)
     assert sum(entry.failures for entry in selector.result().prompts) == 4
 
 

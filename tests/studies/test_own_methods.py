@@ -310,7 +310,7 @@ def test_every_part_may_be_ones_own(kind: str, tmp_path: Path) -> None:
 def test_parameters_are_plain_values() -> None:
     odd = Elimination(Own([np.ones(2)]), Uniform(), SampleMean(), ConstrainedRanking())  # type: ignore[list-item]
     made = Selector(PROMPTS, BestFeasible("a"), 40, OWN["scheduler"], examples=30)
-    made._method = odd
+    made._engine.method = odd
     with pytest.raises(
         asktell.InvalidStateError,
         match=r"Own\.parts is array.*begin with an underscore",

@@ -168,7 +168,7 @@ def test_a_line_that_cannot_be_is_refused_whole(text: str) -> None:
     ):
         with pytest.raises(InvalidStateError):
             attempt()
-    assert study._replica.logged.selector.to_json() == before
+    assert study._replica.selector.to_json() == before
 
 
 def test_a_missing_line_is_noticed() -> None:

@@ -119,7 +119,7 @@ def test_an_edited_program_extends_its_study_once(
         assert grown.budget == wanted.budget
         assert grown.example_ids == wanted.example_ids
         assert set(grown.prompts.ids) == set(wanted.prompts.ids)
-        assert len(grown.state.growth) == ("prompts" in changes) + (
+        assert len(grown.state.growth.events) == ("prompts" in changes) + (
             changes.keys() > {"prompts"} or "prompts" not in changes
         )
         trial = study.ask()
@@ -171,7 +171,7 @@ def test_what_differs_is_named_with_both_values(
     study = Study.create(storage, "s", edited(**before))
     with pytest.raises(StudyExistsError, match=expected):
         Study.create(storage, "s", edited(**after), exist_ok=True)
-    assert not study.selector.state.growth
+    assert not study.selector.state.growth.events
 
 
 def test_a_study_begins_with_a_selector_that_has_grown(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_growth_under_a_method_with_rounds_cannot_have_been() -> None:
 def test_one_line_may_hold_newcomers_and_what_was_asked_of_them() -> None:
     storage = MemoryStorage()
     study = Study.create(storage, "s", new())
-    with study._replica.writing(durable=True) as (logged, _):
-        logged.selector.add([f"n{k}" for k in range(20)])
-        assert logged.selector.ask(10)
+    with study._replica.writing(durable=True):
+        study._replica.engine.add([f"n{k}" for k in range(20)])
+        assert study._replica.engine.ask(10)
     assert facts(Study.open(storage, "s")) == facts(study)

@@ -20,14 +20,13 @@ from asktell.studies.storages import open_storage
 from asktell.studies.storages.memory import MemoryStorage
 from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell.testing.fakes import Table
+from tests.studies.test_study_plays import facts
 from tests.times import Clock
 
 
 def everything(study: Study) -> Any:
     """All that a study knows."""
-    with study._replica.reading() as logged:
-        pass
-    return study.selector.to_json(), logged.leases.tightened(), study.workers()
+    return study.workers(), facts(study)
 
 
 def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
@@ -124,16 +123,16 @@ def test_a_study_opens_from_its_snapshot_and_not_from_its_log(
 ) -> None:
     storage, study = with_snapshots(monkeypatch)
     study._replica.save()
-    replayed: list[str] = []
-    replay = log.LoggedSelector.replay
+    read: list[str] = []
+    replayed = log.replayed
 
-    def note(self: log.LoggedSelector, lines: list[str]) -> int:
-        replayed.extend(lines)
-        return replay(self, lines)
+    def note(*args: Any) -> Any:
+        read.extend(args[2])
+        return replayed(*args)
 
-    monkeypatch.setattr(log.LoggedSelector, "replay", note)
+    monkeypatch.setattr(log, "replayed", note)
     assert everything(Study.open(storage, "s")) == everything(study)
-    assert not replayed
+    assert not read
 
 
 def test_columns_of_every_size() -> None:
@@ -195,7 +194,7 @@ def test_a_snapshot_that_would_fill_the_memory_is_not_read(
     storage._logs[1].snapshot = good._replace(head=head)
     line, origin = (
         storage.read(1, good.position - 1, 1)[0].text,
-        study._replica.logged.state.origin,
+        study._replica.engine.state.growth.origin,
     )
 
     def load_it() -> None:
@@ -230,9 +229,9 @@ def test_what_compresses_very_well_is_read_again() -> None:
     )
     document = storage.document(1)
     assert len(document) > 10**5 > 32 * len(zlib.compress(zlib.decompress(document)))
-    with study._replica.writing(durable=False) as (logged, _):
+    with study._replica.writing(durable=False):
         for _ in range(30_000):
-            logged.selector.observe("p0", 1.0)
+            study._replica.engine.observe("p0", 1.0)
     study._replica.save()
     found = storage.snapshot(1)
     assert found is not None
@@ -329,7 +328,7 @@ def test_a_study_goes_through_a_file(
         location = tmp_path / "x.db" if backend == "sqlite" else MemoryStorage()
     with Study.import_(location, tmp_path / "s.jsonl") as imported:
         assert imported.name == "s"
-        assert everything(imported)[:2] == everything(study)[:2]
+        assert everything(imported)[1] == everything(study)[1]
         with pytest.raises(asktell.StudyExistsError):
             Study.import_(location, tmp_path / "s.jsonl")
         Study.import_(location, tmp_path / "s.jsonl", "t").close()

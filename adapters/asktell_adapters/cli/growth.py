@@ -195,11 +195,11 @@ def _where(study: AnyStudy) -> str:
     money = (
         ""
         if selector.max_cost is None
-        else f", a cost of {selector.state.cost:.4g} of {selector.max_cost:.4g}"
+        else f", a cost of {selector.state.costs.total:.4g} of {selector.max_cost:.4g}"
     )
     is_spent = (
         selector.spent >= selector.budget
-        or (selector.max_cost or math.inf) <= selector.state.cost
+        or (selector.max_cost or math.inf) <= selector.state.costs.total
     )
     more = "" if selector.state.finished else " The command that started it resumes it."
     more = " The budget is spent: asktell extend." if is_spent else more
@@ -209,16 +209,16 @@ def _where(study: AnyStudy) -> str:
 
 def growth_of(state: State) -> str:
     """The growth of a selection since its start, in words. It is empty if there was none."""
-    now, then = state.problem, state.origin
+    now, then = state.problem, state.growth.origin
     counts = {
         "prompts added": now.n_arms - then.n_arms,
         "retired": sum(
-            isinstance(grown.event, events.Retired) for grown in state.growth
+            isinstance(grown.event, events.Retired) for grown in state.growth.events
         ),
         "evaluations more": 0
         if now.is_bound_by_cost_alone
         else now.budget - then.budget,
-        "examples more": (now.n_examples or 0) - (then.n_examples or 0),
+        "examples more": (now.examples.n or 0) - (then.examples.n or 0),
     }
     additions = [f"{n} {what}" for what, n in counts.items() if n]
     money = (now.max_cost or 0.0) - (then.max_cost or 0.0)

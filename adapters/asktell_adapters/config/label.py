@@ -138,7 +138,7 @@ class Labels:
         table = self.table
         if table.compare:
             baseline = selector.prompts.texts[selector.state.problem.baseline or 0]
-            for example in range(selector.state.problem.n_examples or 0):
+            for example in range(selector.state.problem.examples.n or 0):
                 selector.observe(baseline, {table.metric: 0.5}, example)
 
     def task(

@@ -759,7 +759,7 @@ def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
     """The trials that accept scores, by id. They are the pending trials and the trials with expired leases."""
     # This is a copy of the selector, which gives out released trials first.
     selector = study.selector
-    returned = selector.ask(len(selector.state.returned))
+    returned = selector.ask(len(selector.state.plan.returned))
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 
 

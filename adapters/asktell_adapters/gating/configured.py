@@ -115,7 +115,7 @@ class ConfiguredGate:
         """
         config = self._config
         problem = config.selector.state.problem
-        n, repeats = len(config.examples), problem.repeats
+        n, repeats = len(config.examples), problem.examples.repeats
         budget = problem.budget - min(rechecks, max(0, problem.budget - 2 * n))
         # The budget beyond one round of the examples is spent on further rounds
         if not self.evaluator.repeatable:
@@ -192,7 +192,7 @@ class ConfiguredGate:
             config.examples,
             self._currency,
             config.is_priced,
-            doubts=selector.state.doubts,
+            doubts=selector.state.remarks.doubts,
             rechecked=again.comparison,
             rechecks=again.made,
             recheck_cost=again.cost,

@@ -188,7 +188,7 @@ def ruled(
         evaluations = list(selector.evaluations())
     ruling = Ruling(
         verdict, rule.verdicts, rule.goal, rule.margin, comparison, result, remarks,
-        evaluations, examples, doubts=selector.state.doubts,
+        evaluations, examples, doubts=selector.state.remarks.doubts,
     )  # fmt: skip
     needed = rule.pairs_for_equal(selector, ruling.squared_difference)
     return replace(ruling, needed=needed)

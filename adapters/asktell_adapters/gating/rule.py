@@ -126,7 +126,11 @@ class GateRule:
         problem = selector.state.problem
         squares, margin = squared_difference / width**2, self.margin / width
         return pairs_for_equal(
-            problem.target, squares, margin, self.confidence, problem.rounds is not None
+            problem.examples.target,
+            squares,
+            margin,
+            self.confidence,
+            problem.examples.rounds is not None,
         )
 
 
@@ -146,14 +150,14 @@ def beforehand(rule: GateRule, selector: Selector, differ: float) -> str:
     if needed is None:
         why = (
             "Scores may differ when repeated"
-            if problem.target is not None
+            if problem.examples.target is not None
             else "The verdict is about unseen inputs"
         )
         return f"{why}, so the gate stays undecided for equal prompts unless there is a --margin."
     pairs = selector.budget // 2
     # Repeats give no information on unseen inputs
-    if problem.target is None and problem.population is not None:
-        pairs = min(pairs, problem.population)
+    if problem.examples.target is None and problem.examples.population is not None:
+        pairs = min(pairs, problem.examples.population)
     expected = (
         f"If both prompts are equally good and differ on {100 * differ:g}% of the examples (--differ), a pass takes "
         f"about {roughly(needed)} evaluations of each. The budget allows {pairs:,} of each."

@@ -1,6 +1,7 @@
 """Evaluate a candidate and a baseline until the verdict is established."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from asktell import EvaluatorError, Selector, run
@@ -13,10 +14,13 @@ _PATIENCE = 10  # failures in a row, after which the cause is unlikely to be the
 
 def noisy(selector: Selector) -> Selector:
     """The selector with scores that may differ when an evaluation is repeated."""
-    if selector.state.problem.is_noisy:
+    if selector.state.problem.examples.is_noisy:
         return selector
-    differs = selector.state.problem.with_noise
-    return at_state(selector, selector.state._replace(origin=differs, problem=differs))
+    state, differs = selector.state, selector.state.problem.by_noise[True]
+    return at_state(
+        selector,
+        state._replace(problem=differs, growth=replace(state.growth, origin=differs)),
+    )
 
 
 def settle(
@@ -46,7 +50,7 @@ def settle(
 
     def is_enough(selector: Selector) -> bool:
         nonlocal verdict
-        too_dear = max_cost is not None and selector.state.cost >= max_cost
+        too_dear = max_cost is not None and selector.state.costs.total >= max_cost
         verdict = rule.look(selector.state, is_last=False)
         return too_dear or bool(selector.state.left) or verdict != UNDECIDED
 

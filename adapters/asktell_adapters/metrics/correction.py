@@ -9,6 +9,9 @@ and the variance has a term for kinds of responses without labels. PPI++ divides
 variance of all scores of the judge. If bad grades are rare and none of them has a
 label, this makes a perfect judge look useless: the weight is 0, and the bad grades are
 overlooked.
+
+This is for a random sample of labels, without a model. In a selection with the judge as
+a proxy, labels are no random sample, and the estimates of the result correct the judge.
 """
 
 from collections.abc import Sequence

@@ -106,8 +106,8 @@ def key_of_budget(number: int) -> str:
 
 def read(state: State) -> list[Begun]:
     """Return the generations so far. Prompts added by other requests belong to the generation they were added in."""
-    generations, n_arms = [Begun(0, 0)], state.origin.n_arms
-    for grown in state.growth:
+    generations, n_arms = [Begun(0, 0)], state.growth.origin.n_arms
+    for grown in state.growth.events:
         event = grown.event
         if isinstance(event, events.Added):
             match = _KEY.fullmatch(event.key or "")
@@ -509,7 +509,7 @@ def improve(
     selector = _selector(study)
     check_method(selector)
     total = _Total.of(budget, selector.state)
-    _check_examples(examples, selector.state.problem.n_examples)
+    _check_examples(examples, selector.state.problem.examples.n)
     while True:
         # Everything is read from the log in each turn, because other processes may have
         # gone ahead.
@@ -675,7 +675,7 @@ class _Total:
                 f"The budget of all generations is {_named(limits)}, but the study's own budget is already "
                 f"{_named(current)}. Create the study with the budget of its first generation, or pass a larger budget."
             )
-        return cls(limits, _limits(state.origin))
+        return cls(limits, _limits(state.growth.origin))
 
     def more(self, newest: Begun, state: State) -> tuple[int, float]:
         """Return the evaluations and the cost by which the study's budget must grow for the newest generation."""
@@ -695,7 +695,7 @@ class _Total:
 
     def evaluations(self, state: State) -> int:
         """Return how many evaluations the rest of the budget allows."""
-        left = self.limits[1] - state.cost
+        left = self.limits[1] - state.costs.total
         if self.limits[1]:
             most = state.problem.max_cost_per_evaluation or state.costs.pool.highest
             if left <= 0 or left < most:

@@ -85,10 +85,10 @@ class TrialReader:
         self.values = value_names(study, goal)
         self.goal = goal
         self.ids = list(prompts)
-        self.n_examples = problem.n_examples
+        self.n_examples = problem.examples.n
         self.prompt = prompt
         self.example = example
-        self.parameters = (prompt,) if problem.n_examples is None else (prompt, example)
+        self.parameters = (prompt,) if problem.examples.n is None else (prompt, example)
         self.with_cost = problem.max_cost is not None
         self._arms: dict[object, int] = {
             text: arm for arm, text in enumerate(prompts.values())
@@ -531,7 +531,7 @@ class Ledger:
 
     def _unseen(self, arm: int) -> int | None:
         """The first example that an arm was not evaluated on, or the first of all examples if there is none."""
-        order = self.state.problem.order
+        order = self.state.problem.examples.order
         if not len(order):
             return None
         history = self.state.history
@@ -627,10 +627,10 @@ class AsktellSampler(BaseSampler):
                 "The selector's method works in rounds, so trials would have to wait for each other. Optuna does not "
                 "support that. Create the selector with method='auto'."
             )
-        if selector.state.asked:
+        if n_asked := selector.state.plan.asked:
             raise InvalidArgumentError(
                 "The selector has already assigned trials, which the study does not have (number of trials: "
-                f"{selector.state.asked:,}). Pass a new selector. Existing scores can be added to the new selector "
+                f"{n_asked:,}). Pass a new selector. Existing scores can be added to the new selector "
                 "with observe(), or to the study with study.add_trial()."
             )
         self._selector = copy.copy(selector)
@@ -638,7 +638,7 @@ class AsktellSampler(BaseSampler):
         self._prompt, self._example = prompt, example
         self._ours = (
             (prompt,)
-            if selector.state.problem.n_examples is None
+            if selector.state.problem.examples.n is None
             else (prompt, example)
         )
         self._others = (

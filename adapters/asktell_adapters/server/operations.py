@@ -454,8 +454,8 @@ def info(study: Study) -> answers.Info:
         "spent": study.spent,
         "pending": len(study.pending),
         "active": study.n_active,
-        "examples": problem.n_examples,
-        "repeats": problem.repeats,
+        "examples": problem.examples.n,
+        "repeats": problem.examples.repeats,
         "baseline": None
         if problem.baseline is None
         else selector.prompts.ids[problem.baseline],

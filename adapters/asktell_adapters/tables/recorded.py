@@ -94,7 +94,7 @@ class RecordedScores:
         Raises:
             InvalidArgumentError: an evaluation is missing.
         """
-        labels = study.selector.state.problem.labels
+        labels = study.selector.state.problem.examples.labels
         evaluations = [e for e in study.evaluations() if e.example is not None]
         cells: list[_Cell] = [
             (

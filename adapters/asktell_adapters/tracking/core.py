@@ -369,7 +369,7 @@ def _selection(name: str | None, selector: Selector, moment: Moment) -> Selectio
         "goal": str(result.goal),
         "method": f"{selector.method}"[:500],
         "prompts": problem.n_arms,
-        "examples": problem.n_examples,
+        "examples": problem.examples.n,
         "budget": problem.budget,
         "max_cost": problem.max_cost,
         "seed": problem.seed,

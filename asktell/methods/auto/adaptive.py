@@ -53,7 +53,7 @@ from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
 from asktell.methods.auto.belief import Belief, believe, by_chance, even_order
-from asktell.methods.base import AbstractMethod
+from asktell.methods.base import AbstractMethod, open_arms
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
@@ -65,9 +65,10 @@ from asktell.problem.goals import (
     BestFeasible,
     check_over_all_examples,
 )
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.proofs.standing import standing
-from asktell.record import Decided, Departure, Problem, State
+from asktell.record import Added, Decided, Departure, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
 # docs/explanation/what-was-tried.md.
@@ -256,15 +257,16 @@ class Adaptive(AbstractMethod):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        if not state.plan_is_empty:
+        plan = state.plan
+        if not plan.is_empty:
             # The rest of the plan has become too expensive, and no evaluation in
             # progress may turn out cheaper.
-            pull = state.next_pull()
-            return not state.pending and pull is not None and not state.fits(pull.arm)
+            pull = plan.next()
+            return not plan.pending and pull is not None and not state.fits(pull.arm)
         # The end waits for all scores, and a plan does not.
-        return not state.pending or (
+        return not plan.pending or (
             state.room > 0
-            and bool(state.open_arms()[self._field(state, self._first(state))].any())
+            and bool(open_arms(state)[self._field(state, self._first(state))].any())
         )
 
     def decide(self, state: State) -> Decided:
@@ -276,7 +278,7 @@ class Adaptive(AbstractMethod):
         # Step 1: the field.
         first = self._first(state)
         field = self._field(state, first)
-        open_ = field[state.open_arms()[field]]
+        open_ = field[open_arms(state)[field]]
         room = state.room
         if not room or not len(open_):
             return self.finish(state)
@@ -319,7 +321,7 @@ class Adaptive(AbstractMethod):
         None as long as the posterior is not sure enough, or the scores are too few or
         doubtful.
         """
-        if self.confidence is None or belief is None or state.doubts:
+        if self.confidence is None or belief is None or state.remarks.doubts:
             return None
         active = state.active
         if not state.told[active].all():
@@ -362,7 +364,7 @@ class Adaptive(AbstractMethod):
             if arm == state.problem.baseline and arm not in chosen:
                 continue
             if statement is None or silent[arm]:
-                departures.append(state.unscored(arm))
+                departures.append(state.failures.unscored(arm))
                 continue
             reason = "selected" if arm in chosen else "not selected"
             departures.append(
@@ -387,7 +389,7 @@ class Adaptive(AbstractMethod):
         only a part of the budget goes to first evaluations: of arms that cover the levels evenly, or
         that chance picks. Prompts that were added later, and the baseline, follow.
         """
-        problem, origin = state.problem, state.origin
+        problem, origin = state.problem, state.growth.origin
         if self.confidence is not None:
             return None
         first, n_first = None, math.ceil(_FIRST_PART * origin.budget)
@@ -414,7 +416,7 @@ class Adaptive(AbstractMethod):
         baseline, always take part.
         """
         problem, active = state.problem, state.active
-        pulls_each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
+        pulls_each = min(_PULLS_EACH, problem.examples.most_pulls or _PULLS_EACH)
         size = max(2, math.ceil(problem.budget / pulls_each))
         is_best = isinstance(problem.goal, BestFeasible)
         if (
@@ -425,13 +427,13 @@ class Adaptive(AbstractMethod):
         ):
             return active
         certain = state.told + _pulls_out(state) > 0
-        certain[state.origin.n_arms :] = True
+        certain[state.growth.origin.n_arms :] = True
         if problem.baseline is not None:
             certain[problem.baseline] = True
         order = by_chance(problem, active)
         order = order[np.argsort(~certain[order], kind="stable")]
         chosen = np.sort(order[: max(size, int(certain[active].sum()))])
-        return chosen if state.open_arms()[chosen].any() else active
+        return chosen if open_arms(state)[chosen].any() else active
 
     # Step 3: the prompts
 
@@ -530,7 +532,7 @@ class Adaptive(AbstractMethod):
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         n_arms = len(look.field)
-        ages, age_of = np.unique(state.ages()[open_], return_inverse=True)
+        ages, age_of = np.unique(_ages(state)[open_], return_inverse=True)
         n_contenders = np.array(
             [max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()]
         )
@@ -555,7 +557,7 @@ class Adaptive(AbstractMethod):
         """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left."""
         state, first = look.state, look.first
         # Examples cannot be chosen where each evaluation draws its own.
-        if state.problem.population is None:
+        if state.problem.examples.population is None:
             return _drawn_cells(state, arms, n_pulls)
         if self.confidence is not None:
             return _cells_in_order(state, arms, n_pulls)
@@ -568,8 +570,10 @@ class Adaptive(AbstractMethod):
         # The last open arm, and the last evaluation, need no comparison. So they may
         # repeat an example if its scores are noisy.
         is_only_one = len(look.open_) == 1 or look.room == 1
-        noise = belief.noise if is_only_one and state.problem.is_noisy else None
-        if is_first and state.growth:
+        noise = (
+            belief.noise if is_only_one and state.problem.examples.is_noisy else None
+        )
+        if is_first and state.growth.events:
             return self._cells_of_added(state, arms, n_pulls, belief)
         if is_first:
             return self._first_cells(state, arms, n_pulls, noise)
@@ -594,14 +598,18 @@ class Adaptive(AbstractMethod):
     ) -> _Plan:
         """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
         problem = state.problem
-        used_arms, used = _used_places(state, problem.telling_place)
+        used_arms, used = _used_places(state, problem.examples.telling_place)
         share = _FIRST_SHARE if self.share is None else self.share
         arms = arms[:n_pulls]
         places = design.joining_examples(
-            arms, used_arms, used, len(problem.order), share, belief.weight
+            arms, used_arms, used, len(problem.examples.order), share, belief.weight
         )
         return tuple(
-            zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
+            zip(
+                arms.tolist(),
+                problem.examples.telling_order[places].tolist(),
+                strict=True,
+            )
         )
 
     def _cells_of_factors(
@@ -645,7 +653,7 @@ class Adaptive(AbstractMethod):
 def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Plan:
     """The arms in turn, where each evaluation draws its own example."""
     nth, row = np.divmod(np.arange(n_pulls), len(arms))
-    examples = state.problem.draw(arms[row], state.plan_draws[arms[row]] + nth)
+    examples = state.problem.examples.draw(arms[row], state.plan.draws[arms[row]] + nth)
     return tuple(zip(arms[row].tolist(), examples.tolist(), strict=True))
 
 
@@ -655,7 +663,7 @@ def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _
     The order does not depend on any score, as the confidence sequences require.
     """
     problem = state.problem
-    used_arms, used = _used_places(state, problem.place)
+    used_arms, used = _used_places(state, problem.examples.place)
     free = {arm: _unused(used[used_arms == arm], problem) for arm in arms.tolist()}
     cells: list[tuple[int, int]] = []
     while len(cells) < n_pulls and free:
@@ -664,7 +672,7 @@ def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _
             if place is None:
                 del free[arm]
             else:
-                cells.append((arm, int(problem.order[place])))
+                cells.append((arm, int(problem.examples.order[place])))
     return tuple(cells[:n_pulls])
 
 
@@ -682,24 +690,47 @@ def _shared_cells(
     See `design.next_examples` for the arguments from `share` on.
     """
     problem = state.problem
-    used_arms, used = _used_places(state, problem.telling_place)
+    used_arms, used = _used_places(state, problem.examples.telling_place)
     arms, places = design.next_turns(
         n_pulls,
         arms,
         used_arms,
         used,
-        len(problem.order),
+        len(problem.examples.order),
         share,
         doubt,
         informative,
-        problem.repeats,
+        problem.examples.repeats,
         noise,
     )
-    examples = problem.telling_order[places].tolist()
+    examples = problem.examples.telling_order[places].tolist()
     return tuple(list(zip(arms.tolist(), examples, strict=True))[:n_pulls])
 
 
 # Step 3: the prompts
+
+
+def _ages(state: State) -> Float[Floats, " arms"]:
+    """For each arm the share of the budget that was used since the arm was added, from 0 to 1.
+
+    The share is of the budget that was left when the arm was added.
+    """
+    # Pending trials count as used evaluations, but their cost does not count.
+    n_used = state.spent + len(state.pending)
+    now = _part_spent(state.problem, n_used, state.costs.total)
+    began, first = np.zeros(state.problem.n_arms), state.growth.origin.n_arms
+    for _, spent, cost, event in state.growth.events:
+        if isinstance(event, Added):
+            then = _part_spent(state.problem, spent, cost)
+            began[first : first + len(event.texts)] = min(now, then)
+            first += len(event.texts)
+    return np.asarray((now - began) / np.maximum(1.0 - began, 1e-12))
+
+
+def _part_spent(problem: Problem, n_used: int, cost: float) -> float:
+    """The share of the budget that is used, from 0 to 1. If evaluations and cost are limited, the larger share."""
+    of_cost = 0.0 if problem.max_cost is None else cost / problem.max_cost
+    return min(1.0, max(n_used / problem.budget, of_cost))
 
 
 def _is_behind(look: _Look, baseline: int) -> bool:
@@ -760,19 +791,19 @@ def _used_places(
     examples to places.
     """
     arms, examples, asks = state.used_cells()
-    times = np.minimum(asks, state.problem.repeats)
+    times = np.minimum(asks, state.problem.examples.repeats)
     return np.repeat(arms, times), np.repeat(place[examples], times)
 
 
 def _unused(places: Int[Ints, " used"], problem: Problem) -> Iterator[int]:
     """The places that do not occur in `places`, ascending. Then the places that occur at most once, and so on."""
-    times = np.bincount(places, minlength=len(problem.order))
-    for nth in range(problem.repeats):
+    times = np.bincount(places, minlength=len(problem.examples.order))
+    for nth in range(problem.examples.repeats):
         for place in np.flatnonzero(times <= nth):
             yield int(place)
 
 
 def _pulls_out(state: State) -> Int[Ints, " arms"]:
     """The number of evaluations of each arm that are in progress, or wait to be handed out again."""
-    out = [pull.arm for pull in (*state.pending.values(), *state.returned)]
+    out = [pull.arm for pull in state.plan.in_progress]
     return np.bincount(np.array(out, dtype=np.int64), minlength=state.problem.n_arms)

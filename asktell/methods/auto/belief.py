@@ -17,13 +17,15 @@ import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints, distinct, is_binary, without
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.posterior import design, draws, membership
-from asktell.posterior.basis import levels_of
 from asktell.posterior.of_state import alive_arms, counted_failures, model_of
-from asktell.posterior.two_way import Cells, Posterior
+from asktell.posterior.regressors import levels_of
+from asktell.posterior.two_way import Posterior
 from asktell.problem.goals import BestFeasible
-from asktell.record import Failures, Problem, State
+from asktell.problem.problem import Problem
+from asktell.record import Failures, State
 
 
 class Belief(NamedTuple):
@@ -68,7 +70,7 @@ def believe(
         return None
     counted, problem = counted_failures(state), state.problem
     outsiders = () if among is None else without(state.active, among).tolist()
-    excluded = (*state.no_rivals(), *outsiders)
+    excluded = (*state.left.no_rivals(), *outsiders)
     # All that `_belief` reads besides the history, which owns the cache
     key = most_draws, problem, counted.key, state.proxies.key, excluded
     return state.history.memo.get(
@@ -158,7 +160,7 @@ def _by_kind(
             is_worst = (worst == place).mean(axis=0)
             doubt[:, subset.kind] += is_worst * by_subset[place].std(axis=0)
     kinds = design.Kinds(
-        problem.kinds_in_order, doubt / max(float(doubt.max()), 1e-300)
+        problem.examples.kinds_in_order, doubt / max(float(doubt.max()), 1e-300)
     )
     if informative is None:
         informative = design.Informative(np.zeros(0, np.int64), np.zeros(0))
@@ -173,7 +175,7 @@ def _noise(cells: Cells, fits: list[Posterior]) -> design.CellNoise | None:
         # A metric that the model fits exactly has no noise to compare with.
         if residual > 0:
             parts.append((fit.noise, example / residual))
-    if cells.noisy is None or not parts:
+    if not cells.is_noisy or not parts:
         return None
     return design.CellNoise(*np.mean(parts, axis=0).tolist())
 
@@ -188,7 +190,7 @@ def _informative(
 
     None if nothing is known: no examples, or no binary metric and no example profile.
     """
-    if problem.n_examples is None:
+    if problem.examples.n is None:
         return None
     seen = distinct(cells.examples[cells.examples >= 0])
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
@@ -201,22 +203,24 @@ def _informative(
             by_metric[j] = design.information(
                 places, cells.scores[:, j], correlation, len(seen)
             )
-    if problem.tells is None:
+    if problem.examples.tells is None:
         return (
             design.Informative(
-                problem.place[seen], np.mean(list(by_metric.values()), axis=0)
+                problem.examples.place[seen], np.mean(list(by_metric.values()), axis=0)
             )
             if by_metric
             else None
         )
     # The average over the metrics. The profile counts as far as the scores here agree
     # with it (`trust`).
-    units = np.zeros(len(problem.tells))
-    for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
+    units = np.zeros(len(problem.examples.tells))
+    for j, (fit, shape) in enumerate(zip(fits, problem.examples.shapes, strict=True)):
         of_metric = np.ones(len(units))
         of_metric[seen] = by_metric.get(j, 1.0)
         units += of_metric if shape is None else shape.tells**fit.trust * of_metric
-    return design.Informative(problem.telling_place, units / len(problem.shapes))
+    return design.Informative(
+        problem.examples.telling_place, units / len(problem.examples.shapes)
+    )
 
 
 def even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:

@@ -17,7 +17,7 @@ from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
 )
-from asktell.methods.base import AbstractMethod
+from asktell.methods.base import AbstractMethod, unused_features
 from asktell.methods.returned import (
     checked_counts,
     checked_estimates,
@@ -42,7 +42,9 @@ from asktell.numerics.shapes import Float, Int
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS
+from asktell.problem.features import rank
 from asktell.problem.goals import BestFeasible, Goal, Subset, check_not_sure
+from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import (
     ACCEPTED,
@@ -52,7 +54,6 @@ from asktell.record import (
     Decided,
     Departure,
     Growth,
-    Problem,
     Retired,
     State,
 )
@@ -153,7 +154,7 @@ class Elimination(AbstractMethod):
                 )
         rounds = self.rounds(problem)
         # No round can plan more evaluations than exist.
-        most = problem.n_arms * (problem.most_pulls or MOST_EVALUATIONS)
+        most = problem.n_arms * (problem.examples.most_pulls or MOST_EVALUATIONS)
         planned = max((min(r.pulls, most) for r in rounds), default=0)
         if planned > _MOST_PLANNED:
             raise InvalidArgumentError(
@@ -211,16 +212,41 @@ class Elimination(AbstractMethod):
         Args:
             problem: the settings of the selection, such as prompts, goal and budget.
         """
-        n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
+        n_arms, budget, features = problem.n_arms, problem.budget, problem.features
         return problem.memo.get(
             self.scheduler,
             lambda: checked_rounds(
                 self.scheduler,
-                self.scheduler.rounds(n_arms, budget, rank),
+                self.scheduler.rounds(
+                    n_arms, budget, None if features is None else rank(features)
+                ),
                 n_arms,
                 budget,
             ),
         )
+
+    def most_decisions(self, problem: Problem) -> int:
+        """Return the number of rounds: each decision but the last one plans a round.
+
+        Args:
+            problem: the settings of the selection, such as prompts, goal and budget.
+        """
+        return len(self.rounds(problem))
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        """Return sentences on features that were not used, and on the estimator's use of them.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
+        features = state.problem.features
+        if features is None:
+            return ()
+        parts, notes = (self.allocator, self.estimator), []
+        if not any(part.needs_features for part in parts):
+            names = " and ".join(type(part).__name__ for part in parts)
+            notes.append(unused_features(names, "do"))
+        return (*notes, *self.estimator.remarks(features, state.told > 0))
 
     def due(self, state: State) -> bool:
         """Return True at the end of a round: none of its evaluations is left or in progress.
@@ -245,7 +271,7 @@ class Elimination(AbstractMethod):
                 already.
         """
         of_round = self.data == "round"
-        tally = state.round_tally() if of_round else pooled or state.current_tally()
+        tally = (not of_round and pooled) or state.current_tally(of_round)
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
             return Estimates(np.zeros(shape), np.full(shape, np.nan))
@@ -253,7 +279,13 @@ class Elimination(AbstractMethod):
         number = len(state.decisions)
         seed = counters.integers(problem.seed, "estimator", 2**31 - 1, number)
         estimates = self._estimate(
-            Sample(tally, active, problem.features, problem.population, int(seed[0]))
+            Sample(
+                tally,
+                active,
+                problem.features,
+                problem.examples.population,
+                int(seed[0]),
+            )
         )
         more = [
             self._in_subset(state, active, estimates.means[:, subset.column], subset)
@@ -278,15 +310,17 @@ class Elimination(AbstractMethod):
         A prompt without a score there has its mean over all examples.
         """
         problem, history = state.problem, state.history
-        start = state.tallied if self.data == "round" else 0
+        start = 0
+        if self.data == "round" and state.decisions:
+            start = state.decisions[-1][0]
         scores = history.scores(start)
-        is_inside = problem.is_in(subset, history.examples(start))
+        is_inside = problem.examples.is_in(subset, history.examples(start))
         empty = Tally.empty(problem.n_arms, scores.shape[1])
         tally = empty.plus(history.arms(start)[is_inside], scores[is_inside])
         seen = np.flatnonzero(tally.counts[active] > 0)
         means = overall.copy()
         if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
-            size = problem.size_of(subset)
+            size = problem.examples.size_of(subset)
             sample = Sample(tally, active[seen], problem.features, size, 0)
             means[seen] = self._estimate(sample).means[:, subset.column]
         return means
@@ -338,7 +372,9 @@ class Elimination(AbstractMethod):
             is_out = (tally.counts[active] == 0) & (state.capacity()[active] == 0)
             silent = active[is_out]
         active = np.setdiff1d(active, silent)
-        departures = [state.unscored(arm) for arm in silent.tolist() if arm != baseline]
+        departures = [
+            state.failures.unscored(arm) for arm in silent.tolist() if arm != baseline
+        ]
         silent = silent[silent == baseline]
         # End the current round. There are more decisions than rounds if a selected
         # prompt was retired after the end.
@@ -577,7 +613,7 @@ def bounds_of(
         if departure.status in (ACCEPTED, REJECTED) and departure.means is not None:
             last_means[arm] = departure.means
     last_means[arms] = means[:, :n_columns]
-    among = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
+    among = np.setdiff1d(np.arange(state.problem.n_arms), state.left.no_rivals())
     bounds = goal.resolved(last_means, among)
     violated_by_none = np.where(
         [bound.at_most for bound in goal.bounds], np.inf, -np.inf

@@ -1,4 +1,4 @@
-"""The examples of a selection, by position and by id."""
+"""The ids of examples, and the differences between two lists of them."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -12,57 +12,58 @@ _SHOWN = 5
 
 
 @final
-class Examples:
+class ExampleIds(tuple[str, ...]):
     """The ids of a selection's N examples, by position. They identify an example in every process and every study."""
 
-    def __init__(self, ids: Sequence[str]) -> None:
+    _positions: dict[str, int]
+
+    def __new__(cls, ids: Sequence[str]) -> "ExampleIds":
+        """The same ids, checked: texts that are distinct and not empty."""
         if isinstance(ids, str | bytes):
             raise InvalidArgumentError(
                 f"The ids of examples must be a list of texts, got a single text, {short(ids)}."
             )
-        self.ids = tuple([plain(id_) for id_ in ids])
-        for position, id_ in enumerate(self.ids):
+        checked = super().__new__(cls, [plain(id_) for id_ in ids])
+        for position, id_ in enumerate(checked):
             if not isinstance(id_, str) or not id_:
                 raise InvalidArgumentError(
                     f"examples must be a number or a list of ids, which are texts that are not empty. The id at "
                     f"position {position} is {short(id_)}. Pass len(dataset), or [str(id), ...]."
                 )
-        if not 1 <= len(self.ids) <= MOST_EXAMPLES:
+        if not 1 <= len(checked) <= MOST_EXAMPLES:
             raise InvalidArgumentError(
-                f"examples must be 1 to {MOST_EXAMPLES:,} ids, got {len(self.ids):,}."
+                f"examples must be 1 to {MOST_EXAMPLES:,} ids, got {len(checked):,}."
             )
-        self._positions = {id_: position for position, id_ in enumerate(self.ids)}
-        if len(self._positions) < len(self.ids):
-            again = [i for i, id_ in enumerate(self.ids) if self._positions[id_] != i]
-            last = self._positions
+        last = {id_: position for position, id_ in enumerate(checked)}
+        checked._positions = last
+        if len(last) < len(checked):
+            again = [i for i, id_ in enumerate(checked) if last[id_] != i]
             listed = "; ".join(
-                f"{short(self.ids[i])} at the positions {i} and {last[self.ids[i]]}"
+                f"{short(checked[i])} at the positions {i} and {last[checked[i]]}"
                 for i in again[:_SHOWN]
             )
             raise InvalidArgumentError(
                 f"The ids of examples must be distinct, but some occur more than once: {listed}. Give each example its "
                 "own id."
             )
+        return checked
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def with_more(self, ids: Sequence[str]) -> "Examples":
-        """The examples, followed by more examples."""
-        return Examples((*self.ids, *Examples(ids).ids))
+    def with_more(self, ids: Sequence[str]) -> "ExampleIds":
+        """The ids, followed by more ids."""
+        return ExampleIds((*self, *ExampleIds(ids)))
 
     def position(self, id_: str) -> int:
         """The position of the example with an id."""
-        found = self._positions.get(id_)
-        if found is None:
+        position = self._positions.get(id_)
+        if position is None:
             raise InvalidArgumentError(
-                f"There is no example {short(id_)}{nearest(id_, self.ids)}. Name an example by its position, or by its "
-                f"id: {some(self.ids)}."
+                f"There is no example {short(id_)}{nearest(id_, self)}. Name an example by its position, or by its "
+                f"id: {some(self)}."
             )
-        return found
+        return position
 
 
-def numbered(examples: object) -> tuple[int | None, Examples | None]:
+def numbered(examples: object) -> tuple[int | None, ExampleIds | None]:
     """Return the number of examples and their ids, from a number, a list of ids, or None."""
     if examples is None:
         return None, None
@@ -73,7 +74,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     ):
         examples = examples.tolist()  # type: ignore[attr-defined]
     if isinstance(examples, Sequence) and not isinstance(examples, str | bytes):
-        ids = Examples(examples)
+        ids = ExampleIds(examples)
         return len(ids), ids
     if as_integer(examples) is None:
         raise InvalidArgumentError(
@@ -81,38 +82,6 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
             + (" Put a single id into a list." if isinstance(examples, str) else "")
         )
     return whole("examples", examples, 1, MOST_EXAMPLES), None
-
-
-def check_examples(
-    what: str, n: int | None, ids: Examples | None, given: object
-) -> None:
-    """Check that `given` examples are the `n` examples of a selection, with its `ids` if it has ids. None fits any."""
-    if given is None:
-        return
-    n_given, given_ids = numbered(given)
-    if ids is not None and given_ids is not None:
-        changed = str(changes(ids.ids, given_ids.ids))
-    else:
-        changed = "" if n == n_given else f"{n or 0:,} then, {n_given:,} now"
-    if changed:
-        raise InvalidArgumentError(
-            f"{what} was made with other examples. Compared with those, your examples have these changes: {changed}. "
-            f"Pass the same examples in the same order.{_how_to_add(n, ids, n_given, given_ids)}"
-        )
-
-
-def _how_to_add(
-    n: int | None, ids: Examples | None, n_given: int | None, given_ids: Examples | None
-) -> str:
-    """Return a sentence on how to add the given examples, if they are the existing ones and more."""
-    if n is None or n_given is None or n_given <= n:
-        return ""
-    more: int | list[str] = n_given - n
-    if ids is not None:
-        if given_ids is None or given_ids.ids[:n] != ids.ids:
-            return ""
-        more = list(given_ids.ids[n:])
-    return f" To add the new ones, call extend(examples={short(more)}) first, if the method allows it."
 
 
 class Changes(NamedTuple):
@@ -182,9 +151,9 @@ def _longest_rising(numbers: Sequence[int]) -> set[int]:
         tops[pile : pile + 1] = [number]
         places[pile : pile + 1] = [place]
         previous.append(places[pile - 1] if pile else -1)
-    found = set[int]()
+    stays = set[int]()
     place = places[-1] if places else -1
     while place >= 0:
-        found.add(place)
+        stays.add(place)
         place = previous[place]
-    return found
+    return stays

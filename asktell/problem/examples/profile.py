@@ -12,7 +12,7 @@ import numpy as np
 
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.cells import Scored
+from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import (
     LARGEST,
@@ -22,7 +22,7 @@ from asktell.problem.checks import (
     check_format,
     check_number,
 )
-from asktell.problem.examples.ids import Examples
+from asktell.problem.examples.ids import ExampleIds
 from asktell.problem.examples.profile_factor import Learned, Sums, fitted, learned
 from asktell.problem.examples.shape import Shape
 from asktell.problem.formats import checked, parse
@@ -127,7 +127,7 @@ class ExampleProfile:
     def __init__(
         self, ids: Sequence[str], metrics: Mapping[str, OfMetric], studies: int
     ) -> None:
-        self._examples = Examples(ids)
+        self._examples = ExampleIds(ids)
         self._metrics = dict(metrics)
         self._studies = studies
 
@@ -196,7 +196,7 @@ class ExampleProfile:
     @property
     def ids(self) -> tuple[str, ...]:
         """The ids of the examples."""
-        return self._examples.ids
+        return self._examples
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -218,25 +218,27 @@ class ExampleProfile:
             raise InvalidArgumentError(
                 f"The profile has no metric {short(metric)}. Its metrics are {some(self.metrics)}."
             )
-        known = self._metrics[metric]
-        found = _learned(known)
-        if found is None:
+        of_metric = self._metrics[metric]
+        learned_values = _learned(of_metric)
+        if learned_values is None:
             # All scores are equal.
-            level = float(known.sums.y.sum() / known.sums.n.sum())
-            each = zip(self.ids, known.sums.n.tolist(), strict=True)
-            return [KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in each]
-        mean = _mean_loading(found)
-        levels = found.level, np.sqrt(found.level_variance)
+            level = float(of_metric.sums.y.sum() / of_metric.sums.n.sum())
+            counts = zip(self.ids, of_metric.sums.n.tolist(), strict=True)
+            return [
+                KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in counts
+            ]
+        mean = _mean_loading(learned_values)
+        levels = learned_values.level, np.sqrt(learned_values.level_variance)
         columns = (
             *levels,
-            found.loading / mean,
-            np.sqrt(found.loading_variance) / mean,
-            _tells(known, found),
+            learned_values.loading / mean,
+            np.sqrt(learned_values.loading_variance) / mean,
+            _tells(of_metric, learned_values),
         )
         rows = zip(
             self.ids,
             *(column[:-1].tolist() for column in columns),
-            known.sums.n.tolist(),
+            of_metric.sums.n.tolist(),
             strict=True,
         )
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
@@ -251,22 +253,22 @@ class ExampleProfile:
         A `Shape` has an array for each parameter of the examples, such as `loading` and
         `tells`, in the order of `ids`.
         """
-        known = self._metrics.get(metric)
-        found = None if known is None else _learned(known)
-        if known is None or found is None:
+        of_metric = self._metrics.get(metric)
+        learned_values = None if of_metric is None else _learned(of_metric)
+        if of_metric is None or learned_values is None:
             return None
         there = {id_: i for i, id_ in enumerate(self.ids)}
         at = np.array([there.get(id_, len(there)) for id_ in ids], dtype=np.int64)
-        if (at == len(there)).all() or _mean_loading(found, at) <= 0:
+        if (at == len(there)).all() or _mean_loading(learned_values, at) <= 0:
             return None
-        drift = _DRIFT * float(found.level_variance[-1])
+        drift = _DRIFT * float(learned_values.level_variance[-1])
         return Shape.of(
-            level=found.level[at],
-            loading=found.loading[at],
-            example=found.level_variance[at] + drift,
-            residual=_unexplained(known, found)[at],
-            tells=_tells(known, found)[at],
-            ability=known.variance,
+            level=learned_values.level[at],
+            loading=learned_values.loading[at],
+            example=learned_values.level_variance[at] + drift,
+            residual=_unexplained(of_metric, learned_values)[at],
+            tells=_tells(of_metric, learned_values)[at],
+            ability=of_metric.variance,
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -278,15 +280,15 @@ class ExampleProfile:
             "examples": list(self.ids),
             "metrics": {
                 name: {
-                    "binary": one.binary,
-                    "prompts": one.prompts,
-                    "ability": one.ability,
+                    "binary": of_metric.binary,
+                    "prompts": of_metric.prompts,
+                    "ability": of_metric.ability,
                     "sums": {
                         field: column.tolist()
-                        for field, column in one.sums._asdict().items()
+                        for field, column in of_metric.sums._asdict().items()
                     },
                 }
-                for name, one in self._metrics.items()
+                for name, of_metric in self._metrics.items()
             },
         }
 
@@ -327,7 +329,10 @@ class ExampleProfile:
             raise MalformedError(
                 f"studies must be a whole number above 0, got {short(studies)}, and examples a list, got {short(ids)}."
             )
-        loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
+        loaded = {
+            str(name): _load(data_of_metric, len(ids))
+            for name, data_of_metric in metrics.items()
+        }
         return cls(ids, loaded, studies)
 
     def __eq__(self, other: object) -> bool:
@@ -338,7 +343,8 @@ class ExampleProfile:
 
     def __repr__(self) -> str:
         cells = max(
-            (float(one.sums.n.sum()) for one in self._metrics.values()), default=0.0
+            (float(of_metric.sums.n.sum()) for of_metric in self._metrics.values()),
+            default=0.0,
         )
         rests_on = f"{self.studies} studies, {cells:.0f} evaluations"
         return f"<ExampleProfile: {len(self.ids)} examples, {', '.join(self.metrics)}; of {rests_on}>"
@@ -352,7 +358,7 @@ def _of(study: object) -> ExampleProfile:
         raise InvalidArgumentError(
             f"ExampleProfile.of() needs studies or selectors, got {short(study)}."
         )
-    if problem.examples is None:
+    if problem.examples.ids is None:
         raise InvalidArgumentError(
             "A profile needs a study whose examples have ids. Create the study with examples=[...], a list of ids."
         )
@@ -362,14 +368,14 @@ def _of(study: object) -> ExampleProfile:
         raise InvalidArgumentError(
             "The study has no scores on its examples yet. Make its profile after the first scores."
         )
-    cells = Scored.of(
-        history.arms()[real], examples[real], history.scores()[real], problem.n_examples
+    cells = Cells.of(
+        history.arms()[real], examples[real], history.scores()[real], problem.examples.n
     )
     n_prompts, metrics = len(np.unique(cells.arms)), dict[str, OfMetric]()
     for j, name in enumerate(problem.goal.metrics):
         binary = bool(np.isin(history.scores()[real, j], (0.0, 1.0)).all())
         columns = cells.arms, cells.examples, cells.scores[:, j]
-        sums, ability = fitted(*columns, problem.n_arms, problem.n_examples, binary)
+        sums, ability = fitted(*columns, problem.n_arms, problem.examples.n, binary)
         metrics[name] = OfMetric(binary, sums, float(n_prompts), ability * n_prompts)
     return ExampleProfile(problem.examples.ids, metrics, 1)
 
@@ -390,8 +396,8 @@ def _unexplained(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
 
 def _tells(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
     """The part of the variance of scores that comes from the prompts, relative to an unseen example."""
-    own = found.loading**2 * known.variance
-    share = own / (own + _unexplained(known, found))
+    explained = found.loading**2 * known.variance
+    share = explained / (explained + _unexplained(known, found))
     return np.asarray(share / share[-1]) if share[-1] > 0 else np.ones(len(share))
 
 

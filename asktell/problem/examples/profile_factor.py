@@ -85,7 +85,7 @@ class Sums(NamedTuple):
 
     def plus(self, other: "Sums") -> "Sums":
         """Of the cells of both."""
-        return Sums(*(one + more for one, more in zip(self, other, strict=True)))
+        return Sums(*(column + more for column, more in zip(self, other, strict=True)))
 
     @classmethod
     def none(cls, n_examples: int) -> "Sums":
@@ -189,8 +189,8 @@ def fitted(
     for _ in range(_STEPS):
         left = np.bincount(examples, y - loading * mean[arms], n_examples)
         level = (left / prior.residual + prior.mean / prior.between) / precision
-        told = np.bincount(arms, weight * loading, n_arms).astype(float)
-        variance: Float[Floats, " arms"] = 1.0 / (1.0 / ability + told)
+        information = np.bincount(arms, weight * loading, n_arms).astype(float)
+        variance: Float[Floats, " arms"] = 1.0 / (1.0 / ability + information)
         mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
         mean = np.where(there, mean - mean[there].mean(), 0.0)
         ability = max(float((mean**2 + variance)[there].mean()), 1e-3 * ability)
@@ -221,23 +221,23 @@ def _information(
     sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
 ) -> tuple[Float[Floats, " examples"], ...]:
     """The loadings' prior variances, the precisions of level and loading, the term that they share, the determinant."""
-    own = (deviation * prior.loading) ** 2
+    of_loading = (deviation * prior.loading) ** 2
     p11, p22, p12 = (
         sums.n / residual + 1.0 / prior.between,
-        sums.aa / residual + 1.0 / own,
+        sums.aa / residual + 1.0 / of_loading,
         sums.a / residual,
     )
-    return own, p11, p22, p12, p11 * p22 - p12**2
+    return of_loading, p11, p22, p12, p11 * p22 - p12**2
 
 
 def _regression(
     sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
 ) -> tuple[Float[Floats, " examples"], ...]:
     """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
-    own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
+    of_loading, p11, p22, p12, det = _information(sums, prior, deviation, residual)
     b1, b2 = (
         sums.y / residual + prior.mean / prior.between,
-        sums.ya / residual + prior.loading / own,
+        sums.ya / residual + prior.loading / of_loading,
     )
     return (
         (p22 * b1 - p12 * b2) / det,
@@ -256,9 +256,9 @@ def _likeliest_deviation(
     b2 = (sums.ya - prior.mean * sums.a - prior.loading * sums.aa) / residual
     densities = []
     for deviation in _DEVIATIONS:
-        own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
+        of_loading, p11, p22, p12, det = _information(sums, prior, deviation, residual)
         fit = (p22 * b1 * b1 - 2.0 * p12 * b1 * b2 + p11 * b2 * b2) / det
-        densities.append(float((fit - np.log(det * own)).sum()))
+        densities.append(float((fit - np.log(det * of_loading)).sum()))
     return float(_DEVIATIONS[int(np.argmax(densities))])
 
 
@@ -271,7 +271,7 @@ def _shrunken(
     pooled = max(float(squares.sum() / n.sum()), _FLOOR)
     if alike:
         return np.full(len(n), pooled)
-    best, found = -np.inf, (1e6, pooled)
+    best, likeliest = -np.inf, (1e6, pooled)
     for scale in _SCALES * pooled:
         for freedom in _FREEDOMS:
             density = (
@@ -285,8 +285,8 @@ def _shrunken(
                 ).sum()
             )
             if total > best:
-                best, found = total, (float(freedom), float(scale))
-    freedom, scale = found
+                best, likeliest = total, (float(freedom), float(scale))
+    freedom, scale = likeliest
     return np.asarray(
         np.maximum((freedom * scale + squares) / (freedom + n), _FLOOR * pooled)
     )

@@ -19,8 +19,8 @@ class Segments(NamedTuple):
     @classmethod
     def of(cls, labels: Sequence[str]) -> "Segments":
         """The segments of examples with these labels (N,)."""
-        names, which = np.unique(np.array(labels, dtype=object), return_inverse=True)
-        return cls(tuple(names.tolist()), which)
+        names, kinds = np.unique(np.array(labels, dtype=object), return_inverse=True)
+        return cls(tuple(names.tolist()), kinds)
 
     @property
     def sizes(self) -> Float[Floats, " segments"]:

@@ -253,10 +253,10 @@ class AbstractStorage(ABC):
 
 def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:
     """Return the error for a study that does not exist."""
-    known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    there = f"The existing studies are {known}." if names else "No studies exist there."
+    shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    hint = f"The existing studies are {shown}." if names else "No studies exist there."
     return StudyNotFoundError(
-        f"There is no study {name!r} in {where}. {there} Use Study.create() to create one."
+        f"There is no study {name!r} in {where}. {hint} Use Study.create() to create one."
     )
 
 

@@ -130,8 +130,8 @@ class MemoryStorage(AbstractStorage):
         return _lines(self._log(key), after, most)
 
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
-        there = self._log(key).details
-        return {trial: there[trial] for trial in trials if trial in there}
+        details = self._log(key).details
+        return {trial: details[trial] for trial in trials if trial in details}
 
     def snapshot(self, key: int) -> Snapshot | None:
         return self._log(key).snapshot

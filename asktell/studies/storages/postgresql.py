@@ -207,7 +207,7 @@ class PostgreSQLStorage(SQLStorage):
                 ((key, i, text) for i, text in enumerate(lines, start=1)),
             )
             connection.cursor().executemany(
-                _marked(ATTACH), ((key, *each) for each in details)
+                _marked(ATTACH), ((key, *row) for row in details)
             )
             return int(key)
 
@@ -319,7 +319,7 @@ class PostgreSQLStorage(SQLStorage):
 
     def _options(self, patience: float) -> dict[str, Any]:
         """How to connect, where the URL does not say it."""
-        given = conninfo_to_dict(self._url)
+        parameters = conninfo_to_dict(self._url)
         options = {
             "connect_timeout": math.ceil(min(patience + 1, _SECONDS_TO_CONNECT)),
             "application_name": "asktell",
@@ -332,7 +332,9 @@ class PostgreSQLStorage(SQLStorage):
         }
         return {
             "autocommit": True,
-            **{name: value for name, value in options.items() if name not in given},
+            **{
+                name: value for name, value in options.items() if name not in parameters
+            },
         }
 
     def _close(self, pool: ConnectionPool[Connection]) -> None:

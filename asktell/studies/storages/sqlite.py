@@ -67,10 +67,10 @@ _DETAILS = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial
 def _identity(path: str) -> _Identity:
     """Return the device and the inode of the file at a path, None if there is no file."""
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 class _Transaction(SQLTransaction):
@@ -172,7 +172,7 @@ class SQLiteStorage(SQLStorage):
                 (key, position, text) for position, text in enumerate(lines, start=1)
             )
             connection.executemany(APPEND, rows)
-            connection.executemany(ATTACH, ((key, *each) for each in details))
+            connection.executemany(ATTACH, ((key, *row) for row in details))
             return key
 
     def delete(self, name: str) -> None:
@@ -362,7 +362,9 @@ class SQLiteStorage(SQLStorage):
             # be read.
             paths = self.path, f"{real_path}-wal", f"{real_path}-shm"
             self._files = {
-                path: found for path in paths if (found := _identity(path)) is not None
+                path: identity
+                for path in paths
+                if (identity := _identity(path)) is not None
             }
         except BaseException:
             connection.close()
@@ -386,10 +388,10 @@ class SQLiteStorage(SQLStorage):
         """
         for path, opened in self._files.items():
             try:
-                found = os.stat(path)
+                stat = os.stat(path)
             except OSError:
                 raise self._moved() from None
-            if (found.st_dev, found.st_ino) != opened:
+            if (stat.st_dev, stat.st_ino) != opened:
                 raise self._moved()
 
     def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:

@@ -26,7 +26,7 @@ def test_a_run_learns_from_an_earlier_one(project: Project) -> None:
         project.folder.open_study() as earlier,
         Study.open(project.home / "later" / "study.db", "later") as study,
     ):
-        profile = study.selector.state.problem.profile
+        profile = study.selector.state.problem.examples.profile
         assert profile == ExampleProfile.of(earlier)
         assert set(profile.metrics) == {"token_f1", "brevity"}
     # The same command goes on, and so it does if the earlier run is gone on with.

@@ -237,7 +237,7 @@ def test_noisy_scores(write: Any) -> None:
             model='loader = "MODULE:make"\ntemperature = 0.7',
         )
     )
-    assert config.selector.state.problem.repeats == 3
+    assert config.selector.state.problem.examples.repeats == 3
     evaluator = config.evaluator()
     assert (evaluator.temperature, evaluator.seed) == (0.7, 5)
     plain = load_config(write())

@@ -32,14 +32,13 @@ from asktell import (
     StudyExistsError,
     StudyNotFoundError,
     TellManyError,
-    Trial,
     UnknownTrialError,
     maximize,
     minimize,
 )
 from asktell.studies import transport
 from tests.adapters.server.conftest import Process
-from tests.plays import play
+from tests.plays import play, scores
 from tests.plug_ins import install_template
 
 Kind = Any
@@ -51,10 +50,6 @@ def small(budget: int = 12, **options: Any) -> Selector:
     return Selector(
         prompts, BestFeasible("a", {"b": 0.0}), budget, "csr-sh", examples=10, **options
     )
-
-
-def scores(trial: Trial) -> list[float]:
-    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
 
 
 @pytest.fixture

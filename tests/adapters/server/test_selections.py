@@ -16,11 +16,10 @@ from asktell import (
     RemoteStudy,
     Selector,
     Study,
-    Trial,
 )
 from asktell.selector import Selection
 from asktell.studies.abstract import AbstractStudy
-from tests.plays import play
+from tests.plays import play, scores
 
 Kind = Any
 _numbers = itertools.count()
@@ -36,10 +35,6 @@ def small(budget: int | Budget = 12, **options: Any) -> Selector:
         10,
         **options,
     )
-
-
-def scores(trial: Trial) -> list[float]:
-    return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
 
 
 @pytest.fixture(
@@ -323,7 +318,7 @@ def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
     study = kept(
         Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile)
     )
-    assert getattr(study, "selector", study).state.problem.profile == profile
+    assert getattr(study, "selector", study).state.problem.examples.profile == profile
     play(study, lambda trial: [float(trial.id)])
     assert sum(one.cells for one in ExampleProfile.of(study).examples("a")) == 4
 

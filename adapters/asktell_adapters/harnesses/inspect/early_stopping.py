@@ -205,7 +205,7 @@ class EarlyStopping:
             for arm, name in enumerate(names)
             if self._baseline is None or name != _BASELINE
         ]
-        epochs_of_samples = state.problem.repeats * len(self._order)
+        epochs_of_samples = state.problem.examples.repeats * len(self._order)
         return replace(
             result,
             spent=int(state.told[competing].sum()),
@@ -363,7 +363,7 @@ class EarlyStopping:
         )
         # Arrange the examples so that the engine's random order of examples is
         # Inspect's order of samples.
-        places = made(examples=len(order)).state.problem.order
+        places = made(examples=len(order)).state.problem.examples.order
         ids, in_place = [""] * len(order), list(samples)
         for sample, place in zip(samples, places.tolist(), strict=True):
             ids[place], in_place[place] = str(sample.id), sample
@@ -436,7 +436,7 @@ class EarlyStopping:
             reached = self._reached.get(str(name), 0)
             if self._baseline is not None and name == _BASELINE:
                 # A log gets no further scores.
-                reached = n_samples * state.problem.repeats
+                reached = n_samples * state.problem.examples.repeats
             # In a study, other processes may have reached more.
             last = (
                 (n - 1) * n_samples + place + 1 for place, n in enumerate(scored) if n
@@ -444,13 +444,13 @@ class EarlyStopping:
             reached = max(reached, max(last, default=0))
             for place, n_scores in enumerate(scored):
                 n_epochs = -((place - reached) // n_samples)
-                example = int(state.problem.order[place])
+                example = int(state.problem.examples.order[place])
                 failed += [(arm, example)] * max(0, n_epochs - n_scores)
         if failed:
             plan = events.Decided(len(state.decisions), plan=tuple(failed))
             state = apply(state, plan)
         for arm, example in failed:
-            trial = state.asked
+            trial = state.plan.asked
             state = apply(state, events.Asked(trial, arm, example))
             state = apply(state, events.Failed(trial, "no score"))
         return state

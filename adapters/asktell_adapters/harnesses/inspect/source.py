@@ -375,7 +375,7 @@ def _check_examples(selector: Any, n_samples: int) -> None:
         InvalidArgumentError: the selector has no examples, or more than the task.
     """
     inner = selector if isinstance(selector, Selector) else selector.selector
-    n_examples = inner.state.problem.n_examples
+    n_examples = inner.state.problem.examples.n
     if n_examples is None or n_examples > n_samples:
         raise InvalidArgumentError(
             f"The selector was created with examples={n_examples}, but the task has {n_samples} samples. Create it "

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from asktell import BestFeasible, Candidates, Selector, grid
-from asktell.posterior.basis import Basis, levels_of, of_factors
+from asktell.numerics.cells import Cells
 from asktell.posterior.equations import System, Variances
-from asktell.posterior.two_way import Cells, posterior, reml
+from asktell.posterior.regressors import Regressors, levels_of, of_factors
+from asktell.posterior.two_way import posterior, reml
 
 LEVEL = 1e4  # the variance of a level that is nearly flat
 
@@ -62,8 +63,8 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
         unit(rng.normal(size=(n_arms, 3))),
         Variances(0.5, 0.3, 0.4),
     )
-    system = System(arms, examples, y, n_arms, n_examples, Basis(z))
-    found = system.means_by_basis(v, share)
+    system = System(arms, examples, y, n_arms, n_examples, Regressors.of_arms(z))
+    found = system.means_by_share(v, share)
     mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
     np.testing.assert_allclose(found.mean, mean, atol=1e-4)
     root = found.rows @ found.root
@@ -80,8 +81,8 @@ def test_the_likelihood_of_the_share_is_exact() -> None:
         unit(rng.normal(size=(7, 2))),
         Variances(0.5, 0.3, 0.4),
     )
-    system = System(arms, examples, y, 7, 6, Basis(z))
-    ours = [system.density_by_basis(v, share) for share in (0.0, 0.3, 0.9)]
+    system = System(arms, examples, y, 7, 6, Regressors.of_arms(z))
+    ours = [system.density_by_share(v, share) for share in (0.0, 0.3, 0.9)]
     theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
     np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=2e-3)
 
@@ -95,7 +96,9 @@ def test_without_examples_too() -> None:
         Variances(0.5, 1.0, 0.4),
     )
     y = rng.normal(size=15)
-    found = System(arms, np.full(15, -1), y, 5, None, Basis(z)).means_by_basis(v, 0.6)
+    found = System(
+        arms, np.full(15, -1), y, 5, None, Regressors.of_arms(z)
+    ).means_by_share(v, 0.6)
     prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
     to_cells = np.eye(5)[arms]
     cov = to_cells @ prior @ to_cells.T + 0.4 * np.eye(15)
@@ -121,11 +124,11 @@ def test_columns_that_tell_help_and_others_do_little_harm() -> None:
             50,
         )
         for name, z in (
-            ("informed", Basis(unit(x))),
-            ("misled", Basis(unit(rng.normal(size=(40, 3))))),
+            ("informed", Regressors.of_arms(unit(x))),
+            ("misled", Regressors.of_arms(unit(rng.normal(size=(40, 3))))),
             ("alone", None),
         ):
-            mean = posterior(cells, 0, 40, 50, basis=z).mean
+            mean = posterior(cells, 0, 40, 50, regressors=z).mean
             errors[name].append(
                 np.sqrt(np.mean((mean - truth - (mean - truth).mean()) ** 2))
             )
@@ -151,7 +154,7 @@ def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(
 
 def test_a_column_for_each_level_of_the_factors_that_count() -> None:
     candidates = grid(only=["x"], model=["a", "b"], n=[1, 2, 3])
-    z, blocks = of_factors(candidates)  # type: ignore[misc]
+    z, *_, blocks = of_factors(candidates)  # type: ignore[misc]
     assert blocks.tolist() == [0, 0, 1, 1, 1]
     np.testing.assert_array_equal(z, [[*a, *b] for a in np.eye(2) for b in np.eye(3)])
     # A level for each candidate says nothing more
@@ -186,7 +189,7 @@ def test_how_much_each_factor_matters_is_estimated() -> None:
         v = reml(system)
         found.append(system.scales[[0, 8, 16]] ** 2)
         densities.append(
-            [system.density_by_basis(v, share) for share in (0.0, 0.6, 0.9, 0.999)]
+            [system.density_by_share(v, share) for share in (0.0, 0.6, 0.9, 0.999)]
         )
     a, b, c = np.mean(found, axis=0)
     assert 0.6 < a < 0.9
@@ -207,7 +210,7 @@ def test_factors_tell_of_candidates_that_nobody_pulled() -> None:
             arms, np.arange(18) // 6, y[arms, np.arange(18) // 6][:, None], 50
         )
         unseen = np.setdiff1d(np.arange(36), arms)
-        fit = posterior(cells, 0, 36, 50, basis=of_factors(candidates))
+        fit = posterior(cells, 0, 36, 50, regressors=of_factors(candidates))
         right.append(np.corrcoef(fit.mean[unseen], truth[unseen])[0, 1])
         alone.append(
             np.abs(fit.mean - y.mean(axis=1))[unseen].mean() / fit.sd[unseen].mean()
