@@ -38,15 +38,8 @@ if TYPE_CHECKING:
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.examples.profile import ExampleProfile
-    from asktell.problem.goals import (
-        BestFeasible,
-        ParetoSet,
-        at_least,
-        at_most,
-        maximize,
-        minimize,
-        within,
-    )
+    from asktell.problem.goals import BestFeasible, ParetoSet
+    from asktell.problem.objectives import at_least, at_most, maximize, minimize, within
     from asktell.results.checks import Check
     from asktell.results.comparison import ChangedExample, Comparison, Noise
     from asktell.results.difference import Difference
@@ -80,9 +73,8 @@ _LATE = {
     "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
-    "asktell.problem.goals": (
-        "BestFeasible",
-        "ParetoSet",
+    "asktell.problem.goals": ("BestFeasible", "ParetoSet"),
+    "asktell.problem.objectives": (
         "at_least",
         "at_most",
         "maximize",

@@ -56,8 +56,9 @@ from asktell.problem.checks import (
 )
 from asktell.problem.examples.examples import AnyProfile
 from asktell.problem.formats import checked, items, parse, typed
-from asktell.problem.goals import Goal, Scores
+from asktell.problem.goals import Goal
 from asktell.problem.problem import checked_problem
+from asktell.problem.scores import Scores
 from asktell.problem.words import short, some
 from asktell.record import Engine, State, initial
 from asktell.record.saved import (

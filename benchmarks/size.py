@@ -21,6 +21,7 @@ annotated fields included. Parameters do not count.
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -305,6 +306,9 @@ def measure(root: Path = ROOT) -> dict[str, float]:
     sizes["circles-adapters"] = circles(adapters)
     sizes["names-across-asktell"] = len(names_across(root / "asktell"))
     sizes["names-across-adapters"] = len(names_across(adapters))
+    sizes["nodes-kernel"] = sum(
+        Code.of(path.read_text(encoding="utf-8")).nodes for path in kernel(root)
+    )
     for folder in ("asktell", "adapters", "tests", "benchmarks"):
         code = Code.of_folder(root / folder)
         sizes[f"nodes-{folder}"] = code.nodes
@@ -327,6 +331,15 @@ def measure(root: Path = ROOT) -> dict[str, float]:
         listed = f"from {module} import {face}; print(sum(not name.startswith('_') for name in dir({face})))"
         sizes[f"members-{face}"] = int(_run(root, listed))
     return sizes
+
+
+def kernel(root: Path = ROOT) -> list[Path]:
+    """The files that AGENTS.md tells a newcomer to read first, in its order."""
+    text = (root / "AGENTS.md").read_text(encoding="utf-8")
+    section = text.partition("## The kernel\n")[2].partition("\n## ")[0]
+    return [
+        root / name for name in re.findall(r"^\d+\. `([^`]+)`", section, re.MULTILINE)
+    ]
 
 
 def budget(root: Path = ROOT) -> dict[str, float]:

@@ -21,7 +21,7 @@ from asktell import (
     at_most,
     minimize,
 )
-from asktell.problem.goals import is_expense, less_may_be_better
+from asktell.problem.metric_names import is_expense, less_may_be_better
 from asktell.studies.storages.memory import MemoryStorage
 
 

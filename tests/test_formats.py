@@ -12,7 +12,7 @@ import pytest
 import asktell
 from asktell import Selector, Study
 from asktell.methods import PARTS
-from asktell.problem.goals import Constraint, Objective
+from asktell.problem.objectives import Constraint, Objective
 from asktell.record import events
 from asktell.record.events import AnyEvent
 from asktell.record.saved import DEFAULTS, SavedState

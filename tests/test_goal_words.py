@@ -5,16 +5,9 @@ from typing import Any
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.goals import (
-    BestFeasible,
-    Goal,
-    Objective,
-    ParetoSet,
-    at_least,
-    at_most,
-    minimize,
-    parse_goal,
-)
+from asktell.problem.goal_files import parse_goal
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.objectives import Objective, at_least, at_most, minimize
 
 
 @pytest.mark.parametrize(

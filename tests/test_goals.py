@@ -17,7 +17,7 @@ from asktell import (
     maximize,
     minimize,
 )
-from asktell.problem.goals import Constraint
+from asktell.problem.objectives import Constraint
 
 NAN, INF = float("nan"), float("inf")
 

@@ -16,7 +16,7 @@ import asktell
 from asktell import ParetoSet, Selector
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.extend import real
-from asktell.problem.goals import by_name
+from asktell.problem.scores import by_name
 
 GOAL = ParetoSet("a", "b")
 

@@ -17,7 +17,8 @@ from asktell import (
     at_most,
     maximize,
 )
-from asktell.problem.goals import Goal, parse_goal
+from asktell.problem.goal_files import parse_goal
+from asktell.problem.goals import Goal
 from asktell.results.gate import not_worse
 
 LATENCY = {"latency": at_most(2.0, quantile=0.9)}

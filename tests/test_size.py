@@ -11,6 +11,7 @@ from benchmarks.size import (
     circles,
     exceeds,
     floors,
+    kernel,
     measure,
     members,
     names_across,
@@ -107,6 +108,13 @@ def test_pronouns_among_the_assigned_names_by_hand() -> None:
     )
     # Parameters, attributes, keywords and names that are read do not count
     assert (code.names, code.pronouns) == (7, 4)
+
+
+def test_the_kernel_is_what_the_guide_names() -> None:
+    names = [path.name for path in kernel()]
+    assert names[0] == "candidates.py"
+    assert names[-1] == "selector.py"
+    assert all(path.is_file() for path in kernel())
 
 
 def test_members_are_fields_methods_and_properties(tmp_path: Path) -> None:

@@ -71,6 +71,35 @@ ADDITIONS = {
         assert "Halves" in selector.to_json()
         """,
     ),
+    "a column of the result": Addition(
+        {},
+        {
+            "asktell/results/entries.py": [
+                ("    p_feasible: float | None = None", "    words: int = 0")
+            ],
+            "asktell/results/summary.py": [
+                (
+                    "                evaluations=int",
+                    "                words=len(text.split()),",
+                )
+            ],
+            "asktell/results/table.py": [
+                (
+                    '        _count("evaluations"',
+                    '        _count("words", "words", entries, shown=True),',
+                )
+            ],
+        },
+        """
+        import asktell
+
+        goal = asktell.BestFeasible("score")
+        result = asktell.analyze([[1, 1, 0], [0, 0, 1]], goal, prompts=["say a", "b"])
+        assert [entry.words for entry in result.prompts] == [2, 1]
+        assert result.to_dataframe().words.tolist() == [2, 1]
+        assert "words" in str(result) and result.to_dict()["prompts"][0]["words"] == 2
+        """,
+    ),
     "a command": Addition(
         {
             "adapters/asktell_adapters/cli/hello.py": """

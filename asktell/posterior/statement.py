@@ -55,6 +55,8 @@ _LEAST_NEAR = 0.1  # least part of that deviation, for bounds within 0.25% of an
 # typical rate, or twice that
 _NEAR_ODDS = 0.7
 _LEAST_SHARE = 1e-4
+# In standard deviations: beyond, a normal density is 0 in floats.
+_FAR = 40.0
 
 
 class Statement(NamedTuple):
@@ -265,7 +267,9 @@ def _near(
     """
     part = min(1.0, max(0.0, (bound - low) / (high - low)))
     deviation = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
-    off = slack / (deviation * (high - low))
+    unit = deviation * (high - low)
+    # Farther away, the density is 0, and a square could be too large for a float.
+    off = np.clip(slack, -_FAR * unit, _FAR * unit) / unit
     return np.asarray(np.exp(-0.5 * off**2) / (deviation * np.sqrt(2.0 * np.pi)))
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.problem.candidates import Candidates
 from asktell.problem.checks import DAMAGED, LARGEST, MalformedError
-from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.objectives import Constraint, Objective
 from asktell.problem.words import short
 
 # Most bytes after decompression: so many for free, and so many per compressed byte. The

@@ -12,13 +12,8 @@ import numpy as np
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import LARGEST, check_number, check_part
-from asktell.problem.goals import (
-    FAILURE_RATE,
-    Goal,
-    ParetoSet,
-    check_less_than_range,
-    check_over_all_examples,
-)
+from asktell.problem.goals import Goal, ParetoSet, check_over_all_examples
+from asktell.problem.objectives import FAILURE_RATE, check_less_than_range
 from asktell.proofs.bounds import ROUNDING, Bounds, binary_ranges, limits_if_binary
 from asktell.proofs.claims import satisfies, violates
 from asktell.proofs.intervals.betting import Betting

@@ -71,7 +71,8 @@ import numpy as np
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.problem.goals import BASELINE, BEST, BestFeasible, Bound, Goal
+from asktell.problem.goals import BestFeasible, Goal
+from asktell.problem.objectives import BASELINE, BEST, Bound
 from asktell.proofs.bounds import Bounds, limits_if_few
 from asktell.proofs.intervals.betting import Betting
 from asktell.proofs.intervals.racing import certainly_worse

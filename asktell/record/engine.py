@@ -19,7 +19,8 @@ from asktell.problem.checks import (
     check_reason,
     needed_cost,
 )
-from asktell.problem.goals import Goal, Scores, by_name, proxy_score
+from asktell.problem.goals import Goal
+from asktell.problem.scores import Scores, by_name, proxy_score
 from asktell.problem.words import short, some
 from asktell.record import events, growth
 from asktell.record.fold import Decider, apply, check, decide

@@ -8,7 +8,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Indices, Matrix, Vector
 from asktell.numerics.cells import Cells
-from asktell.problem.goals import Goal, is_expense
+from asktell.problem.goals import Goal
+from asktell.problem.metric_names import is_expense
 from asktell.record import FAILED, RETIRED, State
 from asktell.results.difference import wins_and_losses
 from asktell.results.examples import ExampleResult

@@ -15,7 +15,7 @@ from asktell.posterior.flips import Flips, at_rate
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
-from asktell.problem.goals import check_less_than_range
+from asktell.problem.objectives import check_less_than_range
 from asktell.problem.problem import Problem
 from asktell.problem.words import short, some
 from asktell.proofs.bounds import n_sequences

@@ -17,7 +17,7 @@ from asktell.errors import (
 )
 from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.checks import check_reason, check_seconds
-from asktell.problem.goals import Scores
+from asktell.problem.scores import Scores
 from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding

@@ -28,7 +28,8 @@ from asktell.problem.checks import whole
 from asktell.problem.examples.examples import Examples
 from asktell.problem.examples.ids import ExampleIds, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
-from asktell.problem.goals import Goal, Scores
+from asktell.problem.goals import Goal
+from asktell.problem.scores import Scores
 from asktell.problem.words import short, some
 from asktell.record.engine import checked_scores
 from asktell.results.comparison import Comparison, Place

@@ -27,7 +27,8 @@ from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, whole
-from asktell.problem.goals import Goal, Scores
+from asktell.problem.goals import Goal
+from asktell.problem.scores import Scores
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.engine import checked_scores

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 import asktell
-from asktell.problem.goals import FAILURE_RATE, Goal, Threshold
+from asktell.problem.goals import Goal
+from asktell.problem.objectives import FAILURE_RATE, Threshold
 from benchmarks.problems.table import Array
 
 Rng: TypeAlias = np.random.Generator

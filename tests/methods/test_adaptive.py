@@ -204,6 +204,38 @@ def test_more_budget_brings_more_prompts() -> None:
     assert len(first | {t.prompt_id for t in play(s, scores)}) == 20
 
 
+def test_after_an_extension_every_prompt_may_be_evaluated_again() -> None:
+    """What an extension gives is spent like a budget of its own (`benchmarks.selection.extensions`)."""
+    scores = table(20, 400, m=1)
+    scores[:2] += 0.3
+    in_steps = selector(scores, BestFeasible("a"), 400)
+    late = {trial.prompt_id for trial in play(in_steps, scores)[340:]}
+    in_steps.extend(50)
+    next_ones = {trial.prompt_id for trial in play(in_steps, scores)}
+    # At the end of a budget, only two prompts contend
+    assert len(late) == 2
+    assert len(next_ones) > 2
+
+
+def test_a_budget_in_steps_has_its_share_of_first_evaluations() -> None:
+    """Of candidates with factors, a third of the whole budget covers the levels, not of its first step."""
+    models = [f"m{i}" for i in range(20)]
+    candidates = asktell.grid(model=models, prompt=list("abcdefghij"))
+    in_steps = Selector(candidates, BestFeasible("x"), 60, "auto", examples=50, seed=2)
+
+    def played() -> list[Any]:
+        prompts = []
+        while trial := in_steps.ask():
+            prompts.append(trial.prompt_id)
+            in_steps.tell(trial, 0.1 * (trial.id % 7))
+        return prompts
+
+    known = set(played())
+    in_steps.extend(240)
+    # A third of 300, without the third of 60 that covered levels before
+    assert not known & set(played()[:60])
+
+
 def test_prompts_that_fail_make_room_in_a_small_budget() -> None:
     scores = table(20, 3)
     s = selector(scores, BEST, 12, max_failure_rate=1e-6)

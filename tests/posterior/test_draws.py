@@ -11,7 +11,7 @@ from asktell.posterior.draws import held, is_unvarying
 from asktell.posterior.of_state import stated
 from asktell.posterior.statement import Statement, _near, _near_share
 from asktell.posterior.two_way import chance_of_another
-from asktell.problem.goals import Constraint
+from asktell.problem.objectives import Constraint
 
 N, SEEN = 60, 12
 AT_PRICE = at_most(0.62)
@@ -200,6 +200,8 @@ def test_the_prior_of_a_level_is_a_density_around_the_bound() -> None:
         mean = _near(bound, 0.0, 1.0, level - bound)
         assert level[mean.argmax()] == pytest.approx(bound, abs=1e-4)
     assert (_near_share(0.02, np.array([-0.1, 0.0])) < 0.5).all()
+    # A range that is tiny compared with the distance
+    assert _near(0.0, 0.0, 1e-90, np.array([1e90, 1e-90])).tolist() == [0.0, 0.0]
 
 
 def test_two_values_at_the_ends_of_a_range_are_as_0_and_1() -> None:

@@ -11,7 +11,7 @@ import io
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -284,8 +284,8 @@ MOST_ANSWERS = (
     1_000_000_000  # bytes of a file of responses. The API documents no limit.
 )
 _DAYS_KEPT = 35  # the API deletes the responses after 30 days
-# An account with so many batches has others than asktell's. A hundred are on a page.
-_MOST_LISTED = 100_000
+# An account with so many pages of a hundred batches has others than asktell's.
+_MOST_PAGES = 1000
 _SLACK = 3600.0  # seconds that the server's clock and the study's may differ
 # Statuses of batches that may still get responses
 _OPEN = ("validating", "in_progress", "finalizing", "cancelling")
@@ -597,17 +597,13 @@ class OpenAIBatch:
         """The study's batches whose responses the server may still have."""
         kept_since, batches, seen = self._clock() - _DAYS_KEPT * 86400, [], set[str]()
         try:
-            for batch in client.batches.list(limit=100):
+            for batch in _listed(client):
                 if batch.created_at < kept_since:
                     break
                 # A server that ignores pages sends the first page forever
                 if batch.id in seen:
                     raise ValueError(f"the list has the batch {batch.id!r} twice")
                 seen.add(batch.id)
-                if len(seen) > _MOST_LISTED:
-                    raise ValueError(
-                        f"the list has more than {_MOST_LISTED:,} batches of the last {_DAYS_KEPT} days"
-                    )
                 if (batch.metadata or {}).get(
                     "asktell_study"
                 ) == study.name and _worker(batch).startswith(PREFIX):
@@ -761,6 +757,18 @@ def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
     selector = study.selector
     returned = selector.ask(len(selector.state.plan.returned))
     return {trial.id: trial for trial in (*selector.pending, *returned)}
+
+
+def _listed(client: Any) -> Iterator[Any]:
+    """All batches of the account, the latest first."""
+    pages = client.batches.list(limit=100).iter_pages()
+    for number, page in enumerate(pages, 1):
+        yield from page.data
+        # Before the next page is asked for
+        if number == _MOST_PAGES:
+            raise ValueError(
+                f"the list has {_MOST_PAGES:,} pages of batches of the last {_DAYS_KEPT} days"
+            )
 
 
 def _worker(batch: Any) -> str:

@@ -14,9 +14,10 @@ Steps of the algorithm. The functions below name the step that they implement.
    a weight (`belief.py`).
    - Best feasible prompt: the share of posterior draws in which the prompt is best or
      second best. This is top-two Thompson sampling (Russo 2016). The candidates narrow
-     with the budget: after a part f of it, only the A^(1 - f) prompts of the highest
-     expected quality, at least two, can be sampled. The quality in a draw is 1 for the
-     best feasible prompt, and 0 for the median prompt and for infeasible prompts.
+     with the budget: after a part f of it, or of what its last extension gave, only the
+     A^(1 - f) prompts of the highest expected quality, at least two, can be sampled.
+     The quality in a draw is 1 for the best feasible prompt, and 0 for the median
+     prompt and for infeasible prompts.
    - Pareto set: p (1 - p), where p is the probability that the prompt belongs to the
      set.
    The weight of a prompt shrinks with its evaluations in progress, with its failures,
@@ -68,7 +69,7 @@ from asktell.problem.goals import (
 from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.proofs.standing import standing
-from asktell.record import Added, Decided, Departure, State
+from asktell.record import Added, Decided, Departure, Extended, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
 # docs/explanation/what-was-tried.md.
@@ -392,8 +393,8 @@ class Adaptive(AbstractMethod):
         problem, origin = state.problem, state.growth.origin
         if self.confidence is not None:
             return None
-        first, n_first = None, math.ceil(_FIRST_PART * origin.budget)
-        if origin.budget >= _FEWEST_FOR_FACTORS:
+        first, n_first = None, math.ceil(_FIRST_PART * problem.budget)
+        if problem.budget >= _FEWEST_FOR_FACTORS:
             first = even_order(origin, n_first)
         if first is None and state.proxies.cover(problem.n_arms):
             first = by_chance(origin, np.arange(origin.n_arms))[:n_first]
@@ -525,8 +526,9 @@ class Adaptive(AbstractMethod):
 
         For the best feasible prompt, the contenders narrow from A arms to two. After a
         part f of the budget, they are the A^(1 - f) arms of the highest expected
-        quality. No arm is dropped permanently. For an arm that was added later, f is
-        the part that was spent since, of the budget that was left at that time.
+        quality. No arm is dropped permanently. For an arm that was added later, and
+        after an extension of the budget, f is the part that was spent since, of the
+        budget that was left at that time.
         """
         state, open_ = look.state, look.open_
         if belief.expected is None:
@@ -713,17 +715,22 @@ def _shared_cells(
 def _ages(state: State) -> Float[Floats, " arms"]:
     """For each arm the share of the budget that was used since the arm was added, from 0 to 1.
 
-    The share is of the budget that was left when the arm was added.
+    The share is of the budget that was left at that time. It also begins at 0 when the
+    budget is extended. So what an extension gives is
+    spent as a budget of its own, and a budget in steps is as good as one budget
+    (`benchmarks.selection.extensions`).
     """
     # Pending trials count as used evaluations, but their cost does not count.
     n_used = state.spent + len(state.pending)
     now = _part_spent(state.problem, n_used, state.costs.total)
     began, first = np.zeros(state.problem.n_arms), state.growth.origin.n_arms
     for _, spent, cost, event in state.growth.events:
+        then = min(now, _part_spent(state.problem, spent, cost))
         if isinstance(event, Added):
-            then = _part_spent(state.problem, spent, cost)
-            began[first : first + len(event.texts)] = min(now, then)
+            began[first : first + len(event.texts)] = then
             first += len(event.texts)
+        elif isinstance(event, Extended) and (event.evaluations or event.cost):
+            began[:first] = then
     return np.asarray((now - began) / np.maximum(1.0 - began, 1e-12))
 
 

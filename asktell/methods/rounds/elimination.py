@@ -43,7 +43,8 @@ from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.problem.features import rank
-from asktell.problem.goals import BestFeasible, Goal, Subset, check_not_sure
+from asktell.problem.goals import BestFeasible, Goal, check_not_sure
+from asktell.problem.objectives import Subset
 from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import (

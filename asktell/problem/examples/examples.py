@@ -17,7 +17,8 @@ from asktell.problem.examples.ids import ExampleIds, changes, numbered
 from asktell.problem.examples.profile import ExampleProfile
 from asktell.problem.examples.segments import Segments
 from asktell.problem.examples.shape import Shape
-from asktell.problem.goals import Goal, Subset
+from asktell.problem.goals import Goal
+from asktell.problem.objectives import Subset
 from asktell.problem.words import short, some
 
 AnyProfile: TypeAlias = ExampleProfile | Mapping[str, Any]

@@ -525,11 +525,11 @@ def test_answers_without_end_are_a_problem_of_their_batch(night: Night) -> None:
 def test_a_list_of_batches_without_end_is_not_read_to_its_end(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asktell_adapters.evaluators.openai_batch._MOST_LISTED", 5)
+    monkeypatch.setattr("asktell_adapters.evaluators.openai_batch._MOST_PAGES", 3)
     night.server.page = 2
     night.batches = night.make(most_requests=2)
     night.submit(18)
-    with pytest.raises(EvaluatorError, match="more than 5 batches of the last 35 days"):
+    with pytest.raises(EvaluatorError, match="3 pages of batches of the last 35 days"):
         night.collect()
     assert night.server.calls.count("GET /v1/batches") < 15
 
