@@ -1,14 +1,17 @@
 """Plays that many tests share: a table of scores, a selector for it, and its end."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 import asktell
 from asktell.methods import preset
 from asktell.testing.fakes import Table
 from tests.presets import CONSTRAINED
+
+Scores: TypeAlias = Table | npt.NDArray[np.float64] | Callable[[asktell.Trial], Any]
 
 
 def random_table(
@@ -50,6 +53,46 @@ def new_selector(
     return asktell.Selector(table.prompts, goal, budget, composed, **options)
 
 
+def selector_of(
+    scores: npt.NDArray[np.float64],
+    goal: asktell.problem.goals.Goal,
+    method: Any = "auto",
+    budget: int | None = None,
+    **options: Any,
+) -> asktell.Selector:
+    """A selector of the prompts p0, p1, ... for an array of scores, by default with a budget for all of them."""
+    n_prompts, n_examples = scores.shape[:2]
+    return asktell.Selector(
+        [f"p{arm}" for arm in range(n_prompts)],
+        goal,
+        budget or n_prompts * n_examples,
+        method,
+        **({"examples": n_examples} | options),
+    )
+
+
+def ended(selection: Any, scores: Scores, **options: Any) -> Any:
+    """The selection, after `play`."""
+    play(selection, scores, **options)
+    return selection
+
+
+def played(
+    scores: npt.NDArray[np.float64],
+    goal: asktell.problem.goals.Goal,
+    method: Any = "auto",
+    budget: int | None = None,
+    batch: int = 1,
+    *,
+    n: int | None = None,
+    cost: float | None = None,
+    **options: Any,
+) -> asktell.Selector:
+    """A selector for an array of scores, at its end or after n evaluations."""
+    selector = selector_of(scores, goal, method, budget, **options)
+    return ended(selector, scores, batch=batch, n=n, cost=cost)
+
+
 def best_feasible(table: Table) -> asktell.BestFeasible:
     """The first metric, subject to the others being at least the median of their true means."""
     first, *others = table.metrics
@@ -81,17 +124,49 @@ def told(
 
 
 def play(
-    selector: asktell.Selector,
-    table: Table,
+    selection: Any,
+    scores: Scores,
     batch: int = 1,
+    *,
+    n: int | None = None,
+    cost: float | None = None,
     order: Callable[[list[asktell.Trial]], Iterable[asktell.Trial]] = lambda trials: (
         trials
     ),
 ) -> list[asktell.Trial]:
-    """Ask and tell until the end; returns the trials in the order they were asked."""
+    """Ask and tell until the end, or exactly n times; returns the trials in the order they were asked.
+
+    The scores are a table, an array by prompt, example and metric, or a function of the
+    trial. A trial fails if the function returns a reason, or the array has a NaN. A
+    trial without an example has that of its number.
+    """
     asked: list[asktell.Trial] = []
-    while trials := selector.ask(batch):
+    score = _scorer(selection, scores)
+    while n is None or len(asked) < n:
+        trials = selection.ask(batch if n is None else min(batch, n - len(asked)))
+        if not trials:
+            assert n is None, f"the end came after {len(asked)} of {n} trials"
+            break
         asked += trials
         for trial in order(trials):
-            selector.tell(trial, table(trial.prompt, trial.example))
+            outcome = score(trial)
+            if isinstance(outcome, str):
+                selection.fail(trial, outcome, cost)
+            else:
+                selection.tell(trial, outcome, cost)
     return asked
+
+
+def _scorer(selection: Any, scores: Scores) -> Callable[[asktell.Trial], Any]:
+    if isinstance(scores, Table):
+        return lambda trial: scores(trial.prompt, trial.example)
+    if not isinstance(scores, np.ndarray):
+        return scores
+    ids = list(getattr(selection, "selector", selection).prompts.ids)
+
+    def row(trial: asktell.Trial) -> Any:
+        example = trial.id % scores.shape[1] if trial.example is None else trial.example
+        cell = scores[ids.index(trial.prompt_id), example]
+        return "no score" if np.isnan(cell).any() else cell.tolist()
+
+    return row

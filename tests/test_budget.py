@@ -25,6 +25,7 @@ from asktell import (
 from asktell.record import Asked, Failed, Released, State, Told, apply, initial
 from asktell.record.costs import Costs
 from asktell.studies.storages.memory import MemoryStorage
+from tests.plays import play
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")
@@ -132,8 +133,7 @@ def test_evaluations_and_cost_both_bind() -> None:
         (Budget(evaluations=50, cost=7), 7),
     ):
         s = Selector(prompts(3), PARETO, limit, examples=20)
-        while trial := s.ask():
-            s.tell(trial, [0.5, 0.5], cost=1.0)
+        play(s, lambda _: [0.5, 0.5], cost=1.0)
         assert (s.spent, s.done) == (spent, True)
         assert s.result().spent_cost == spent
 

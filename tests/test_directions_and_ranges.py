@@ -21,6 +21,7 @@ from asktell import (
 from asktell.errors import InvalidArgumentError
 from asktell.extend import Goal, check_margin, less_may_be_better, not_worse
 from asktell.problem.formats import dump_goal, load_goal
+from tests.plays import play
 
 LESS = [
     "cost", "cost_usd", "price", "latency", "latency_ms", "p95Latency", "seconds", "duration", "error", "errorRate",
@@ -187,8 +188,10 @@ def test_tolerances_are_in_the_units_of_the_values() -> None:
 
 def told(goal: Goal, scores: tuple[float, float] = (0.2, 0.7)) -> Selector:
     selector = Selector(["a", "b"], goal, 40, "uniform", examples=20)
-    while trial := selector.ask():
-        selector.tell(trial, dict.fromkeys(goal.metrics, scores[int(trial.prompt_id)]))
+    play(
+        selector,
+        lambda trial: dict.fromkeys(goal.metrics, scores[int(trial.prompt_id)]),
+    )
     return selector
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import asktell
 from asktell.studies.storages.memory import MemoryStorage
+from tests.plays import play
 
 
 def selector() -> asktell.Selector:
@@ -16,8 +17,7 @@ def selector() -> asktell.Selector:
 
 
 def finish(study: asktell.Selector | asktell.Study) -> None:
-    while trial := study.ask():
-        study.tell(trial, [len(trial.prompt) * 0.5])
+    play(study, lambda trial: [len(trial.prompt) * 0.5])
 
 
 def test_examples_join_with_their_ids() -> None:

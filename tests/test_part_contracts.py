@@ -49,6 +49,7 @@ from asktell.testing.method_contract import MethodContract
 from asktell.testing.metric_contract import MetricContract
 from asktell.testing.rule_contract import RuleContract
 from asktell.testing.scheduler_contract import SchedulerContract
+from tests.plays import play
 
 
 class TestSchedulers(SchedulerContract):
@@ -235,8 +236,7 @@ def run(**parts: Any) -> asktell.Result:
     selector = asktell.Selector(
         [*"abcdefgh"], asktell.BestFeasible("acc"), 240, method, examples=60
     )
-    while trial := selector.ask():
-        selector.tell(trial, trial.id * 7 % 10 / 10 + 0.01 * int(trial.prompt_id))
+    play(selector, lambda trial: trial.id * 7 % 10 / 10 + 0.01 * int(trial.prompt_id))
     return selector.result()
 
 

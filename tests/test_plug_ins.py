@@ -17,6 +17,7 @@ from asktell_adapters.config import load_config
 from asktell_adapters.config.tracker import read_tracker
 from asktell_adapters.finished import read_results
 from tests.command_line import cli
+from tests.plays import play
 from tests.plug_ins import TEMPLATE, install, install_template
 
 METHOD = """
@@ -472,8 +473,7 @@ def test_a_study_needs_no_method_of_a_package(site: Path, tmp_path: Path) -> Non
     install(site, "their-once", {"asktell.methods": {"once": "once:Once"}}, once=ONCE)
     place = str(tmp_path / "s.db")
     with asktell.Study.create(place, "s", selector()) as study:
-        while trial := study.ask():
-            study.tell(trial, 0.5)
+        play(study, lambda _: 0.5)
         study.export(tmp_path / "s.txt")
     with asktell.Study.open(place, "s") as study:
         assert study.done

@@ -24,6 +24,7 @@ from asktell.simulation.simulate import run_once
 from asktell.simulation.truth import Truth, means_of
 from asktell_adapters.server.requests import GoalModel
 from benchmarks.selection.cheapest import GOAL, right, table
+from tests.plays import play, played
 
 NAN, INF = float("nan"), float("inf")
 UNIT = maximize("accuracy", range=(0, 1))
@@ -33,17 +34,11 @@ def cheapest(margin: float = 0.03, of: str = "best") -> BestFeasible:
     return BestFeasible(minimize("cost"), {UNIT: within(margin, of=of)})
 
 
-def play(
+def fours(
     scores: Any, goal: Any, method: Any, budget: int | None = None, **options: Any
 ) -> Selector:
-    k, n, _ = scores.shape
-    selector = Selector(
-        [f"p{i}" for i in range(k)], goal, budget or k * n, method, n, **options
-    )
-    while batch := selector.ask(4):
-        for trial in batch:
-            selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
-    return selector
+    """A selector that was asked for four trials at a time."""
+    return played(scores, goal, method, budget, batch=4, **options)
 
 
 # What a constraint says
@@ -161,7 +156,7 @@ def test_other_words_are_refused(text: str) -> None:
 @pytest.mark.parametrize("method", ["auto", "csr", Race()])
 def test_a_saved_selection_goes_on_as_if_never_interrupted(method: Any) -> None:
     scores = table(3)
-    whole = play(scores, cheapest(of="baseline"), method, 300, baseline=0)
+    whole = fours(scores, cheapest(of="baseline"), method, 300, baseline=0)
     selector = Selector(
         [f"p{i}" for i in range(6)],
         cheapest(of="baseline"),
@@ -175,9 +170,7 @@ def test_a_saved_selection_goes_on_as_if_never_interrupted(method: Any) -> None:
             selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
         selector = Selector.from_json(selector.to_json())
     assert selector.state.problem.goal == cheapest(of="baseline")
-    while batch := selector.ask(4):
-        for trial in batch:
-            selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
+    play(selector, scores, 4)
     if method == "csr":  # whose plan no batch changes
         assert (
             selector.result().to_dict()["selected"]
@@ -198,7 +191,7 @@ def finished(
     place = (np.arange(50) + 0.5) / 50
     scores = np.stack([[np.full(50, cost), (place < share).astype(float)] for cost, share in zip(costs, accuracies,
                        strict=True)]).transpose(0, 2, 1)  # fmt: skip
-    return play(scores, goal, "uniform", inputs="given", repeats=1, **options)
+    return fours(scores, goal, "uniform", inputs="given", repeats=1, **options)
 
 
 def test_the_best_prompt_counts_whether_or_not_it_is_feasible() -> None:
@@ -228,7 +221,7 @@ def test_an_eliminated_prompt_is_still_the_best() -> None:
     place = (np.arange(60) + 0.5) / 60
     accuracy = np.stack([place < share for share in (0.9, 0.8, 0.5)]).astype(float)
     scores = np.stack([np.full((3, 60), [[10.0], [1.0], [0.1]]), accuracy], axis=2)
-    selector = play(scores, cheapest(0.2), Race(), inputs="given", repeats=1)
+    selector = fours(scores, cheapest(0.2), Race(), inputs="given", repeats=1)
     result = selector.result()
     assert [entry.status for entry in result.prompts] == [
         "rejected",
@@ -271,7 +264,7 @@ def test_equal_fixed_costs_are_no_more_expensive_than_each_other() -> None:
     scores = np.stack([right_, np.full((3, 60), [[0.2], [0.2], [0.3]])], axis=2)
     for of in ("best", "baseline"):
         goal = BestFeasible("accuracy", {minimize("cost"): within(0, of=of)})
-        result = play(scores, goal, "uniform", baseline=0).result()
+        result = fours(scores, goal, "uniform", baseline=0).result()
         assert [round(entry.p_feasible or 0.0, 1) for entry in result.prompts] == [
             1.0,
             1.0,
@@ -350,7 +343,7 @@ def test_what_is_clear_is_proven_before_the_budget_is_spent(
     accuracy = (rng.random((3, n)) < np.array([[0.9], [0.89], [0.3]])).astype(float)
     scores = np.stack([np.full((3, n), [[2.0], [1.0], [0.5]]), accuracy], axis=2)
     goal = BestFeasible(minimize("cost", range=(0, 3)), {UNIT: within(0.2, of=of)})
-    result = play(scores, goal, method, baseline=0).result()
+    result = fours(scores, goal, method, baseline=0).result()
     assert result.stopped_early
     assert result.spent < 3 * n
     assert [entry.id for entry in result.selected] == [1]

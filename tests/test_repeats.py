@@ -8,6 +8,7 @@ import pytest
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, Race, Selector
 from asktell.errors import InvalidStateError
+from tests.plays import play
 
 PROMPTS = {"x": "do x", "y": "do y", "z": "do z"}
 
@@ -19,8 +20,7 @@ def test_without_repeats_a_budget_is_left_over_that_repeats_use(method: str) -> 
         selector = Selector(
             PROMPTS, BestFeasible("a"), 36, method, examples=4, repeats=repeats
         )
-        while trial := selector.ask():
-            selector.tell(trial, [float(rng.random() < 0.5)])
+        play(selector, lambda _: [float(rng.random() < 0.5)])
         return selector.spent
 
     assert spent(1) <= 12
@@ -149,8 +149,7 @@ def test_iid_draws_are_as_many_as_drawn() -> None:
         repeats=2,
         sampling="iid",
     )
-    while trial := selector.ask():
-        selector.tell(trial, [rng.normal()])
+    play(selector, lambda _: [rng.normal()])
     assert selector.spent == 60
 
 
@@ -160,10 +159,10 @@ def test_a_race_is_never_exact_and_finds_what_it_can() -> None:
     selector = Selector(
         ["good", "bad"], goal, 400, Race(confidence=0.9), examples=20, repeats=10
     )
-    while trial := selector.ask():
-        selector.tell(
-            trial, [float(rng.random() < (0.9 if trial.prompt == "good" else 0.2))]
-        )
+    play(
+        selector,
+        lambda trial: [float(rng.random() < (0.9 if trial.prompt == "good" else 0.2))],
+    )
     result = selector.result()
     assert result.stopped_early
     assert [entry.prompt for entry in result.selected] == ["good"]
@@ -173,8 +172,7 @@ def test_a_race_is_never_exact_and_finds_what_it_can() -> None:
     tied = Selector(
         ["one", "two"], goal, 400, Race(confidence=0.9), examples=20, repeats=5
     )
-    while trial := tied.ask():
-        tied.tell(trial, [float(rng.random() < 0.5)])
+    play(tied, lambda _: [float(rng.random() < 0.5)])
     assert tied.spent == 200
     assert not tied.result().stopped_early
     comparison = tied.result().compare("one", "two").differences["a"]
@@ -196,8 +194,7 @@ def test_words_of_a_result() -> None:
         repeats=3,
         inputs="given",
     )
-    while trial := selector.ask():
-        selector.tell(trial, [rng.normal()])
+    play(selector, lambda _: [rng.normal()])
     result = selector.result()
     assert result.repeats == result.to_dict()["repeats"] == 3
     assert result.finished_early
@@ -219,10 +216,10 @@ def noisy(
         "inputs": "given",
     }
     selector = Selector(names, goal, budget, method, **options)
-    while trial := selector.ask():
-        selector.tell(
-            trial, [float(rng.random() < truth[trial.prompt_id, trial.example])]
-        )
+    play(
+        selector,
+        lambda trial: [float(rng.random() < truth[trial.prompt_id, trial.example])],
+    )
     return selector.result()
 
 

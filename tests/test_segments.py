@@ -13,6 +13,7 @@ from asktell.posterior.segments import SegmentMeans, pairs, segment_means
 from asktell.problem.examples.segments import Segments
 from asktell.results.entries import PromptResult
 from asktell_adapters.server.requests import NewStudy
+from tests.plays import play
 
 LABELS = ["de", "en", "fr"] * 20
 WORST = BestFeasible(maximize("right", worst_segment=True))
@@ -52,8 +53,7 @@ def run(
         segments=labels,
         **options,
     )  # type: ignore[arg-type]
-    while (trial := selector.ask()) is not None:
-        selector.tell(trial, {"right": scores[trial.prompt_id, trial.example]})
+    play(selector, lambda trial: {"right": scores[trial.prompt_id, trial.example]})
     return selector
 
 
@@ -90,8 +90,7 @@ def test_without_a_goal_that_speaks_of_them_segments_are_told_and_change_nothing
         run(BestFeasible("right"), UNEVEN, 60),
         Selector(["p0", "p1", "p2"], BestFeasible("right"), 60, "auto", 60, seed=2),
     )
-    while (trial := without.ask()) is not None:
-        without.tell(trial, UNEVEN[int(trial.prompt_id), trial.example])
+    play(without, lambda trial: UNEVEN[int(trial.prompt_id), trial.example])
     told, plain = with_labels.result(), without.result()
     assert [e.segments for e in plain.prompts] == [{}] * 3
     assert all(set(e.segments) == {"de", "en", "fr"} for e in told.prompts)

@@ -608,8 +608,7 @@ def test_estimates_from_the_current_round_only_also_come_to_an_end(
 ) -> None:
     table = random_table(7, 10)
     selector = new_selector(table, method, budget=21, data=data)
-    while trial := selector.ask():
-        selector.tell(trial, table(trial.prompt, trial.example))
+    play(selector, table)
     assert selector.result().selected
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
+from tests.plays import play
 
 PARETO = ParetoSet("a", "b")
 
@@ -26,8 +27,7 @@ def test_a_copy_goes_its_own_way(prompts: Any, duplicate: Any) -> None:
         s.tell(trial, rng.random(2).tolist())
     other, saved = duplicate(s), s.to_json()
     assert other.to_json() == saved
-    while trial := s.ask():
-        s.tell(trial, rng.random(2).tolist())
+    play(s, lambda _: rng.random(2).tolist())
     assert other.to_json() == saved
     assert len(other.pending) == 1
     assert other.ask() is not None
@@ -82,8 +82,7 @@ def test_a_selected_prompt_whose_estimate_is_dominated_is_noted() -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed)
         s = Selector([f"p{i}" for i in range(12)], PARETO, 24, examples=40, seed=seed)
-        while trial := s.ask():
-            s.tell(trial, rng.random(2).tolist())
+        play(s, lambda _: rng.random(2).tolist())  # noqa: B023
         result = s.result()
         means = np.array(
             [list(entry.estimate.values()) for entry in result.selected], dtype=float

@@ -17,6 +17,7 @@ import asktell
 from asktell._util.threads import undisturbed
 from asktell.methods import Adaptive
 from asktell.record import Decided, State
+from tests.plays import play
 
 
 def n_threads() -> set[int]:
@@ -114,9 +115,7 @@ def test_decisions_and_results_take_one_thread() -> None:
             return super().answer(state)
 
     selector = asktell.Selector(["a", "b"], asktell.BestFeasible("x"), 8, Watched(), 6)
-    for _ in range(4):
-        trial = selector.ask()
-        selector.tell(trial, trial.id % 2)
+    play(selector, lambda trial: trial.id % 2, n=4)
     selector.result()
     assert len(seen) > 1
     assert seen == [{1}] * len(seen)

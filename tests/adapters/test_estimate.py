@@ -23,6 +23,7 @@ from asktell_adapters.evaluators import (
 from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.metrics import Judge, Preference, latency, output_tokens
 from tests.command_line import Terminal, cli
+from tests.plays import play
 
 PRICE = Price(input=1e4, output=1e5)  # a cent a token read, ten a token written
 
@@ -169,17 +170,14 @@ def test_a_budget_in_cost_is_left_for_as_many_as_were_paid() -> None:
 def test_only_what_was_not_evaluated_is_looked_up_in_the_cache(tmp_path: Path) -> None:
     cached = evaluator(Counting(), cache=AnswerCache(tmp_path / "answers.db"))
     begun = selector(6)
-    for _ in range(3):
-        trial = begun.ask()
-        begun.tell(trial, cached(trial.prompt, trial.example))
+    play(begun, lambda trial: cached(trial.prompt, trial.example), n=3)
     found = estimate(cached, begun)
     assert (found.evaluations, found.calls, found.counted) == (3, 3, 3)
 
 
 def test_where_nothing_is_left_nothing_is_asked() -> None:
     done, llm = selector(), Counting()
-    while trial := done.ask():
-        done.tell(trial, {"output_tokens": 3.0})
+    play(done, lambda _: {"output_tokens": 3.0})
     for real_calls in (0, 2):
         found = estimate(evaluator(llm), done, real_calls=real_calls)
         assert (

@@ -15,6 +15,7 @@ import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
 from asktell.posterior import draws, statement
 from asktell.problem.checks import LARGEST
+from tests.plays import selector_of
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")
@@ -32,10 +33,7 @@ def table(k: int, n: int, m: int = 2, seed: int = 0) -> Any:
 def selector(
     scores: Any, goal: Any = PARETO, budget: int = 60, **options: Any
 ) -> Selector:
-    k, n, _ = scores.shape
-    return Selector(
-        [f"p{i}" for i in range(k)], goal, budget, "auto", **({"examples": n} | options)
-    )
+    return selector_of(scores, goal, budget=budget, **options)
 
 
 def tell(s: Selector, trial: Any, scores: Any) -> None:

@@ -17,6 +17,7 @@ from asktell.posterior.of_state import stated
 from asktell.proofs.claims import unproven
 from asktell.results.losses import _shares
 from tests.methods.rounds.rules.test_constrained_pareto_gap import literal_front
+from tests.plays import played
 
 Array = npt.NDArray[np.float64]
 GOAL = ParetoSet("a", minimize("b"), subject_to={"c": at_most(0.5)})
@@ -29,29 +30,6 @@ METHODS: list[Any] = [
     Adaptive(confidence=0.9),
 ]
 STRUCTURED = ["mlp-ege", "gege"]
-
-
-def play(
-    scores: Array,
-    goal: Any,
-    method: Any,
-    budget: int | None = None,
-    together: int = 1,
-    **options: Any,
-) -> Selector:
-    k, n, _ = scores.shape
-    selector = Selector(
-        [f"p{i}" for i in range(k)],
-        goal,
-        budget or k * n,
-        method,
-        examples=n,
-        **options,
-    )
-    while batch := selector.ask(together):
-        for trial in batch:
-            selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
-    return selector
 
 
 def selected(selector: Selector) -> list[int]:
@@ -74,7 +52,7 @@ def test_with_exact_means_every_method_returns_the_true_front(
 ) -> None:
     means = np.array(rows)
     scores = np.repeat(means[:, None], 4, axis=1)
-    selector = play(
+    selector = played(
         scores,
         GOAL,
         method,
@@ -115,7 +93,7 @@ def noisy(seed: int, k: int = 14, n: int = 30) -> Array:
 @pytest.mark.parametrize("method", METHODS)
 def test_with_noise_the_answer_is_nearly_the_true_front(method: Any) -> None:
     scores = noisy(0)
-    selector = play(scores, GOAL, method, 14 * 20)
+    selector = played(scores, GOAL, method, 14 * 20)
     values = GOAL.values(scores.mean(axis=1))
     front, chosen = set(literal_front(values, 2)), set(selected(selector))
     assert 2 * len(front & chosen) / (len(front) + len(chosen)) > 0.6
@@ -131,7 +109,7 @@ def test_methods_that_use_features(method: str) -> None:
     means = 0.5 + 0.2 * np.stack((features[:, 0], -features[:, 1]), axis=1)
     scores = means[:, None] + rng.normal(scale=0.05, size=(24, 20, 2))
     goal = ParetoSet("a", minimize("b"), subject_to={"a": at_most(0.6)})
-    selector = play(scores, goal, method, 4 * 24, features=features, seed=3)
+    selector = played(scores, goal, method, 4 * 24, features=features, seed=3)
     front, chosen = set(literal_front(goal.values(means), 2)), set(selected(selector))
     assert selector.method.rule == ConstrainedParetoGap(2)  # type: ignore[union-attr]
     assert front & chosen
@@ -146,7 +124,7 @@ def test_without_a_feasible_prompt_the_least_violating_one_is_the_answer(
 ) -> None:
     scores = noisy(1)
     scores[:, :, 2] += 1.0 + 0.3 * np.arange(14)[:, None]
-    result = play(scores, GOAL, method, 14 * 20).result()
+    result = played(scores, GOAL, method, 14 * 20).result()
     assert [entry.id for entry in result.selected] == [
         scores[:, :, 2].mean(axis=1).argmin()
     ]
@@ -161,7 +139,7 @@ def test_who_was_accepted_is_not_joined_by_an_infeasible_prompt() -> None:
     for last in (1, 2):
         table = scores.copy()
         table[last, 2:, 2] = 9.0  # feasible on the first examples only
-        selector = play(table, GOAL, "ege-sr", 12, sampling="shared")
+        selector = played(table, GOAL, "ege-sr", 12, sampling="shared")
         feasible = [entry for entry in selector.result().selected if entry.feasible]
         assert feasible
         assert len(feasible) == len(selector.result().selected)
@@ -172,10 +150,7 @@ def test_who_was_accepted_is_not_joined_by_an_infeasible_prompt() -> None:
 
 def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
     scores = noisy(2)
-    selector = Selector([f"p{i}" for i in range(14)], GOAL, 400, examples=30)
-    for _ in range(120):
-        trial = selector.ask()
-        selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
+    selector = played(scores, GOAL, "auto", 400, n=120)
     for entry in selector.result().prompts:
         assert entry.p_feasible is not None
         assert entry.p_best is not None
@@ -191,7 +166,7 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
 def test_pulls_go_to_prompts_that_may_be_feasible() -> None:
     scores = noisy(4, 12, 40)
     scores[6:, :, 2] += 2.0
-    result = play(scores, GOAL, "auto", 12 * 12).result()
+    result = played(scores, GOAL, "auto", 12 * 12).result()
     pulls = [entry.evaluations for entry in result.prompts]
     assert max(pulls[6:]) < np.mean(pulls[:6])
 
@@ -237,7 +212,7 @@ def test_a_clear_front_under_constraints_ends_early(
     method: Any, tolerance: float | None
 ) -> None:
     scores = zero_one(LEVELS, 150)
-    selector = play(scores, zero_one_goal(tolerance), method, together=5)
+    selector = played(scores, zero_one_goal(tolerance), method, batch=5)
     result = selector.result()
     assert selected(selector) == [1, 2]
     assert result.stopped_early
@@ -258,7 +233,7 @@ def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(
     method: Any,
 ) -> None:
     scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 40)
-    selector = play(scores, ZERO_ONE, method, inputs="given", repeats=1)
+    selector = played(scores, ZERO_ONE, method, inputs="given", repeats=1)
     # It keeps the bound exactly, which only all examples tell
     assert scores[0, :, 2].mean() == 0.5
     assert selected(selector) == [0]
@@ -269,14 +244,16 @@ def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints()
     None
 ):
     scores = zero_one([[0.9, 0.9, 0.9], [0.5, 0.5, 0.7]], 200)
-    result = play(scores, ZERO_ONE, Race()).result()
+    result = played(scores, ZERO_ONE, Race()).result()
     assert [entry.id for entry in result.selected] == [1]
     assert (result.stopped_early, result.feasible) == (True, False)
 
 
 def test_an_infeasible_front_is_never_settled_early_by_the_posterior() -> None:
     scores = zero_one([[0.9, 0.9, 0.9], [0.5, 0.5, 0.7]], 24)
-    assert not play(scores, ZERO_ONE, Adaptive(confidence=0.95)).result().stopped_early
+    assert (
+        not played(scores, ZERO_ONE, Adaptive(confidence=0.95)).result().stopped_early
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,7 +271,7 @@ def test_answers_that_end_early_are_rarely_wrong(
     for seed in range(8):
         rng = np.random.default_rng(seed)
         scores = zero_one(rng.uniform(0.1, 0.9, (4, 3)).tolist(), 150, seed)
-        selector = play(scores, goal, method, seed=seed, inputs="given", repeats=1)
+        selector = played(scores, goal, method, seed=seed, inputs="given", repeats=1)
         values = goal.values(scores.mean(axis=1))
         answer = np.array([int(entry.id) for entry in selector.result().selected])
         if selector.result().stopped_early:

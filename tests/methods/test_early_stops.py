@@ -9,31 +9,14 @@ import pytest
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
 from asktell.proofs.claims import unproven
+from tests.plays import played
 
 
-def play(
-    scores: Any,
-    goal: Any,
-    seed: int = 0,
-    together: int = 1,
-    confidence_kind: Any = "proof",
-    **options: Any,
-) -> Selector:
-    k, n, _ = scores.shape
-    method = Adaptive(confidence=0.95, confidence_kind=confidence_kind)
-    selector = Selector(
-        [f"p{i}" for i in range(k)],
-        goal,
-        k * n,
-        method,
-        **({"examples": n} | options),
-        seed=seed,
+def sure(scores: Any, goal: Any, kind: Any = "proof", **options: Any) -> Selector:
+    """A selector that stops once it is sure."""
+    return played(
+        scores, goal, Adaptive(confidence=0.95, confidence_kind=kind), **options
     )
-    while batch := selector.ask(together):
-        for trial in batch:
-            example = selector.spent % n if trial.example is None else trial.example
-            selector.tell(trial, scores[trial.prompt_id, example].tolist())
-    return selector
 
 
 def binary(seed: int, n: int = 120) -> Any:
@@ -49,7 +32,7 @@ def test_pairs_that_agree_prove_nothing(plays: int) -> None:
     wrong = 0
     for seed in range(plays):
         scores = binary(seed)
-        result = play(scores, BestFeasible("right"), seed=seed).result()
+        result = sure(scores, BestFeasible("right"), seed=seed).result()
         means = scores.mean(axis=(1, 2))
         wrong += (
             result.stopped_early and means[int(result.selected[0].id)] < means.max()
@@ -58,7 +41,7 @@ def test_pairs_that_agree_prove_nothing(plays: int) -> None:
 
 
 def test_every_prompt_takes_its_examples_in_the_order() -> None:
-    selector = play(binary(3, 60), BestFeasible("right"), together=3)
+    selector = sure(binary(3, 60), BestFeasible("right"), batch=3)
     history, place = selector.state.history, selector.state.problem.examples.place
     for arm in (0, 1):
         places = place[history.examples()[history.arms() == arm]]
@@ -84,7 +67,7 @@ def test_what_is_clear_is_settled_early(goal: Any, ranged: bool) -> None:
     scores[2, :, 0] += 1.0
     if isinstance(goal, ParetoSet):
         scores[2, :, 1] -= 1.0
-    selector = play(scores, goal)
+    selector = sure(scores, goal)
     assert selector.result().stopped_early
     assert selector.spent < 140
     assert [entry.id for entry in selector.result().selected] == [2]
@@ -97,8 +80,7 @@ def test_by_the_posterior_alone_it_ends_sooner_and_says_that_it_is_no_proof() ->
     ).astype(float)
     goal = BestFeasible(asktell.maximize("right", range=(0, 1), tolerance=0.02))
     proven, likely = (
-        play(scores, goal, confidence_kind=kind).result()
-        for kind in ("proof", "posterior")
+        sure(scores, goal, kind).result() for kind in ("proof", "posterior")
     )
     assert proven.stopped_early
     assert likely.stopped_early
@@ -133,13 +115,13 @@ def test_scores_behind_one_that_is_out_prove_nothing_yet() -> None:
     while not selector.done and (trial := selector.ask()):
         selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
     assert selector.spent == 119
-    quick = play(scores, goal).spent
+    quick = sure(scores, goal).spent
     assert quick < 40
 
 
 def test_an_infeasible_answer_is_never_settled() -> None:
     scores = np.random.default_rng(2).normal(size=(2, 40, 2))
-    result = play(scores - [0, 9], BestFeasible("a", subject_to={"b": 0.0})).result()
+    result = sure(scores - [0, 9], BestFeasible("a", subject_to={"b": 0.0})).result()
     assert not result.stopped_early
 
 
@@ -148,7 +130,7 @@ def test_without_common_examples_levels_are_compared() -> None:
         0.1 * np.random.default_rng(3).normal(size=(2, 60, 1))
         + np.array([0.0, 1.0])[:, None, None]
     )
-    selector = play(scores, BestFeasible("a"), examples=None)
+    selector = sure(scores, BestFeasible("a"), examples=None)
     assert selector.result().stopped_early
     assert [entry.id for entry in selector.result().selected] == [1]
 
@@ -181,6 +163,6 @@ def test_a_rare_large_score_may_always_be_to_come(seeds: Iterable[int]) -> None:
         limit = asktell.at_most(bound, tolerance=0.02)
         quality = asktell.maximize("quality", tolerance=0.02)
         goal = BestFeasible(quality, subject_to={"toxicity": limit})
-        result = play(scores, goal, seed=seed).result()
+        result = sure(scores, goal, seed=seed).result()
         wrong += result.stopped_early
     assert wrong <= 1

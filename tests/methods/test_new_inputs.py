@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from asktell import Adaptive, BestFeasible, Race, Selector, at_most, maximize
+from tests.plays import play
 
 GOAL = BestFeasible(maximize("right", range=(0, 1)))
 TOLERANT = BestFeasible(maximize("right", range=(0, 1), tolerance=0.01))
@@ -138,8 +139,7 @@ def test_doubtful_scores_end_nothing(method: Any, goal: BestFeasible) -> None:
         doubtful=True,
     )
     for selector in selectors:
-        while trial := selector.ask():
-            selector.tell(trial, float(trial.prompt_id))
+        play(selector, lambda trial: float(trial.prompt_id))
     sure, doubtful = (selector.result() for selector in selectors)
     assert (sure.stopped_early, sure.spent < 60) == (True, True)
     assert (doubtful.stopped_early, doubtful.spent) == (False, 120)

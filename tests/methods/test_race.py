@@ -23,6 +23,7 @@ from asktell import (
 from asktell.proofs.intervals.betting import Betting
 from asktell.proofs.intervals.racing import certainly_worse
 from benchmarks.selection import race as simulated
+from tests.plays import ended, play
 
 UNIT = (0.0, 1.0)
 BEST = BestFeasible(maximize("a", range=UNIT))
@@ -43,21 +44,6 @@ def zero_one(k: int, n: int, step: float = 0.1, seed: int = 0) -> np.ndarray:
     ).astype(float)[:, :, None]
 
 
-def play(
-    selector: Any, scores: np.ndarray, n: int | None = None, cost: float | None = None
-) -> Any:
-    ids = [entry.id for entry in selector.result().prompts]
-    while n is None or n > 0:
-        trial = selector.ask()
-        if trial is None:
-            break
-        selector.tell(
-            trial, scores[ids.index(trial.prompt_id), trial.example].tolist(), cost
-        )
-        n = None if n is None else n - 1
-    return selector
-
-
 # Exactly the given examples, without noise
 SUITE: dict[str, Any] = {"inputs": "given", "repeats": 1}
 
@@ -67,7 +53,7 @@ def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won(
     world: Any, population: int | None
 ) -> None:
     scores = zero_one(2, 300)
-    selector = play(
+    selector = ended(
         Selector(PAIR, BEST, 600, Race(block=1), examples=300, **world), scores
     )
     result = selector.result()
@@ -93,7 +79,7 @@ def test_of_many_each_leaves_when_it_has_lost_its_own_bet(
     world: Any, population: int | None
 ) -> None:
     scores = zero_one(8, 300, 0.05)
-    selector = play(
+    selector = ended(
         Selector(
             [f"p{i}" for i in range(8)],
             BEST,
@@ -124,7 +110,7 @@ def test_within_a_tolerance_many_end_with_a_claim_of_their_own() -> None:
     selector = Selector(
         [f"p{i}" for i in range(9)], within(0.3), 1800, "race", examples=200
     )
-    result = play(selector, scores).result()
+    result = ended(selector, scores).result()
     assert result.stopped_early
     assert len(result.unresolved) > 0
     assert result.spent < 900
@@ -132,12 +118,12 @@ def test_within_a_tolerance_many_end_with_a_claim_of_their_own() -> None:
 
 def test_who_is_retired_is_nobodys_rival_any_more() -> None:
     scores = np.stack([np.ones((60, 1)), *[zero_one(1, 60)[0]] * 2])
-    selector = play(
+    selector = ended(
         Selector(["p", "q", "r"], BEST, 180, Race(block=4), examples=60), scores, n=12
     )
     assert selector.n_active == 3
     selector.retire("p", "too expensive")
-    result = play(selector, scores).result()
+    result = ended(selector, scores).result()
     assert result.prompts[0].status == "retired"
     # They are equal
     assert [entry.evaluations for entry in result.prompts[1:]] == [60, 60]
@@ -148,7 +134,7 @@ def test_who_joins_takes_what_the_others_have_seen_and_changes_nothing_of_that()
 ):
     scores = zero_one(5, 200, 0.08)
     prompts = [f"p{i}" for i in range(4)]
-    selector = play(
+    selector = ended(
         Selector(prompts, BEST, 1000, Race(block=5), examples=200, **SUITE),
         scores,
         n=160,
@@ -156,8 +142,7 @@ def test_who_joins_takes_what_the_others_have_seen_and_changes_nothing_of_that()
     left = set(range(4)) - set(selector.state.active.tolist())
     assert 0 < len(left) < 3
     selector.add(["new"])
-    while trial := selector.ask():
-        selector.tell(trial, scores[int(trial.prompt_id), trial.example].tolist())
+    play(selector, scores)
     result = selector.result()
     assert (result.stopped_early, result.selected[0].prompt) == (True, "new")
     assert left <= {arm for arm in range(4) if result.prompts[arm].status == "rejected"}
@@ -179,18 +164,20 @@ def test_equal_prompts_go_on_to_the_last_example_and_within_a_tolerance_they_end
     None
 ):
     scores = np.ones((2, 60, 1))
-    full = play(
+    full = ended(
         Selector(PAIR, BEST, 120, "race", examples=60, **SUITE), scores
     ).result()
     assert (full.spent, full.stopped_early) == (120, True)
     # On new inputs they may differ all the same.
     assert (
-        not play(Selector(PAIR, BEST, 120, "race", examples=60), scores)
+        not ended(Selector(PAIR, BEST, 120, "race", examples=60), scores)
         .result()
         .stopped_early
     )
-    early = play(Selector(PAIR, within(0.1), 120, "race", examples=60), scores).result()
-    suite = play(
+    early = ended(
+        Selector(PAIR, within(0.1), 120, "race", examples=60), scores
+    ).result()
+    suite = ended(
         Selector(PAIR, within(0.1), 120, "race", examples=60, **SUITE), scores
     ).result()
     assert suite.spent <= 60 < early.spent < 120
@@ -198,7 +185,7 @@ def test_equal_prompts_go_on_to_the_last_example_and_within_a_tolerance_they_end
 
 
 def test_a_budget_that_ends_first_says_so() -> None:
-    result = play(
+    result = ended(
         Selector(PAIR, BEST, 21, Race(), examples=300), zero_one(2, 300, 0.01)
     ).result()
     assert (result.spent, result.done, result.stopped_early) == (21, True, False)
@@ -207,7 +194,7 @@ def test_a_budget_that_ends_first_says_so() -> None:
         "The budget was spent before the requested confidence was reached."
         in result.notes
     )
-    poor = play(
+    poor = ended(
         Selector([f"p{i}" for i in range(5)], BEST, 3, Race(), examples=9),
         zero_one(5, 9),
     ).result()
@@ -221,7 +208,7 @@ def test_constraints() -> None:
     scores = np.zeros((3, 200, 2))
     scores[:, :, 0] = zero_one(3, 200, 0.2)[:, :, 0]
     scores[2, :, 1] = 1.0  # the best misses the constraint
-    result = play(
+    result = ended(
         Selector(["p", "q", "r"], goal, 600, Race(), examples=200), scores
     ).result()
     assert [entry.id for entry in result.selected] == [1]
@@ -229,7 +216,7 @@ def test_constraints() -> None:
     assert result.prompts[2].reason == "established to violate b <= 0.5"
     assert result.spent < 300
     scores[:, :, 1] = 1.0
-    nobody = play(
+    nobody = ended(
         Selector(["p", "q", "r"], goal, 600, Race(), examples=200), scores
     ).result()
     assert (nobody.stopped_early, nobody.feasible, len(nobody.selected)) == (
@@ -245,13 +232,13 @@ def test_a_pareto_set() -> None:
     scores = np.empty((4, 300, 2))
     scores[:, :, 0] = zero_one(4, 300, 0.15)[:, :, 0]
     scores[:, :, 1] = np.array([5.0, 1.0, 9.0, 9.5])[:, None]
-    result = play(
+    result = ended(
         Selector(["p", "q", "r", "s"], goal, 1200, Race(), examples=300), scores
     ).result()
     assert sorted(int(entry.id) for entry in result.selected) == [1, 2, 3]
     assert result.stopped_early
     assert result.prompts[0].reason == "established to be dominated by another prompt"
-    equal = play(
+    equal = ended(
         Selector(PAIR, goal, 80, Race(), examples=40, **SUITE),
         np.full((2, 40, 2), 0.25),
     ).result()
@@ -264,7 +251,7 @@ def test_equals_stay_in_a_front_and_what_they_dominate_does_not() -> None:
         [[0.7, 0.3], [0.7, 0.3], [0.7, 0.1], [0.1, 0.3], [0.2, 0.9], [0.1, 0.9]]
     )
     scores = np.repeat(levels[:, None], 30, axis=1)
-    result = play(
+    result = ended(
         Selector([f"p{i}" for i in range(6)], goal, 180, Race(), examples=30, **SUITE),
         scores,
     ).result()
@@ -276,12 +263,12 @@ def test_without_a_range_it_is_not_guaranteed_and_says_so() -> None:
     goal = BestFeasible("a")
     rng = np.random.default_rng(0)
     scores = rng.normal(0, 1, (2, 300, 1)) + np.array([0.0, 1.0])[:, None, None]
-    result = play(Selector(PAIR, goal, 600, Race(), examples=300), scores).result()
+    result = ended(Selector(PAIR, goal, 600, Race(), examples=300), scores).result()
     assert (result.stopped_early, result.selected[0].id) == (True, "y")
     sure = 'The selection is correct with 95% confidence. This is not guaranteed. See the check "range".'
     assert sure in result.notes
     assert not result.compare("x").guaranteed
-    recognized = play(
+    recognized = ended(
         Selector(PAIR, goal, 600, Race(), examples=300), zero_one(2, 300)
     ).result()
     assert sure in recognized.notes  # another score than 0 and 1 may come
@@ -312,7 +299,7 @@ def test_scores_behind_one_that_is_out_do_not_count_yet() -> None:
     scores = np.stack([np.zeros((60, 1)), np.ones((60, 1))])
     selector = Selector(PAIR, BEST, 120, Race(block=5), examples=60)
     slow = selector.ask()
-    play(selector, scores, n=79)
+    ended(selector, scores, n=79)
     assert selector.n_active == 2
     selector.tell(slow, scores[list(PAIR).index(str(slow.prompt_id)), slow.example])
     assert selector.done
@@ -328,7 +315,7 @@ def test_a_budget_of_cost_is_kept() -> None:
         Race(),
         examples=100,
     )
-    result = play(selector, scores, cost=0.1).result()
+    result = ended(selector, scores, cost=0.1).result()
     assert result.done
     assert 4.5 < result.spent_cost <= 5.0
     assert not result.stopped_early
@@ -371,7 +358,7 @@ def test_scores_from_elsewhere_are_not_asked_again() -> None:
     selector = Selector(PAIR, BEST, 60, Race(), examples=30, **SUITE)
     for example in range(30):
         selector.observe("x", scores[0, example], example)
-    result = play(selector, scores).result()
+    result = ended(selector, scores).result()
     assert result.prompts[0].evaluations == 30
     assert result.stopped_early
     assert result.spent <= 30
@@ -391,7 +378,7 @@ def test_prompts_that_draw_their_own_examples() -> None:
 
 def test_the_baseline_stays_and_takes_every_example() -> None:
     scores = zero_one(5, 200)
-    selector = play(
+    selector = ended(
         Selector(
             [f"p{i}" for i in range(5)], BEST, 1000, Race(), examples=200, baseline=0
         ),
@@ -505,7 +492,7 @@ def test_a_bound_at_the_mean_is_settled_within_its_tolerance_only(
     for tolerance in (None, 0.3):
         limit = {minimize("c", range=UNIT): at_most(0.5, tolerance=tolerance)}
         goal = kind(maximize("a", range=UNIT), subject_to=limit)
-        selector = play(Selector(PAIR, goal, 240, method, examples=120), scores)
+        selector = ended(Selector(PAIR, goal, 240, method, examples=120), scores)
         result = selector.result()
         assert result.stopped_early == (tolerance is not None)
         spent[tolerance] = result.spent

@@ -8,6 +8,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
 from asktell.methods.rounds.estimators import MLP, LeastSquares
+from tests.plays import play
 
 CONSTRAINED = BestFeasible("quality", subject_to={"brevity": 0.4})
 PARETO = ParetoSet("quality", "brevity")
@@ -39,18 +40,10 @@ def new(name: str, budget: int = 4 * K) -> Selector:
     )
 
 
-def finish(selector: Selector) -> list[tuple[int, object, int | None]]:
-    asked = []
-    while trial := selector.ask():
-        asked.append((trial.id, trial.prompt_id, trial.example))
-        selector.tell(trial, scores(trial))
-    return asked
-
-
 @pytest.mark.parametrize("name", GOALS)
 def test_finds_a_good_answer_within_the_budget(name: str) -> None:
     selector = new(name)
-    finish(selector)
+    play(selector, scores)
     result = selector.result()
     chosen = [entry.id for entry in result.selected]
     assert selector.done
@@ -70,12 +63,10 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = new(name)
-    asks = finish(whole)
+    asks = play(whole, scores)
     interrupted = new(name)
-    for count in range(len(asks) // 2):
-        trial = interrupted.ask()
-        assert (trial.id, trial.prompt_id, trial.example) == asks[count]
-        interrupted.tell(trial, scores(trial))
+    half = len(asks) // 2
+    assert play(interrupted, scores, n=half) == asks[:half]
     text = interrupted.to_json()
 
     calls = []
@@ -88,7 +79,7 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(
         )
     resumed = Selector.from_json(text)
     assert calls == []
-    assert finish(resumed) == asks[len(asks) // 2 :]
+    assert play(resumed, scores) == asks[half:]
     assert len(calls) <= len(resumed.state.decisions) - len(interrupted.state.decisions)
     assert resumed.to_json() == whole.to_json()
 
@@ -105,7 +96,7 @@ def test_works_with_nothing_but_the_texts_and_fewer_evaluations_than_prompts(
     selector = Selector(
         prompts, GOALS[name], budget=K - 4, method=name, examples=N, features="text"
     )
-    finish(selector)
+    play(selector, scores)
     result = selector.result()
     assert result.spent <= K - 4
     assert result.selected
@@ -135,6 +126,6 @@ def test_any_allocator_goes_with_any_estimator() -> None:
         selector = Selector(
             PROMPTS, CONSTRAINED, 3 * K, method, examples=N, features=FEATURES
         )
-        finish(selector)
+        play(selector, scores)
         assert selector.result().selected
         assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()

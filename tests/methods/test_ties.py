@@ -10,6 +10,7 @@ import asktell
 from asktell import BestFeasible, ParetoSet, Selector
 from asktell.numerics.counters import chance_order
 from asktell.problem.goals import Goal
+from tests.plays import play
 
 Row = tuple[float, ...]
 CONSTRAINED = BestFeasible("a", subject_to={"b": 0.5})
@@ -36,8 +37,7 @@ def played(
     selector = Selector(
         prompts, goal, budget, method, examples=20, seed=seed, **options
     )
-    while trial := selector.ask():
-        selector.tell(trial, rows[int(trial.prompt_id)])
+    play(selector, lambda trial: rows[int(trial.prompt_id)])
     return selector
 
 
@@ -154,11 +154,7 @@ def test_the_best_of_those_rejected_is_chosen_by_chance_too(seeds: range) -> Non
             seed=seed,
             max_failure_rate=1e-6,
         )
-        while trial := selector.ask():
-            if selector.n_active > 2:
-                selector.tell(trial, (1.0, 1.0))
-            else:
-                selector.fail(trial, "boom")
+        play(selector, lambda _: (1.0, 1.0) if selector.n_active > 2 else "boom")  # noqa: B023
         answers.append(selected(selector)[0])
     assert are_alike(answers)
 

@@ -9,6 +9,7 @@ import asktell
 from asktell import BestFeasible, Selector
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.of_state import drift, has_drifted
+from tests.plays import play
 
 
 def test_the_step_is_the_generalized_least_squares_estimate() -> None:
@@ -135,8 +136,7 @@ def test_what_is_said() -> None:
 
 def test_where_a_change_cannot_be_told_nothing_is_said() -> None:
     few = Selector(["x", "y"], BestFeasible("a"), 20, examples=20)
-    while trial := few.ask():
-        few.tell(trial, [float(few.spent >= 10)])
+    play(few, lambda _: [float(few.spent >= 10)])
     assert drift_of(few.result()).ok is None
     # A finished table, sorted by difficulty
     table = np.sort(np.random.default_rng(0).normal(size=(3, 60)), axis=1)

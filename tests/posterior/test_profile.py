@@ -7,6 +7,7 @@ import pytest
 
 import asktell
 from asktell import ExampleProfile, InvalidArgumentError, InvalidStateError, Selector
+from tests.plays import play
 
 IDS = tuple(f"example {j}" for j in range(12))
 
@@ -34,8 +35,7 @@ def study(
         examples=ids,
         seed=seed,
     )
-    while trial := selector.ask():
-        selector.tell(trial, [scores[int(trial.prompt_id), trial.example]])
+    play(selector, lambda trial: [scores[int(trial.prompt_id), trial.example]])
     return selector
 
 

@@ -8,6 +8,7 @@ from asktell.numerics.cells import Cells
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.regressors import Regressors, levels_of, of_factors
 from asktell.posterior.two_way import posterior, reml
+from tests.plays import play
 
 LEVEL = 1e4  # the variance of a level that is nearly flat
 
@@ -146,8 +147,7 @@ def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(
         candidates, BestFeasible("accuracy"), budget=30, examples=20, features=features
     )
     scores = np.random.default_rng(0).random(30)
-    while (trial := selector.ask()) is not None:
-        selector.tell(trial, scores[trial.id])
+    play(selector, lambda trial: scores[trial.id])
     assert selector.spent == 30
     assert selector.result().best is not None
 

@@ -13,6 +13,7 @@ import asktell
 from asktell import reports
 from asktell.studies.storages.memory import MemoryStorage
 from asktell.studies.study import Study
+from tests.plays import play
 from tests.reports.conftest import HOSTILE, faults, told, unfold
 
 GOAL = asktell.BestFeasible(
@@ -110,8 +111,7 @@ def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path) 
     selector = asktell.Selector(
         ["a", "b", "c"], goal, 40, examples=30, segments=["de", "en", "<i>"] * 10
     )
-    while trial := selector.ask():
-        selector.tell(trial, told(int(trial.prompt_id), trial.example or 0, 1))
+    play(selector, lambda trial: told(int(trial.prompt_id), trial.example or 0, 1))
     selector.report(tmp_path / "report.html")
     for width in (390, 1400):
         with opened(browser, tmp_path / "report.html", width) as page:
@@ -180,8 +180,7 @@ def test_a_long_prompt_is_shown_whole_on_demand(browser: Any, tmp_path: Path) ->
         for name in "ab"
     }
     selector = asktell.Selector(prompts, asktell.BestFeasible("s"), 8, examples=4)
-    while trial := selector.ask():
-        selector.tell(trial, float(trial.prompt_id == "a"))
+    play(selector, lambda trial: float(trial.prompt_id == "a"))
     selector.report(tmp_path / "page.html")
     is_whole = "node => node.scrollHeight <= node.clientHeight"
     for width in (390, 1280):
@@ -257,8 +256,7 @@ def test_bars_stay_within_the_range_of_a_metric(
     selector = asktell.Selector(
         [f"p{k}" for k in range(6)], goal, 18, "uniform", examples=40
     )
-    while trial := selector.ask():
-        selector.tell(trial, float(trial.id % 5 > 0) * (1.0 if binary else 2.0))
+    play(selector, lambda trial: float(trial.id % 5 > 0) * (1.0 if binary else 2.0))
     selector.report(tmp_path / "page.html")
     with opened(browser, tmp_path / "page.html") as page:
         high = page.evaluate(

@@ -12,6 +12,7 @@ import pytest
 import asktell
 from asktell.studies.study import Study
 from asktell_adapters.cli.view import PageServer
+from tests.plays import play
 from tests.reports.conftest import HURRY, unfold
 from tests.times import wait_for
 
@@ -96,8 +97,7 @@ def test_a_browser_sees_what_comes_without_a_reload(
         bar = page.locator("header progress")
         assert bar.evaluate("bar => bar.value") == 0.5
         assert page.get_by_label("The leader from").count() == 0
-        while trial := running.ask():
-            running.tell(trial, [0.5, 0.9], 0.1)
+        play(running, lambda _: [0.5, 0.9], cost=0.1)
         page.locator("#verdict td").get_by_text("40", exact=True).wait_for(
             timeout=60_000
         )

@@ -20,6 +20,7 @@ from asktell import (
     maximize,
 )
 from asktell.results.difference import compare
+from tests.plays import play
 
 PROMPTS = {"mine": "Answer.", "b": "Answer briefly.", "c": "Answer at length."}
 ZERO_ONE = BestFeasible(maximize("accuracy", range=(0, 1)))
@@ -134,11 +135,11 @@ def test_of_two_prompts_without_a_baseline_the_answer_is_compared_with_the_other
 def test_a_result_keeps_comparing_what_it_rested_on() -> None:
     selector = Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40)
     scores = table(3, 40)
-    for _ in range(12):
-        trial = selector.ask()
-        selector.tell(
-            trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example]
-        )
+    play(
+        selector,
+        lambda trial: scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example],
+        n=12,
+    )
     before = selector.result()
     played(selector, scores)
     assert before.compare("mine", "b").differences["accuracy"].pairs == 4
@@ -462,11 +463,11 @@ def test_a_prompt_that_joined_late_is_compared_but_not_guaranteed() -> None:
     selector = Selector(
         {"mine": "Answer.", "b": "Answer briefly."}, ZERO_ONE, 120, "race", examples=40
     )
-    for _ in range(20):
-        trial = selector.ask()
-        selector.tell(
-            trial, scores[["mine", "b"].index(str(trial.prompt_id)), trial.example]
-        )
+    play(
+        selector,
+        lambda trial: scores[["mine", "b"].index(str(trial.prompt_id)), trial.example],
+        n=20,
+    )
     assert selector.compare("mine", "b").guaranteed
     selector.add({"c": "Answer at length."})
     played(selector, scores)

@@ -7,6 +7,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
+from tests.plays import played
 
 
 def told(
@@ -18,15 +19,7 @@ def told(
     **options: Any,
 ) -> Selector:
     """A selector that was told the first n scores it asked for."""
-    k, examples = scores.shape[:2]
-    selector = Selector(
-        [f"p{i}" for i in range(k)], goal, budget, method, examples=examples, **options
-    )
-    while n and (trials := selector.ask(min(n, 6))):
-        for trial in trials:
-            selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
-        n -= len(trials)
-    return selector
+    return played(scores, goal, method, budget, batch=6, n=n, **options)
 
 
 @pytest.mark.parametrize("method", ["auto", "uniform"])

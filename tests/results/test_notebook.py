@@ -8,6 +8,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
+from tests.plays import play
 
 pandas = pytest.importorskip("pandas")
 
@@ -69,8 +70,7 @@ def test_a_notebook_shows_a_table(goal: Any) -> None:
 def test_markdown_shows_every_prompt_without_markup_of_prompts() -> None:
     selector = Selector({"a|b": "Say *yes* to @you"}, BestFeasible("s"), 3)
     assert "| a\\|b |" in selector.result().to_markdown()
-    while trial := selector.ask():
-        selector.tell(trial, [trial.id / 3])
+    play(selector, lambda trial: [trial.id / 3])
     result = selector.result()
     headline, progress, table, *_ = result.to_markdown().split("\n\n")
     assert headline.startswith("**")
@@ -86,8 +86,7 @@ def test_markdown_shows_every_prompt_without_markup_of_prompts() -> None:
 def test_a_row_takes_one_line_if_the_text_of_the_prompt_can_be_cut() -> None:
     prompts = {"a": "Summarize the document. " * 9, "b": "Answer briefly. " * 9}
     selector = Selector(prompts, BestFeasible("s", {"t": 1.0}), 6)
-    while trial := selector.ask():
-        selector.tell(trial, [trial.id / 3, 2.0])
+    play(selector, lambda trial: [trial.id / 3, 2.0])
     lines = selector.result().table(100).splitlines()
     rows = [line for line in lines if line.startswith(("   a ", "*  a ", "?  a "))]
     assert len(rows) == 1
@@ -204,8 +203,7 @@ def test_half_surrogate_pairs_are_escaped_in_data_frames() -> None:
         {f"a{half}": f"A{half}", "b": "B"}, goal, 6, examples=[f"e{half}", "f", "g"]
     )
     selector.fail(selector.ask(), f"no number in {half}")
-    while trial := selector.ask():
-        selector.tell(trial, [0.5, 0.5])
+    play(selector, lambda _: [0.5, 0.5])
     selector.retire(f"a{half}", f"why {half}")
     frame = selector.evaluations().to_dataframe()
     assert "no number in \\ud83d" in set(frame["error"])

@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, minimize
 from asktell.results.plot import MOST_LABELS, drawable
+from tests.plays import play
 
 
 @pytest.fixture(autouse=True)
@@ -158,8 +159,7 @@ def test_half_a_character_is_drawn_as_a_replacement(half: str, kind: str) -> Non
         else ParetoSet(other, minimize(metric))
     )
     selector = Selector({f"x{half}y": "one", "z": "two"}, goal, 8)
-    while trial := selector.ask():
-        selector.tell(trial, [trial.prompt == "one", 1.0])
+    play(selector, lambda trial: [trial.prompt == "one", 1.0])
     result = Selector.from_json(selector.to_json()).result()
     assert f"x{half}y" in {entry.id for entry in result.prompts}
     ax = result.plot()

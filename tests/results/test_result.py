@@ -21,6 +21,7 @@ from asktell import (
 )
 from asktell._util.terminal import with_doubt
 from asktell.numerics.pareto import dominators
+from tests.plays import play
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})
 PROMPTS = {
@@ -176,11 +177,7 @@ def test_the_text_says_when_there_was_nothing_left_to_evaluate() -> None:
 
 def test_failed_examples_count_as_seen() -> None:
     selector = Selector(["x", "y"], BestFeasible("a"), 30, "uniform", examples=4)
-    while trial := selector.ask():
-        if trial.example == 2:
-            selector.fail(trial, "no answer")
-        else:
-            selector.tell(trial, [trial.id])
+    play(selector, lambda trial: "no answer" if trial.example == 2 else [trial.id])
     assert selector.result().spent == 6
     assert selector.result().finished_early
 
@@ -198,14 +195,12 @@ def test_nothing_in_the_text_steers_a_terminal() -> None:
 def test_long_answers_are_cut() -> None:
     prompts = [f"prompt {k}" for k in range(40)]
     selector = Selector(prompts, ParetoSet("a", "b"), 40, "uniform")
-    while trial := selector.ask():
-        selector.tell(trial, [trial.id, -trial.id])
+    play(selector, lambda trial: [trial.id, -trial.id])
     text = str(selector.result())
     assert len(selector.result().selected) == 40
     assert "... and 30 more." in text
     selector = Selector(prompts, ParetoSet("a"), 40, "uniform")
-    while trial := selector.ask():
-        selector.tell(trial, [trial.id])
+    play(selector, lambda trial: [trial.id])
     assert 39 > len(selector.result().unresolved) > 0
 
 
@@ -246,8 +241,7 @@ def test_a_set_with_members_whose_estimates_miss_a_constraint_says_so() -> None:
             [f"p{i}" for i in range(12)], CONSTRAINED, 60, examples=40, seed=seed
         )
         means = rng.uniform(0.3, 0.7, (12, 3))
-        while trial := selector.ask():
-            selector.tell(trial, means[trial.prompt_id] + rng.normal(size=3))
+        play(selector, lambda trial: means[trial.prompt_id] + rng.normal(size=3))  # noqa: B023
         result = selector.result()
         misses = sum(entry.feasible is False for entry in result.selected)
         if 0 < misses < len(result.selected):
@@ -282,8 +276,7 @@ def test_probabilities_are_shown_where_a_method_states_them() -> None:
     for name, goal in goals.items():
         for method in ("auto", "uniform"):
             selector = Selector(["x", "y", "z"], goal, 12, method, examples=9)
-            while trial := selector.ask():
-                selector.tell(trial, rng.random(len(goal.metrics)).tolist())
+            play(selector, lambda _: rng.random(len(goal.metrics)).tolist())  # noqa: B023
             lines = str(selector.result()).splitlines()
             headers[name, method] = next(
                 line for line in lines if line.lstrip().startswith("id ")
@@ -335,9 +328,7 @@ def test_the_time_of_a_result_grows_with_the_prompts_and_not_with_their_square(
         selector = Selector(
             [f"p{i}" for i in range(n_prompts)], GOAL, n_prompts, method, examples=5
         )
-        while trials := selector.ask(n_prompts):
-            for trial in trials:
-                selector.tell(trial, [0.1 * (trial.id % 7), 1.0])
+        play(selector, lambda trial: [0.1 * (trial.id % 7), 1.0], n_prompts)
         assert selector.done
         taken = []
         for _ in range(3):

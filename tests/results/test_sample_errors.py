@@ -8,6 +8,7 @@ from scipy import stats
 
 from asktell import BestFeasible, ParetoSet, PromptResult, Selector, at_least
 from asktell.posterior.mixture import student_ratio
+from tests.plays import play
 
 
 def entries(
@@ -195,10 +196,7 @@ def test_an_error_is_no_larger_than_what_all_scores_span() -> None:
     goal = ParetoSet("x", "y", subject_to={"y": at_least(0.5)})
     for n in (3, 6):
         selector = Selector(["a", "b", "c"], goal, 30, examples=20)
-        for _ in range(n):
-            trial = selector.ask()
-            assert trial is not None
-            selector.tell(trial, [0.5, 0.7])
+        play(selector, lambda _: [0.5, 0.7], n=n)
         selector.observe("a", [0.3, 0.2])
         for entry in selector.result().prompts:
             assert 0.0 < (entry.standard_error["x"] or 0.0) <= 0.2 + 1e-12

@@ -18,6 +18,7 @@ from asktell.results.result import Result
 from asktell.results.verdict import Verdict, in_percent
 from asktell_adapters.server import answers
 from asktell_adapters.tracking.core import Moment
+from tests.plays import play
 
 GOALS = (
     asktell.BestFeasible(asktell.maximize("s", range=(0.0, 1.0))),
@@ -325,8 +326,9 @@ def test_tiny_costs_are_given_for_a_thousand_evaluations(
 ) -> None:
     goal = asktell.BestFeasible("s", {"cost": asktell.at_most(dear)})
     selector = asktell.Selector(["x", "y"], goal, 20, examples=20)
-    while trial := selector.ask():
-        selector.tell(trial, [trial.id % 2, dear * (0.337 + 0.0001 * (trial.id % 3))])
+    play(
+        selector, lambda trial: [trial.id % 2, dear * (0.337 + 0.0001 * (trial.id % 3))]
+    )
     result = selector.result()
     for shown in (str(result), result._repr_html_()):
         table = shown.replace(str(result.goal), "")

@@ -10,6 +10,7 @@ import asktell
 from asktell import BestFeasible, Result, Selector
 from benchmarks.problems import worlds
 from benchmarks.problems.table import Array
+from tests.plays import ended, played
 
 FIRST_SEED = 9000
 
@@ -31,17 +32,6 @@ class Run(NamedTuple):
         return int(self.result.selected[0].id)
 
 
-def play(selector: Selector, cells: Array) -> Result:
-    """Tell the scores that are asked for, (K, N, m)."""
-    while trial := selector.ask():
-        scores = cells[int(trial.prompt_id), trial.example]
-        if np.isnan(scores).any():
-            selector.fail(trial, "no score")
-        else:
-            selector.tell(trial, scores.tolist())
-    return selector.result()
-
-
 def runs(make: worlds.Make, k: int, per_prompt: float, n: int) -> Iterator[Run]:
     for seed in range(FIRST_SEED, FIRST_SEED + n):
         rng = np.random.default_rng(seed)
@@ -51,7 +41,7 @@ def runs(make: worlds.Make, k: int, per_prompt: float, n: int) -> Iterator[Run]:
         selector = Selector(
             ids, world.goal, round(per_prompt * k), examples=world.n_examples, seed=seed
         )
-        yield Run(selector, play(selector, cells), worlds.truth(world))
+        yield Run(selector, ended(selector, cells).result(), worlds.truth(world))
 
 
 def within(found: list[Run]) -> tuple[float, float]:
@@ -90,12 +80,7 @@ def test_nothing_is_gained_where_all_prompts_are_right() -> None:
     """Six prompts, all right: 30 more evaluations do not make one of them the best."""
     ones = np.ones((6, 200, 1))
     for budget in (24, 60, 120):
-        result = play(
-            Selector(
-                [f"p{i}" for i in range(6)], BestFeasible("right"), budget, examples=200
-            ),
-            ones,
-        )
+        result = played(ones, BestFeasible("right"), budget=budget).result()
         assert result.verdict.p_best == pytest.approx(1 / 6, abs=0.12)
         assert all(
             (then.p_best or 0.0) < 0.5
@@ -115,10 +100,10 @@ def test_a_prompt_that_was_added_late_is_compared_without_bias() -> None:
         selector = Selector(
             [f"p{i}" for i in range(6)], BestFeasible("a"), 60, examples=100, seed=seed
         )
-        play(selector, cells[:, :, None])
+        ended(selector, cells[:, :, None])
         selector.add(["late"])
         selector.extend(20)
-        best = int(play(selector, cells[:, :, None]).selected[0].id)
+        best = int(ended(selector, cells[:, :, None]).result().selected[0].id)
         other = 0 if best == 6 else best
         difference, true = (
             selector.compare("late", f"p{other}").differences["a"],
@@ -213,7 +198,10 @@ def test_the_outlook_of_many_prompts_promises_what_comes() -> None:
         rng = np.random.default_rng(int(run.selector.state.problem.seed))
         cells = worlds.cells(worlds.two_way(rng, 200), rng)[:, :, 0]
         run.selector.extend(400)
-        after = best - run.values[int(play(run.selector, cells).selected[0].id), 0]
+        after = (
+            best
+            - run.values[int(ended(run.selector, cells).result().selected[0].id), 0]
+        )
         came.append(before - after)
     assert np.mean(said) > 0.2 * np.mean(came)
     assert np.mean(said) < 5 * max(0.005, float(np.mean(came)))

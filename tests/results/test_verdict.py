@@ -24,6 +24,7 @@ from asktell import (
 from asktell.problem.goals import Goal
 from asktell.results.outlook import _OF_PROMPT, _allotted, _moved
 from asktell.results.verdict import _n_covering
+from tests.plays import play, selector_of
 from tests.results.test_comparison import REPLACED
 
 Array = npt.NDArray[np.float64]
@@ -32,14 +33,8 @@ Array = npt.NDArray[np.float64]
 def played(
     scores: Array, goal: Goal, budget: int, method: Any = "uniform", **options: Any
 ) -> Selector:
-    n_prompts, n_examples = scores.shape[:2]
-    prompts = [f"p{i}" for i in range(n_prompts)]
-    selector = Selector(
-        prompts, goal, budget, method, **{"examples": n_examples, **options}
-    )
-    while trial := selector.ask():
-        example = trial.id % n_examples if trial.example is None else trial.example
-        selector.tell(trial, scores[int(trial.prompt_id), example].tolist(), cost=0.5)
+    selector = selector_of(scores, goal, method, budget, **options)
+    play(selector, scores, cost=0.5)
     return selector
 
 
@@ -515,8 +510,7 @@ def test_ids_are_quoted_in_sentences_and_nothing_in_them_steers_a_terminal() -> 
     selector = Selector(
         {"a\nb\x1b[2J": "one", "x" * 100: "two"}, ONE, 40, "uniform", examples=20
     )
-    while trial := selector.ask():
-        selector.tell(trial, float(trial.prompt == "one"))
+    play(selector, lambda trial: float(trial.prompt == "one"))
     sentence = selector.result().verdict.sentence
     assert sentence.startswith('Take "a b')
     assert sentence.isprintable()
@@ -553,8 +547,7 @@ def test_given_examples_with_noisy_scores_can_be_repeated(
         repeats=repeats,
     )
     noise = np.random.default_rng(1)
-    while trial := selector.ask():
-        selector.tell(trial, noise.normal([0.5, 0.68], 0.3))
+    play(selector, lambda _: noise.normal([0.5, 0.68], 0.3))
     said = selector.result().verdict.sentence
     assert (
         "More evaluations need a larger `repeats`, because every prompt was evaluated on "

@@ -474,8 +474,7 @@ def test_a_result_says_why_ask_returns_no_trial(
     lost = study.worker("lost").ask()
     assert lost is not None
     assert "ask()" not in str(study.result())
-    while trial := study.ask():
-        study.tell(trial, scores(trial))
+    play(study, scores)
     assert not study.done
     (note,) = [each for each in study.result().notes if "ask()" in each]
     assert "the pending trials are recorded: 1 trial held by worker lost" in note
@@ -484,8 +483,7 @@ def test_a_result_says_why_ask_returns_no_trial(
     assert any("paused" in each for each in study.result().notes)
     study.resume()
     clock.time += 601
-    while trial := study.ask():
-        study.tell(trial, scores(trial))
+    play(study, scores)
     assert study.done
     assert not any("ask()" in each for each in study.result().notes)
 

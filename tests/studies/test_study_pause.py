@@ -13,6 +13,7 @@ from asktell.errors import InvalidStateError
 from asktell.studies import replica as replicas
 from asktell.studies.storages import Line
 from asktell.studies.storages.memory import MemoryStorage
+from tests.plays import play
 from tests.studies.test_study_plays import facts
 from tests.times import Clock
 
@@ -79,9 +80,7 @@ def test_snapshots_know_of_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert again.paused
     assert facts(again) == facts(study)
     study.resume()
-    for _ in range(3):
-        trial = study.ask()
-        study.tell(trial, 0.3)
+    play(study, lambda _: 0.3, n=3)
     study._replica.save()
     assert not Study.open(storage, "s").paused
 

@@ -8,6 +8,7 @@ needs nothing, and `asktell run --help` took twice as long. They cannot express
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -585,8 +586,12 @@ GROUPS = (
 COMMANDS = tuple(command for group in GROUPS for command in group.commands)
 
 
+@cache
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser. Its result has `command`, the `MODULE:FUNCTION` of the command."""
+    """Make the parser. Its result has `command`, the `MODULE:FUNCTION` of the command.
+
+    It is made once, since its many subparsers take as long as a small command.
+    """
 
     def formatter(prog: str) -> argparse.HelpFormatter:
         return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28)

@@ -25,6 +25,7 @@ from asktell_adapters.gating.rule import (
 from asktell_adapters.gating.ruling import FAILED, PASSED, UNDECIDED
 from asktell_adapters.gating.settle import settle
 from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
+from tests.plays import play
 
 
 class Flipping:
@@ -269,8 +270,7 @@ def test_a_failure_counts_against_a_constraint() -> None:
 @pytest.mark.parametrize("lead", [1.0, -1.0])
 def test_doubtful_scores_pass_nothing_and_fail_nothing(lead: float) -> None:
     selector = given(ZERO_ONE, 100)
-    while (trial := selector.ask()) is not None:
-        selector.tell(trial, float((trial.prompt == "0") == (lead > 0)))
+    play(selector, lambda trial: float((trial.prompt == "0") == (lead > 0)))
     rule = GateRule(ZERO_ONE, 0.05, 0.95)
     assert rule.look(selector.state) == (PASSED if lead > 0 else FAILED)
     selector.remark("People disagree with the judge.", doubtful=True)

@@ -15,6 +15,7 @@ from asktell import BestFeasible, InvalidArgumentError, Selector, Study, maximiz
 from asktell_adapters.finished import Wanted, read_results
 from asktell_adapters.gating import FAILED, PASSED, UNDECIDED, Ruling, gate
 from tests.command_line import cli
+from tests.plays import play
 
 GOAL = BestFeasible(maximize("right", range=(0, 1)))
 LLM = """
@@ -74,9 +75,10 @@ def evaluated(n: int = 150, inputs: Any = "given", **shares: float) -> Selector:
         prompts, GOAL, budget, "uniform", n, baseline="old", inputs=inputs, repeats=1
     )
     ease = np.random.default_rng(0).permutation(n) / n
-    while (trial := selector.ask()) is not None:
-        assert trial.example is not None
-        selector.tell(trial, float(ease[trial.example] < shares[str(trial.prompt_id)]))
+    play(
+        selector,
+        lambda trial: float(ease[trial.example] < shares[str(trial.prompt_id)]),
+    )
     return selector
 
 

@@ -21,6 +21,7 @@ from asktell.studies.storages.sqlite import SQLiteStorage
 from asktell.studies.transport import error_of
 from asktell_adapters.server.open_studies import OpenStudies
 from asktell_adapters.server.problems import problem_of
+from tests.plays import play
 
 STUDY = {
     "name": "s",
@@ -65,8 +66,7 @@ def test_a_study_from_begin_to_end(service: Any) -> None:
 def test_a_study_that_learns_from_an_earlier_one(service: Any) -> None:
     ids = [f"example {j}" for j in range(4)]
     earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)
-    while trial := earlier.ask():
-        earlier.tell(trial, [float(trial.id)])
+    play(earlier, lambda trial: [float(trial.id)])
     profile = ExampleProfile.of(earlier)
     study = {**STUDY, "examples": ids, "profile": profile.to_data()}
     service.post("/v1/studies", study, 201)

@@ -38,7 +38,7 @@ from asktell import (
 )
 from asktell.studies import transport
 from tests.adapters.server.conftest import Process
-from tests.plays import scores
+from tests.plays import play, scores
 from tests.plug_ins import install_template
 
 Kind = Any
@@ -176,8 +176,7 @@ def test_the_method_of_a_package_needs_no_code(site: Path, tmp_path: Path) -> No
     url = f"sqlite:///{tmp_path / 'studies.db'}"
     with Process(url, PYTHONPATH=str(site)) as process:
         with RemoteStudy.create(process.url, "equal", selector) as study:
-            while trial := study.ask():
-                study.tell(trial, len(trial.prompt))
+            play(study, lambda trial: len(trial.prompt))
             assert study.result().best.prompt == "yy"
         assert str(RemoteStudy.open(process.url, "equal").method) == "Equally(most=20)"
         connection = transport.Connection(process.url, None, 10.0, 0)
@@ -546,8 +545,7 @@ def test_prompts_with_a_lone_surrogate_are_compared_by_the_service(server: Any) 
     prompts = {"a\ud800": "half \udfff a pair", "b": "other +&=%41", "": "none"}
     selector = Selector(prompts, BestFeasible("q"), 12, "uniform", 4, baseline="b")
     with RemoteStudy.create(server.url, "surrogates", selector) as study:
-        while trial := study.ask():
-            study.tell(trial, [0.1 * (trial.example or 0)])
+        play(study, lambda trial: [0.1 * (trial.example or 0)])
         local = study.selector
         for names in (
             ("a\ud800", "b"),
@@ -573,8 +571,10 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
         baseline="be exact",
     )
     with RemoteStudy.create(server.url, "compared", selector) as study:
-        while trial := study.ask():
-            study.tell(trial, [0.1 * (trial.example or 0) / (1 + int(trial.prompt_id))])
+        play(
+            study,
+            lambda trial: [0.1 * (trial.example or 0) / (1 + int(trial.prompt_id))],
+        )
         local = study.selector.result()
         assert study.compare(0) == local.compare(0)
         assert str(study.compare(0)) == str(local.compare(0))
@@ -788,9 +788,7 @@ def test_scalars_of_numpy_travel_as_plain_numbers(
     trial = remote.ask(np.int64(1))[0]
     assert remote.tell(np.int64(trial.id), np.float32([0.5, 1]), np.float32(0.25))
     assert remote.observe(np.str_("w"), [0.5, 1.0], np.int64(3), np.float32(0.5))
-    while trials := remote.ask(4):
-        for each in trials:
-            remote.tell(each, scores(each))
+    play(remote, scores, 4)
     frame = remote.result().to_dataframe()
     best, other = (np.str_(name) for name in frame["id"].iloc[:2])
     compared = remote.compare(best, other, np.float32(0.9), np.float32(0.125))

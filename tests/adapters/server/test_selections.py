@@ -19,7 +19,7 @@ from asktell import (
 )
 from asktell.selector import Selection
 from asktell.studies.abstract import AbstractStudy
-from tests.plays import scores
+from tests.plays import play, scores
 
 Kind = Any
 _numbers = itertools.count()
@@ -296,11 +296,9 @@ def test_a_worker_returns_the_same(tmp_path: Any) -> None:
 
 def test_evaluations_and_comparisons_are_the_same(kept: Any, tmp_path: Any) -> None:
     selection = kept(small())
-    while trial := selection.ask():
-        selection.tell(trial, scores(trial))
+    play(selection, scores)
     reference = small()
-    while trial := reference.ask():
-        reference.tell(trial, scores(trial))
+    play(reference, scores)
     for after in (0, 5):
         assert [e[:4] for e in selection.evaluations(after)] == [
             e[:4] for e in reference.evaluations(after)
@@ -315,15 +313,13 @@ def test_evaluations_and_comparisons_are_the_same(kept: Any, tmp_path: Any) -> N
 def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
     ids = [f"example {j}" for j in range(4)]
     earlier = Selector(["x", "y"], BestFeasible("a"), 4, "uniform", examples=ids)
-    while trial := earlier.ask():
-        earlier.tell(trial, [float(trial.id)])
+    play(earlier, lambda trial: [float(trial.id)])
     profile = ExampleProfile.of(earlier)
     study = kept(
         Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile)
     )
     assert getattr(study, "selector", study).state.problem.examples.profile == profile
-    while trial := study.ask():
-        study.tell(trial, [float(trial.id)])
+    play(study, lambda trial: [float(trial.id)])
     assert sum(one.cells for one in ExampleProfile.of(study).examples("a")) == 4
 
 
