@@ -138,11 +138,20 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def unchanged_path() -> Iterator[None]:
-    """What a configuration adds to the path leaves it: each such folder makes every later import slower."""
-    before = sys.path[:]
+def unchanged_imports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test adds to the path of imports leaves it, and modules that it wrote leave `sys.modules`.
+
+    Each such folder makes every later import slower, and two tests may write modules of
+    the same name.
+    """
+    path, modules = sys.path[:], set(sys.modules)
     yield
-    sys.path[:] = before
+    sys.path[:] = path
+    written = tmp_path_factory.getbasetemp()
+    for name in sys.modules.keys() - modules:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and written in Path(file).parents:
+            del sys.modules[name]
 
 
 # A PostgreSQL server
