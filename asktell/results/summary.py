@@ -2,7 +2,7 @@
 
 `summarize` reads like the page that it fills: the posterior, the entry of each prompt,
 the selection, the verdict, the checks and the notes. All numbers come from one
-posterior (`asktell.methods.auto.belief.stated`), whatever the method is.
+posterior (`asktell.posterior.of_state.stated`), whatever the method is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

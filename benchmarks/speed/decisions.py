@@ -24,7 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 import asktell
-from asktell._util.threads import one_thread
+from asktell._util.threads import undisturbed
 from asktell.numerics.cached import Memo
 from asktell.record import decide
 from asktell.simulation.processes import ONE_THREAD
@@ -79,7 +79,7 @@ def measure(k: int, goal: asktell.problem.goals.Goal, repetitions: int) -> None:
         times = [
             milliseconds(call, repetitions)
             for call in (
-                one_thread(lambda s=state: decide(selector.method, s)),
+                undisturbed(lambda s=state: decide(selector.method, s)),
                 selector.result,
             )
         ]
