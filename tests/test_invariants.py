@@ -48,7 +48,7 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
         selector = new_selector(
             table, preset, budget=45, schedule=schedule, sampling=sampling, seed=8
         )
-        asked = sorted(play(selector, table, batch, order))
+        asked = sorted(play(selector, table, batch, order=order))
         plays.append((asked, selector.result().to_dict()))
     for asked, result in plays[1:]:
         assert asked == plays[0][0]
