@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import MOST_EVALUATIONS, check_cost, real, whole
     from asktell.problem.examples.ids import changes
-    from asktell.problem.goal_files import parse_goal
+    from asktell.problem.goal_text import parse_goal
     from asktell.problem.goals import Goal
     from asktell.problem.metric_names import is_expense, less_may_be_better
     from asktell.problem.words import in_words, nearest, short, some
@@ -149,7 +149,7 @@ _HOMES = {
     "problem.words": ("in_words", "nearest", "short", "some"),
     "problem.checks": ("MOST_EVALUATIONS", "check_cost", "real", "whole"),
     "problem.examples.ids": ("changes",),
-    "problem.goal_files": ("parse_goal",),
+    "problem.goal_text": ("parse_goal",),
     "problem.goals": ("Goal",),
     "problem.metric_names": ("is_expense", "less_may_be_better"),
     "results.difference": ("wins_and_losses",),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.goal_files import parse_goal
+from asktell.problem.goal_text import parse_goal
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.problem.objectives import Objective, at_least, at_most, minimize
 

@@ -17,7 +17,7 @@ from asktell import (
     at_most,
     maximize,
 )
-from asktell.problem.goal_files import parse_goal
+from asktell.problem.goal_text import parse_goal
 from asktell.problem.goals import Goal
 from asktell.results.gate import not_worse
 

@@ -17,7 +17,7 @@ from asktell import (
     minimize,
     within,
 )
-from asktell.problem.goal_files import parse_goal
+from asktell.problem.goal_text import parse_goal
 from asktell.problem.objectives import Constraint
 from asktell.proofs.claims import unproven
 from asktell.simulation.simulate import run_once

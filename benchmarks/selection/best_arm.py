@@ -27,7 +27,7 @@ from benchmarks.problems import UNCONSTRAINED, BenchmarkProblem, replay
 from benchmarks.problems.table import Array
 from benchmarks.results import table
 from benchmarks.selection import methods
-from benchmarks.selection.run import add_arguments, one_thread
+from benchmarks.selection.run import one_thread
 
 METHODS = ("auto", "csr", "csr-sh", "sysrs", "uniform")
 PARTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
@@ -135,8 +135,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_arguments(parser)
-    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=replay.default_folder(),
+        help="folder of recorded tables",
+    )
+    parser.add_argument(
+        "--problems", nargs="+", default=["sysrs/"], help="beginnings of names"
+    )
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=methods.names(),
+        default=METHODS,
+        metavar="METHOD",
+    )
     parser.add_argument("--parts", type=float, nargs="+", default=PARTS)
     parser.add_argument("--each", type=float, nargs="+", help="evaluations per model")
     parser.add_argument("--seeds", type=int, default=20)
@@ -148,8 +163,12 @@ def main() -> None:
     names = [
         name
         for name in replay.replay_names(args.tables)
-        if name.startswith(tuple(args.problems or ["sysrs/"]))
+        if name.startswith(tuple(args.problems))
     ]
+    if not names:
+        parser.error(
+            f"no table in {args.tables} begins with {' or '.join(args.problems)}"
+        )
     budgets = args.each or args.parts
     tasks = []
     for name in names:

@@ -78,6 +78,10 @@ def read_results(paths: Sequence[str | Path], wanted: Wanted | None = None) -> S
         InvalidArgumentError: a file has no known format, is damaged, or has no scores.
         UnclearResultsError: several readings are plausible.
     """
+    if not paths:
+        raise InvalidArgumentError(
+            "No file is given. Give the paths of one or more files of results."
+        )
     wanted = (wanted or Wanted()).renamed()._replace(is_alone=len(paths) == 1)
     sources = [Source(Path(path).expanduser(), wanted.encoding) for path in paths]
     parts = [part for source in sources for part in _parts(source, wanted)]

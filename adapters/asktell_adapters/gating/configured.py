@@ -280,5 +280,5 @@ def _no_rechecks(wanted: int) -> str:
     """A note that no evaluation was left for the rechecks."""
     return (
         f"The budget left nothing to recheck the examples that differ. With {wanted:,} more evaluations in the budget, "
-        "or a smaller --recheck, the gate separates regressions from noise."
+        "or fewer rechecks (`recheck`), the gate separates regressions from noise."
     )

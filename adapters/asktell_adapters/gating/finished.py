@@ -200,15 +200,20 @@ def _pair(
     """The names of the candidate and the baseline. Of two candidates, one name is enough."""
     names = list(scores.by_name)
     if len(names) == 1:
+        columns = 'wanted=Wanted(candidates=("A", "B"))'
+        column = 'wanted=Wanted(candidate_columns=("COLUMN",))'
+        if dashes:
+            columns, column = "--candidates A,B", "--candidate-column COLUMN"
         raise InvalidArgumentError(
             f"The files have one candidate, {names[0]!r}, but a gate compares two. Give the results of the other one "
-            "as another file. If columns of a table are candidates, name them with --candidates A,B, and if a column "
-            "has their names, pass --candidate-column COLUMN."
+            f"as another file. If columns of a table are candidates, name them with {columns}, and if a column has "
+            f"their names, pass {column}."
         )
     if baseline is None or (candidate is None and len(names) != 2):
         missing = "baseline" if baseline is None else "candidate"
         raise InvalidArgumentError(
-            f"No {missing} is given. Choose it by {dashes}{missing} ID. The ids in the files are {some(names)}."
+            f"No {missing} is given. Choose it by {dashes}{missing}{' ' if dashes else '='}ID. The ids in the files "
+            f"are {some(names)}."
         )
     for name, role in ((baseline, "baseline"), (candidate, "candidate")):
         if name is not None and name not in names:

@@ -84,6 +84,10 @@ def gate(
         EvaluatorError: no evaluation succeeded, or too many in a row failed.
         UnclearResultsError: several readings of files of results are plausible.
     """
+    if goal is not None and not isinstance(goal, Goal):
+        raise InvalidArgumentError(
+            f'goal must be a goal, such as asktell.BestFeasible("accuracy"), got {short(goal)}.'
+        )
     of_files = {
         "goal": goal is not None,
         "wanted": wanted is not None,
@@ -115,6 +119,14 @@ def gate(
         pair = candidate, baseline
         finished = FinishedGate(scores, goal, *pair, margin, confidence, inputs)
         return finished.decide(paths)
+    if not isinstance(subject, str | Path):
+        from asktell_adapters.config import Config
+
+        if not isinstance(subject, Config):
+            raise InvalidArgumentError(
+                "subject must be the path of a configuration or of files of results, a Config, Scores, a Selector or "
+                f"a Study, got {short(subject)}."
+            )
     _refuse(of_files, "files of results")
     return _configured(
         subject, candidate, baseline, margin, confidence, recheck, accept_price, progress
@@ -138,7 +150,7 @@ def _refuse(passed: Mapping[str, bool], what: str) -> None:
 
 
 def _configured(
-    subject: Any,
+    subject: "str | Path | Config",
     candidate: str | None,
     baseline: str | None,
     margin: float | None,
@@ -148,19 +160,15 @@ def _configured(
     progress: bool,
 ) -> Ruling:
     """The verdict on two prompts of a configuration, which are evaluated."""
-    from asktell_adapters.config import Config, load_config
+    from asktell_adapters.config import load_config
     from asktell_adapters.estimate import estimate
     from asktell_adapters.gating.configured import ConfiguredGate
 
-    if isinstance(subject, str | Path):
-        config = load_config(Path(subject), baseline=baseline)
-    elif isinstance(subject, Config):
-        config = subject
-    else:
-        raise InvalidArgumentError(
-            "subject must be the path of a configuration or of files of results, a Config, Scores, a Selector or a "
-            f"Study, got {short(subject)}."
-        )
+    config = (
+        load_config(Path(subject), baseline=baseline)
+        if isinstance(subject, str | Path)
+        else subject
+    )
     try:
         gate = ConfiguredGate(config, candidate, baseline, margin, confidence, recheck)
         if config.confirm_above is not None and not accept_price:

@@ -153,7 +153,7 @@ def beforehand(rule: GateRule, selector: Selector, differ: float) -> str:
             if problem.examples.target is not None
             else "The verdict is about unseen inputs"
         )
-        return f"{why}, so the gate stays undecided for equal prompts unless there is a --margin."
+        return f"{why}, so the gate stays undecided for equal prompts unless there is a margin."
     pairs = selector.budget // 2
     # Repeats give no information on unseen inputs
     if problem.examples.target is None and problem.examples.population is not None:

@@ -778,7 +778,7 @@ class Ruling:
 
 def more_or_wider(margin: float) -> str:
     """Advice if the evaluations are too few."""
-    return f"Use more examples and a larger budget, or a --margin above {margin:g}."
+    return f"Use more examples and a larger budget, or a margin above {margin:g}."
 
 
 def roughly(n: int) -> str:

@@ -396,7 +396,7 @@ def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) ->
         said.err,
     )
     assert (
-        "Expect no verdict. Use more examples and a larger budget, or a --margin above 0.05."
+        "Expect no verdict. Use more examples and a larger budget, or a margin above 0.05."
         in said.err
     )
     for text in (said.out, Path("s.md").read_text()):
@@ -406,7 +406,7 @@ def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) ->
         )
     said = cli("gate gate.toml --baseline mine --summary s.md", code=3)
     assert (
-        "Scores may differ when repeated, so the gate stays undecided for equal prompts unless there is a --margin"
+        "Scores may differ when repeated, so the gate stays undecided for equal prompts unless there is a margin"
         in said.err
     )
 
@@ -427,7 +427,7 @@ def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
         in said.out
     )
     assert (
-        "The verdict is about unseen inputs, so the gate stays undecided for equal prompts unless there is a --margin."
+        "The verdict is about unseen inputs, so the gate stays undecided for equal prompts unless there is a margin."
         in said.err
     )
     # The new prompt is ahead on 80 of the 200 examples and behind on none, which is

@@ -141,6 +141,31 @@ def test_files_and_scores_that_were_read_before_give_the_same(tmp_path: Path) ->
     assert str(of_names) == str(of_paths)
 
 
+@pytest.mark.parametrize(
+    ("subject", "arguments", "message"),
+    [
+        (np.zeros((2, 3)), {"goal": BestFeasible("score")}, "subject must be the path"),
+        (None, {}, "subject must be the path"),
+        ([], {"goal": BestFeasible("score")}, "No file is given"),
+        ("no.csv", {"goal": "maximize score"}, "goal must be a goal"),
+        ("no.csv", {"goal": BestFeasible("score")}, "There is no file 'no.csv'"),
+    ],
+)
+def test_what_is_no_subject_or_no_goal(
+    subject: Any, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        gate(subject, **arguments)
+
+
+def test_errors_in_python_name_arguments_and_no_flags(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("id,score\n" + "".join(f"q{i},{i % 2}\n" for i in range(20)))
+    with pytest.raises(InvalidArgumentError, match="wanted=Wanted") as error:
+        gate(path, baseline="old", goal=BestFeasible("score"))
+    assert "--" not in str(error.value)
+
+
 def test_what_files_of_results_lack_is_said(tmp_path: Path) -> None:
     path = table(tmp_path / "scores.jsonl", new=0.9, old=0.5)
     wanted = Wanted(candidates=("new", "old"))

@@ -1,4 +1,4 @@
-"""Goals in configurations, on the command line and in requests: from the names of metrics and texts of bounds."""
+"""Goals as text: in configurations, on the command line and in requests."""
 
 import contextlib
 import math
