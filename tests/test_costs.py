@@ -164,3 +164,28 @@ def test_a_cost_that_is_a_metric_may_be_anything_that_is_a_score() -> None:
     )
     asktell.run(selector, lambda p, e: {"cost": -1.0}, progress=False)
     assert (selector.spent, selector.spent_cost) == (4, 0.0)
+
+
+def test_an_evaluation_that_became_too_expensive_does_not_block_the_others() -> None:
+    """Found by `benchmarks.attack plays --seed 5148`: the selection ended, although b could still be paid."""
+    budget = Budget(evaluations=6, cost=100.0)
+    selector = Selector(["a", "b"], BestFeasible("x"), budget, examples=9, seed=1)
+    selector.tell(selector.ask(), 0.5, cost=1.0)
+    trials = selector.ask(5)
+    dear, again = (trial for trial in trials if trial.prompt == "a")
+    cheap, *others, last = (trial for trial in trials if trial.prompt == "b")
+    selector.tell(dear, 0.5, cost=60.0)
+    for trial in (cheap, *others):
+        selector.tell(trial, 0.5, cost=1.0)
+    # Another evaluation of a may cost 60 again
+    selector.release(again)
+    selector.release(last)
+    assert selector.ask() == last
+    selector.tell(last, 0.5, cost=1.0)
+    # The evaluation of a is left to b
+    freed = selector.ask()
+    assert freed.prompt == "b"
+    selector.tell(freed, 0.5, cost=1.0)
+    assert selector.ask() is None
+    assert selector.done
+    assert selector.spent == 6

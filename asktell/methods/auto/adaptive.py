@@ -282,6 +282,11 @@ class Adaptive(AbstractMethod):
         open_ = field[open_arms(state)[field]]
         room = state.room
         if not room or not len(open_):
+            returned = state.plan.returned
+            if not state.pending and any(state.fits(pull.arm) for pull in returned):
+                # The first of the returned evaluations has become too expensive, but
+                # not all. An empty plan drops those that do not fit.
+                return Decided(len(state.decisions), plan=())
             return self.finish(state)
         # Draws of the field only: prompts that take no part must not share its weight.
         belief = believe(state, self.draws, among=field)
