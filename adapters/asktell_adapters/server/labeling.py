@@ -575,6 +575,10 @@ class Labeling:
         item = rater.find(token)
         if item is None and (rater.held is None or rater.held.item.token != token):
             self._screen(rater)
+            # The items come back one by one, and this may be the last of them
+            self._changed.wait_for(
+                lambda: rater.find(token) or not rater.is_working, _PATIENCE
+            )
             item = rater.find(token)
         return item
 

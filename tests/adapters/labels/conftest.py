@@ -4,9 +4,11 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +134,11 @@ class Raters:
         # Labels are recorded in the study before the journal says so, and both go on
         # during the copy. So the journal is copied first.
         journal = (self.folder / "labels.jsonl").read_bytes()
-        shutil.copytree(self.folder, folder)
+        # A kill leaves the database and its log as they are at one moment. Without the lock,
+        # the log may be emptied into the database between the two copies.
+        with closing(sqlite3.connect(self.folder / "study.db", timeout=60)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            shutil.copytree(self.folder, folder)
         (folder / "labels.jsonl").write_bytes(journal)
         again = Raters.__new__(Raters)
         again.config, again.folder, again.made = self.config, folder, self.made

@@ -140,6 +140,32 @@ def test_after_a_night_without_a_server_others_get_none_of_the_items(
     )
 
 
+def test_after_a_restart_a_label_waits_for_its_item(
+    raters: Callable[..., Raters], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The page still shows an item, and the new process gets it back after others
+    made = raters()
+    labeling = made.open()
+    labeling.next("ann")
+    wait_for(lambda: n_held(made, "rater ann") == 4, 20)
+    again = made.after_a_kill()
+    with Study.open(again.folder / "study.db", "s") as study:
+        trials = sorted(trial.id for trial in study.pending)
+    prepared = Labeling._prepared
+
+    def prepared_late(self: Labeling, rater: Any, trial: Any) -> Any:
+        time.sleep(0.2)
+        return prepared(self, rater, trial)
+
+    monkeypatch.setattr(Labeling, "_prepared", prepared_late)
+    after = again.open()
+    token = after._token(after._known_rater("ann"), f"t{trials[-1]}")
+    screen = after.label("ann", token, 2, 1.0)
+    assert screen["said"] == ""
+    after.close()
+    assert [evaluation.details["label"] for evaluation in again.told()] == ["Yes"]
+
+
 def test_items_of_raters_who_do_not_come_back_are_for_others(
     raters: Callable[..., Raters], monkeypatch: pytest.MonkeyPatch
 ) -> None:
