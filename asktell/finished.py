@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
-from asktell.numerics.arrays import Indices, Means, counted
+from asktell.numerics.arrays import Floats, Ints, counted
 from asktell.numerics.cells import nth_asks
+from asktell.numerics.shapes import Float
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
@@ -158,9 +159,9 @@ class FinishedTable:
 
     prompts: Sequence[str] | Mapping[str, str] | Candidates
     examples: int | Sequence[str]
-    arms: Indices
-    places: Indices
-    scores: Means
+    arms: Ints
+    places: Ints
+    scores: Float[Floats, "rows metrics"]
     failed: Sequence[tuple[int, int, str]] = ()
     segments: Sequence[str] | None = None
 
@@ -189,7 +190,7 @@ class FinishedTable:
         )
 
 
-def _sorted(names: Sequence[str]) -> tuple[list[str], Indices]:
+def _sorted(names: Sequence[str]) -> tuple[list[str], Ints]:
     """The names in natural order ("v2" before "v10"), and the new position of each."""
     order = sorted(range(len(names)), key=lambda i: _natural(names[i]))
     position = np.empty(len(names), dtype=np.int64)
@@ -278,10 +279,10 @@ class _Rows(NamedTuple):
     not all evaluated cells have.
     """
 
-    arms: Indices
-    places: Indices
-    trials: Indices
-    scores: Means  # (n, m), for the first n rows
+    arms: Ints
+    places: Ints
+    trials: Ints
+    scores: Float[Floats, "rows metrics"]  # of the first rows
     reasons: Sequence[str]  # for the other rows, which are failures
     asks: int  # the lowest number of evaluations of an evaluated cell
     has_repeats: bool  # whether some cell was evaluated several times
@@ -655,7 +656,7 @@ def _table_of_wide(
     )
 
 
-def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Indices]:
+def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Ints]:
     """Return the distinct values as texts, in the order of their first appearance, and the position of each value."""
     texts = [str(value) for value in values.tolist()]
     distinct = list(dict.fromkeys(texts))
@@ -692,7 +693,7 @@ def _is_empty(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     )
 
 
-def _labels(values: npt.NDArray[Any], places: Indices, ids: Sequence[str]) -> list[str]:
+def _labels(values: npt.NDArray[Any], places: Ints, ids: Sequence[str]) -> list[str]:
     """Return the label of each example. All rows of an example must have the same."""
     labels: dict[int, str] = {}
     for place, value in zip(places.tolist(), values.tolist(), strict=True):

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.features import (
+from asktell.methods.rounds.directions import (
     lost_directions,
-    pca,
     rank,
     span,
-    text_features,
     with_intercept,
 )
+from asktell.problem.features import pca, text_features
 
 PROMPTS = [f"{verb} the {noun} in {n} words." for verb in ("Summarize", "Translate", "Judge") for noun in
            ("text", "review", "document") for n in (5, 50, 500)]  # fmt: skip

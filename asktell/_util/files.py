@@ -115,27 +115,6 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
         file.writelines([text] if isinstance(text, str) else text)
 
 
-def make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, unless the file exists.
-
-    The file is made under another name and then linked. On POSIX, a process that closes
-    a file loses all of its locks on the file, even locks of another thread that has
-    just begun to use it. So the file itself is never opened here.
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(handle)
-    try:
-        os.link(name, path)
-    except FileExistsError:
-        return
-    except OSError:
-        # The file system has no links.
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    finally:
-        os.unlink(name)
-
-
 def sync(handle: int) -> None:
     """Flush written data to the disk. On macOS, `os.fsync` would flush only to the cache of the disk."""
     try:

@@ -8,8 +8,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from asktell.errors import IncompatibleMethodError
 from asktell.numerics.arrays import Bools
 from asktell.numerics.shapes import Bool
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.problem.problem import Problem
 from asktell.record import Decided, Growth, State
 
@@ -169,3 +171,11 @@ def open_arms(state: State) -> Bool[Bools, " arms"]:
     if state.problem.max_cost is not None and not state.pending:
         mask[mask] = [state.fits(arm) for arm in np.flatnonzero(mask).tolist()]
     return mask
+
+
+def check_not_sure(goal: Goal, method: str) -> None:
+    """Check that a goal has no `sure`, for a method that does not estimate probabilities."""
+    if isinstance(goal, BestFeasible) and goal.sure is not None:
+        raise IncompatibleMethodError(
+            f"sure={goal.sure:g} needs a method that estimates probabilities, and {method} does not. Use method='auto'."
+        )

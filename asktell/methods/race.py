@@ -21,13 +21,13 @@ from typing import final
 import numpy as np
 from msgspec import structs
 
-from asktell.methods.base import AbstractMethod, open_arms
+from asktell.methods.base import AbstractMethod, check_not_sure, open_arms
 from asktell.methods.rounds.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
-from asktell.problem.goals import check_not_sure, check_over_all_examples
+from asktell.problem.goals import check_over_all_examples
 from asktell.problem.problem import Problem
 from asktell.proofs.standing import standing
 from asktell.record import Decided, Departure, State

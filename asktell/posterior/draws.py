@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior import correlation
@@ -92,7 +92,7 @@ class Model(NamedTuple):
         return max(_FEWEST_DRAWS, min(most, _MOST_NUMBERS // self.n_arms))
 
 
-Instead: TypeAlias = Mapping[int, tuple[Indices, Draws]]
+Instead: TypeAlias = Mapping[int, tuple[Ints, Floats]]
 """By column, the numbers of the draws that come from another model, and these draws (S, K)."""
 
 

@@ -27,8 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Floats, Ints, table
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float, Int
+from asktell.posterior.equations import table
 
 _PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
 # Least noise within a cell, as a part of the residual's variance: rounding is no drift

@@ -52,11 +52,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Bools, Floats, Ints, numbered, table
+from asktell.numerics.arrays import Bools, Floats, Ints, numbered
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.regressors import Regressors
 from asktell.problem.examples.shape import Shape
+
+# Number of entries above which a mostly empty table is sparse
+_LARGE = 1 << 15
+# Share of a table's cells with an entry, above which dense products are faster than
+# sparse products
+_MOSTLY_EMPTY = 0.25
 
 # As a number of examples: means over unseen examples, so the seen examples have no
 # weight in them
@@ -826,3 +832,18 @@ def _inverse(matrix: Float[Floats, "size size"]) -> Float[Floats, "size size"]:
     inverse = lower + lower.T
     np.einsum("ii->i", inverse)[:] *= 0.5
     return np.asarray(inverse)
+
+
+def table(
+    entries: Float[Floats, " entries"],
+    rows: Int[Ints, " entries"],
+    columns: Int[Ints, " entries"],
+    shape: tuple[int, int],
+) -> Any:
+    """The table of the entries, summed by their places. It is sparse if it is large and mostly empty."""
+    size = shape[0] * shape[1]
+    if size >= _LARGE and len(entries) < _MOSTLY_EMPTY * size:
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        return sparse.csr_matrix((entries, (rows, columns)), shape=shape)
+    return np.bincount(rows * shape[1] + columns, entries, size).reshape(shape)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Floats, spread_evenly
+from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
 
 _BLOCK = 1 << 9  # rows at a time, so that their products stay in the processor's cache
@@ -135,7 +135,7 @@ class Posterior(NamedTuple):
         """Standard normals to (S, K) joint draws, from each part by its weight."""
         if len(self.parts) == 1:
             return self._drawn(self.parts[0], normals)
-        turns = spread_evenly(len(normals))
+        turns = _spread_evenly(len(normals))
         which = np.minimum(
             np.searchsorted(np.cumsum(self.weights), turns, side="right"),
             len(self.parts) - 1,
@@ -194,3 +194,8 @@ def row_products(
     if isinstance(one, np.ndarray):
         return np.asarray((one * other).sum(axis=1))
     return np.asarray(one.multiply(other).sum(axis=1)).ravel()
+
+
+def _spread_evenly(n: int) -> Float[Floats, " n"]:
+    """Multiples of the golden ratio in [0, 1). The first n of them are evenly spread, for every n."""
+    return np.asarray(np.arange(n) * 0.6180339887498949 % 1.0)

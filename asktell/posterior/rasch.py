@@ -30,9 +30,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Bools, Floats, Ints, distinct, table
+from asktell.numerics.arrays import Bools, Floats, Ints, distinct
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.posterior.equations import cholesky
+from asktell.posterior.equations import cholesky, table
 
 # The ends of the grid are shares of 0.001 and 0.999, further than examples can
 # establish.

@@ -39,12 +39,7 @@ import numpy as np
 from asktell.numerics.arrays import Floats, Ints, distinct, numbered
 from asktell.numerics.cells import PRIOR_SHARE, Cells
 from asktell.numerics.shapes import Float, Int
-from asktell.posterior.equations import (
-    Groups,
-    System,
-    Variances,
-    posterior_of_slopes,
-)
+from asktell.posterior.equations import Groups, System, Variances, posterior_of_slopes
 from asktell.posterior.mixture import Gaussian, Posterior
 from asktell.posterior.proxies import ProxyParts
 from asktell.posterior.regressors import Regressors

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from asktell.errors import InvalidArgumentError, InvalidStateError
@@ -120,21 +120,6 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
             f"A prompt is given more than once: {listed}. Remove the duplicates."
         )
     return ids, texts
-
-
-def check_trials(what: str, trials: object) -> frozenset[int]:
-    """Return the ids of trials in any collection."""
-    if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
-        raise InvalidArgumentError(
-            f"{what} must be a collection of the ids of trials, got {short(trials)}."
-        )
-    ids = [as_integer(trial) for trial in trials]
-    for trial, id_ in zip(trials, ids, strict=True):
-        if id_ is None:
-            raise InvalidArgumentError(
-                f"{what} must contain ids of trials, which are whole numbers. Got {short(trial)}."
-            )
-    return frozenset(id_ for id_ in ids if id_ is not None)
 
 
 def real(number: object) -> float | None:
@@ -317,6 +302,16 @@ def check_number(
     return value
 
 
+def check_part(name: str, number: object) -> float:
+    """Return a number above 0 and below 1, such as a probability, as a float."""
+    value = None if is_bool(number) else real(number)
+    if value is None or not 0 < value < 1:
+        raise InvalidArgumentError(
+            f"{name} must be a number above 0 and below 1, such as 0.95, got {short(number)}."
+        )
+    return value
+
+
 def check_texts(
     name: str, given: Iterable[object], n_examples: int | None
 ) -> list[str]:
@@ -339,16 +334,6 @@ def check_texts(
     return [str(text) for text in texts]
 
 
-def check_part(name: str, number: object) -> float:
-    """Return a number above 0 and below 1, such as a probability, as a float."""
-    value = None if is_bool(number) else real(number)
-    if value is None or not 0 < value < 1:
-        raise InvalidArgumentError(
-            f"{name} must be a number above 0 and below 1, such as 0.95, got {short(number)}."
-        )
-    return value
-
-
 def check_flag(name: str, value: object) -> bool:
     """Return True or False, of Python or numpy, as a bool."""
     if not is_bool(value):
@@ -363,8 +348,3 @@ def check_name(what: str, name: object) -> str:
             f"{what} must be printable text of 1 to 200 characters, got {short(name)}."
         )
     return str(name)
-
-
-def check_seconds(name: str, number: object) -> float:
-    """Return a time as finite seconds above 0."""
-    return check_number(f"{name}, in seconds,", number, 0.0, 1e9, above=True)

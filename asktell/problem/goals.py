@@ -805,11 +805,3 @@ def check_over_all_examples(goal: Goal, method: str) -> None:
         raise IncompatibleMethodError(
             f"{method} does not support goals with segments (in_every_segment, worst_segment). Use method='auto'."
         )
-
-
-def check_not_sure(goal: Goal, method: str) -> None:
-    """Check that a goal has no `sure`, for a method that does not estimate probabilities."""
-    if isinstance(goal, BestFeasible) and goal.sure is not None:
-        raise IncompatibleMethodError(
-            f"sure={goal.sure:g} needs a method that estimates probabilities, and {method} does not. Use method='auto'."
-        )

@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
+import numpy.typing as npt
 
-from asktell.numerics.arrays import Bools, Floats, Ints, decimal, mostly_equal
+from asktell.numerics.arrays import Bools, Floats, Ints, decimal
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.goals import Goal
 from asktell.problem.problem import Problem
@@ -366,3 +367,14 @@ def _few_values(values: Float[Floats, " rows"]) -> Limits:
     if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
         return float(seen[0]), float(seen[-1])
     return None
+
+
+def mostly_equal(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """True for rows of which at least half is one number. Such a row gives little information on the other numbers."""
+    n = rows.shape[-1]
+    if not n:
+        return np.zeros(rows.shape[:-1], dtype=np.bool_)
+    half, ordered = (n + 1) // 2, np.sort(rows, axis=-1)
+    return np.asarray(
+        (ordered[..., half - 1 :] == ordered[..., : n - half + 1]).any(axis=-1)
+    )

@@ -6,11 +6,6 @@ no I/O, no random state. Only an `Engine` changes.
 
 from asktell.record.engine import Engine
 from asktell.record.events import (
-    ACCEPTED,
-    ACTIVE,
-    FAILED,
-    REJECTED,
-    RETIRED,
     Added,
     Asked,
     Decided,
@@ -33,7 +28,7 @@ from asktell.record.history import History
 from asktell.record.state import Grown, State, initial
 
 __all__ = [
-    "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "Added", "Asked", "Decided",
+    "Added", "Asked", "Decided",
     "Departure", "Engine", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
     "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
     "grown", "initial",

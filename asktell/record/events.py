@@ -11,7 +11,7 @@ field.
 """
 
 import sys
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -33,14 +33,6 @@ Cost: TypeAlias = Annotated[float, Meta(ge=0.0, le=LARGEST)]
 Estimate: TypeAlias = Annotated[
     float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)
 ]
-
-# The status of a prompt:
-ACTIVE: Final = "active"  # it may still be selected
-ACCEPTED: Final = "accepted"  # it was selected
-REJECTED: Final = "rejected"  # it was not selected
-# It failed too often, or on every example, and no longer competes
-FAILED: Final = "failed"
-RETIRED: Final = "retired"  # the user retired it, and it no longer competes
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -175,7 +167,9 @@ class Departure(NamedTuple):
             estimate: the arm's means and their standard errors (NaN if unknown), two
                 arrays in the order of `goal.columns`. None without an estimate.
         """
-        status: Literal["accepted", "rejected"] = ACCEPTED if is_accepted else REJECTED
+        status: Literal["accepted", "rejected"] = (
+            "accepted" if is_accepted else "rejected"
+        )
         if estimate is None:
             return cls(arm, status, reason)
         errors = tuple(None if np.isnan(x) else float(x) for x in estimate[1])

@@ -11,7 +11,7 @@ from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.formats import column
 from asktell.problem.problem import Problem
-from asktell.record.events import FAILED, Departure, Pull
+from asktell.record.events import Departure, Pull
 from asktell.record.facet import Pack, Saved
 from asktell.record.history import History
 
@@ -110,7 +110,7 @@ class Failures:
         if not is_above(problem.max_failure_rate, n_failed, n):
             return None
         reason = f"{n_failed} of {n} evaluations failed, last: {self.last(arm)}"
-        return Departure(arm, FAILED, reason)
+        return Departure(arm, "failed", reason)
 
     def unscored(self, arm: int) -> Departure:
         """The departure of an arm that has no score when the selection ends. It belongs in the last decision."""
@@ -119,7 +119,7 @@ class Failures:
             if self.count(arm)
             else "no scores"
         )
-        return Departure(arm, FAILED, reason)
+        return Departure(arm, "failed", reason)
 
     def have_exhausted(self, arm: int, history: History) -> bool:
         """True if an arm has too many failures to be evaluated again.

@@ -12,9 +12,6 @@ from asktell.problem.examples.ids import numbered
 from asktell.problem.problem import Problem, check_proxy_scores
 from asktell.problem.words import short
 from asktell.record.events import (
-    ACCEPTED,
-    REJECTED,
-    RETIRED,
     Added,
     Decided,
     Departure,
@@ -47,14 +44,16 @@ def departed(
         last = decisions[-1][1]
         for departure in last.departures:
             # An arm that was retired since, or failed too often, stays out.
-            if departure.status in (ACCEPTED, REJECTED) and left.get(departure.arm) == (
+            if departure.status in ("accepted", "rejected") and left.get(
+                departure.arm
+            ) == (
                 last.round,
                 departure,
             ):
                 left = left.delete(departure.arm)
     if isinstance(event, Retired):
         left = left.set(
-            event.arm, (len(decisions), Departure(event.arm, RETIRED, event.reason))
+            event.arm, (len(decisions), Departure(event.arm, "retired", event.reason))
         )
     return left
 
@@ -154,7 +153,7 @@ def _check_retired(state: State, event: Retired) -> None:
             "The baseline cannot be retired, because the selected prompt is compared with it."
         )
     gone = state.left.get(event.arm)
-    if gone is not None and gone[1].status == RETIRED:
+    if gone is not None and gone[1].status == "retired":
         raise InvalidArgumentError(
             f"This prompt was retired already. The reason was {short(gone[1].reason)}."
         )

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from msgspec import structs
 
-from asktell.numerics.arrays import Indices, Matrix
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.intmap import IntMap
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Prompts
@@ -180,7 +180,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
             failed_out=tuple(
                 (arm, round_, departure.reason)
                 for arm, (round_, departure) in sorted(state.left.items())
-                if departure.status == events.FAILED
+                if departure.status == "failed"
                 and (round_, departure) != departures.get(arm)
             ),
             growth=state.growth.events,
@@ -249,7 +249,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
         )
         left = state.left
         for arm, round_, reason in self.failed_out:
-            left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
+            left = left.set(arm, (round_, events.Departure(arm, "failed", reason)))
         return state._replace(
             left=left,
             history=History.from_columns(trials, arms, examples, scores),
@@ -323,7 +323,7 @@ def _check_asked(saved: SavedState, problem: Problem) -> None:
 
 def _check_trials(
     saved: SavedState,
-    told: Indices,
+    told: Ints,
     failures: Failures,
     n_planned: int,
     problem: Problem,
@@ -371,7 +371,7 @@ def _check_trials(
         whole("redraws", extra, 1, _most_asked(problem, len(failed)))
 
 
-def _isin(ids: Indices, others: Indices) -> Any:
+def _isin(ids: Ints, others: Ints) -> Any:
     """(n,) whether each id is among the others. Unlike NumPy, does not sort a million others for no ids."""
     return np.isin(ids, others) if len(ids) else np.zeros(0, dtype=bool)
 
@@ -380,9 +380,9 @@ def _with_decisions(
     decisions: tuple[tuple[int, events.Decided], ...],
     growth: Growths,
     state: State,
-    trials: Indices,
-    arms: Indices,
-    scores: Matrix,
+    trials: Ints,
+    arms: Ints,
+    scores: Floats,
 ) -> State:
     """The state with its decisions, and with the tally of the rows before the last decision."""
     tally, tallied = state.tally, 0

@@ -15,9 +15,6 @@ from asktell.numerics.tally import Tally
 from asktell.problem.problem import Problem
 from asktell.record.costs import Costs
 from asktell.record.events import (
-    ACCEPTED,
-    FAILED,
-    RETIRED,
     Added,
     Decided,
     Departure,
@@ -83,14 +80,14 @@ class Departures(IntMap[tuple[int, Departure]]):
 
     def has_eliminated(self, arm: int) -> bool:
         """True if an arm was eliminated: its status is "rejected", "failed" or "retired"."""
-        return arm in self and self[arm][1].status != ACCEPTED
+        return arm in self and self[arm][1].status != "accepted"
 
     def no_rivals(self) -> list[int]:
         """The arms that no longer compete, because they failed too often or were retired, ascending."""
         return [
             arm
             for arm, (_, departure) in self.items()
-            if departure.status in (FAILED, RETIRED)
+            if departure.status in ("failed", "retired")
         ]
 
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Matrix, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Cells
 from asktell.problem.goals import Goal
 from asktell.problem.metric_names import is_expense
-from asktell.record import FAILED, RETIRED, State
+from asktell.record import State
 from asktell.results.difference import wins_and_losses
 from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
@@ -48,7 +48,7 @@ class Grid:
             *rows, self.problem.examples.n or 1
         )
 
-    def effects(self, metric: int) -> Vector:
+    def effects(self, metric: int) -> Floats:
         """(N,) the mean score of each example above the means of its prompts. NaN if it was not evaluated."""
         scores, n = self.scores[:, metric], self.problem.examples.n or 0
         rows = np.bincount(self.arms, scores) / np.maximum(np.bincount(self.arms), 1)
@@ -60,7 +60,7 @@ class Grid:
             )
 
 
-def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
+def heat_map(grid: Grid, order: Ints) -> dict[str, Any] | None:
     """The scores of each metric as bytes, from 1 (lowest) to 255 (highest). 0 is a cell that was not evaluated.
 
     Rows are prompts in the given `order`, and columns are examples, the hardest first.
@@ -194,7 +194,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     }
 
 
-def _spread(grid: Grid, metric: int, examples: Sequence[ExampleResult]) -> Vector:
+def _spread(grid: Grid, metric: int, examples: Sequence[ExampleResult]) -> Floats:
     """(N,) the standard deviation of the prompts' scores on each example. 0 if all scores are equal, or none exists."""
     values, n_examples = grid.scores[:, metric], len(examples)
     counts = np.maximum(np.bincount(grid.examples, minlength=n_examples), 1)
@@ -207,7 +207,7 @@ def _spread(grid: Grid, metric: int, examples: Sequence[ExampleResult]) -> Vecto
     return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))
 
 
-def spending(state: State, order: Indices) -> dict[str, Any]:
+def spending(state: State, order: Ints) -> dict[str, Any]:
     """The evaluations of each prompt in each stretch of the run, as bytes, and the decisions.
 
     The bytes are counts relative to the largest count: 0 is none and 255 is the most.
@@ -239,7 +239,7 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
                 "round": number,
             }
             for arm, (number, left) in sorted(state.left.items())
-            if left.status in (FAILED, RETIRED)
+            if left.status in ("failed", "retired")
         ],
     }
 
@@ -264,7 +264,7 @@ def _decisions(state: State) -> list[dict[str, Any]]:
     return shown
 
 
-def _bins(order: Indices, n: int, most: int) -> tuple[Indices, list[int]]:
+def _bins(order: Ints, n: int, most: int) -> tuple[Ints, list[int]]:
     """(n,) the bin of each number, -1 outside the order, and the place in the order where each bin starts."""
     n_bins = min(most, len(order))
     bin_of = np.full(n, -1, dtype=np.int64)
@@ -299,11 +299,11 @@ class Duel(NamedTuple):
         signs: (m,) 1 where larger scores are better, else -1.
     """
 
-    examples: Indices
-    a: Matrix
-    b: Matrix
-    ahead: Indices
-    signs: Vector
+    examples: Ints
+    a: Floats
+    b: Floats
+    ahead: Ints
+    signs: Floats
 
     @classmethod
     def of(cls, grid: Grid, a: int, b: int) -> "Duel":
@@ -325,7 +325,7 @@ class Duel(NamedTuple):
         signs = np.where(minimized, -1.0, 1.0)
         return cls(examples, scores_a, scores_b, np.stack(ahead, axis=1), signs)
 
-    def order(self, column: int) -> Indices:
+    def order(self, column: int) -> Ints:
         """The rows, the worst for the first prompt first. Differences by rounding do not count."""
         gaps = (self.a[:, column] - self.b[:, column]) * self.signs[column]
         return np.argsort(np.where(self.ahead[:, column], gaps, 0.0), kind="stable")

@@ -9,7 +9,6 @@ from typing import Any
 
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
-from asktell.record import FAILED, REJECTED, RETIRED
 from asktell.results.entries import PromptResult, shown_status
 from asktell.results.result import Result
 
@@ -213,7 +212,7 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
     gone = [
         entry
         for entry in result.prompts
-        if entry.status in (FAILED, RETIRED)
+        if entry.status in ("failed", "retired")
         and entry.feasible is first.feasible
         and _is_ahead(result, entry, first)
     ]
@@ -264,7 +263,7 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
 
 def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
     """A sentence that starts with `start`, if the selected prompt has the best estimate among these prompts."""
-    rivals = [entry for entry in among if entry.status not in (FAILED, RETIRED)]
+    rivals = [entry for entry in among if entry.status not in ("failed", "retired")]
     objectives = result.goal.objectives
     if (
         len(objectives) > 1
@@ -305,7 +304,8 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
     part = sum(pulls[:few]) / total
     # A prompt that the last decision of `auto` did not select was not eliminated before.
     left = sum(
-        entry.status in (REJECTED, FAILED, RETIRED) and entry.reason != "not selected"
+        entry.status in ("rejected", "failed", "retired")
+        and entry.reason != "not selected"
         for entry in result.prompts
     )
     most = (

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from asktell._util.terminal import in_percent, printable, safe, with_doubt
+from asktell._util.terminal import in_percent, safe
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
@@ -24,6 +24,7 @@ from asktell.record import Failures, History, Pull
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
+from asktell.results.printing import printable, with_doubt
 
 # From this probability, a sentence calls the difference probable. A judgement: few
 # people call 51% probable.

@@ -8,13 +8,14 @@ means, how the next evaluations are divided, and the loss in words.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from asktell._util.terminal import in_digits, in_percent, safe
-from asktell.numerics.arrays import Draws, Mask, Masks, Matrix, Vector
+from asktell.numerics.arrays import Bools, Floats
 from asktell.numerics.cached import cached_property
+from asktell.numerics.shapes import Bool, Float
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import Goal, ParetoSet
@@ -27,6 +28,13 @@ _TOLERATED = 0.01  # of the metric's range: a smaller loss does not matter
 _LEAST_SHOWN = 0.1
 # For a set's hypervolume: exact to 0.01 within a tenth of a second
 _SET_DRAWS, _SET_ARMS = 64, 300
+# Joint draws of all prompts' values
+Draws: TypeAlias = Float[Floats, "draws arms columns"]
+# True for the prompts that are meant, such as those of the answer
+Mask: TypeAlias = Bool[Bools, " arms"]
+# The same in each draw
+Masks: TypeAlias = Bool[Bools, "draws arms"]
+
 # Draws times prompts in a loss: a tenth of a second for a thousand prompts
 _MOST_NUMBERS = 1 << 17
 _COINCIDENCE = 0.01  # probability of equal scores from which they may be chance
@@ -35,8 +43,8 @@ _COINCIDENCE = 0.01  # probability of equal scores from which they may be chance
 class Chances(NamedTuple):
     """Every prompt's probability of being the best feasible one (or in the Pareto set), and of being feasible."""
 
-    p_best: Vector  # (K,)
-    p_feasible: Vector | None  # (K,) None without constraints
+    p_best: Floats  # (K,)
+    p_feasible: Floats | None  # (K,) None without constraints
     # (K,) prompts that count as feasible (see `PromptResult.feasible`)
     taken: Mask | None
 
@@ -96,7 +104,7 @@ class AbstractLoss(ABC):
         self._state, self._statement, self._chances = state, statement, of_arms
 
     @abstractmethod
-    def of(self, held: Masks) -> Vector:
+    def of(self, held: Masks) -> Floats:
         """(S,) the loss in each draw if the `held` prompts (S, K) are selected. 0 if no prompt is feasible."""
 
     def p_best(self, held: Masks) -> float | None:
@@ -113,11 +121,11 @@ class AbstractLoss(ABC):
 
     @property
     @abstractmethod
-    def interest(self) -> Vector:
+    def interest(self) -> Floats:
         """(K,) weights for dividing the next evaluations among the prompts."""
 
     @abstractmethod
-    def leaders(self, predicted: Draws, n: int, are_open: Mask) -> Matrix:
+    def leaders(self, predicted: Draws, n: int, are_open: Mask) -> Floats:
         """(S, K) weights for dividing later evaluations among about n prompts, from the means of each draw.
 
         `are_open`: (K,) prompts that have evaluations left.
@@ -185,7 +193,7 @@ class Gap(AbstractLoss):
         )
 
     @property
-    def _scores(self) -> Vector:
+    def _scores(self) -> Floats:
         """(n,) all scores of the first objective."""
         column = self.goal.columns.index(self._objective.metric)
         return np.asarray(self._state.history.scores()[:, column])
@@ -198,7 +206,7 @@ class Gap(AbstractLoss):
             return 0.0, 1.0
         return limits
 
-    def of(self, held: Masks) -> Vector:
+    def of(self, held: Masks) -> Floats:
         """(S,) the loss in each draw if the `held` prompts (S, K) are selected. 0 if no prompt is feasible."""
         objective, best = self.values[:, :, 0], self._best
         selected = np.where(held, objective, -np.inf).max(axis=1)
@@ -206,7 +214,7 @@ class Gap(AbstractLoss):
         return np.asarray(np.where(np.isfinite(best), gaps, 0.0))
 
     @cached_property
-    def _best(self) -> Vector:
+    def _best(self) -> Floats:
         """(S,) the objective of the best feasible prompt, minus infinity if no prompt is feasible."""
         keeps = membership.feasible(self.values) & self.alive
         return np.asarray(np.where(keeps, self.values[:, :, 0], -np.inf).max(axis=1))
@@ -247,7 +255,7 @@ class Gap(AbstractLoss):
         return np.asarray(merits.argmax(axis=1)[:, None] == np.arange(merits.shape[1]))
 
     @cached_property
-    def interest(self) -> Vector:
+    def interest(self) -> Floats:
         """(K,) how often each prompt is the best or the second best."""
         weights = np.zeros(len(self.alive))
         arms = np.flatnonzero(self.alive)
@@ -256,7 +264,7 @@ class Gap(AbstractLoss):
             weights = np.bincount(two.ravel(), minlength=len(weights)) / len(two)
         return weights
 
-    def leaders(self, predicted: Draws, n: int, are_open: Mask) -> Matrix:
+    def leaders(self, predicted: Draws, n: int, are_open: Mask) -> Floats:
         """(S, K) equal weights of the n best prompts of each draw."""
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
         n = min(n, int(self.alive.sum()))
@@ -316,7 +324,7 @@ class Miss(AbstractLoss):
         super().__init__(state, statement, of_arms)
         self.values = statement.values[:: max(1, len(statement.values) // _SET_DRAWS)]
 
-    def of(self, held: Masks) -> Vector:
+    def of(self, held: Masks) -> Floats:
         """(S,) the loss in each draw if the `held` prompts (S, K) are selected. 0 if no prompt is feasible."""
         p = len(self.goal.objectives)
         is_held = held.any(axis=0)
@@ -349,12 +357,12 @@ class Miss(AbstractLoss):
         return _shares(predicted, self.goal, self.alive, closest) > 0.0
 
     @cached_property
-    def interest(self) -> Vector:
+    def interest(self) -> Floats:
         """(K,) the variance of whether a prompt is a member."""
         p = self._chances.p_best
         return np.asarray(p * (1.0 - p))
 
-    def leaders(self, predicted: Draws, n: int, are_open: Mask) -> Matrix:
+    def leaders(self, predicted: Draws, n: int, are_open: Mask) -> Floats:
         """(S, K) the weights of `interest`, in every draw."""
         interest = np.where(are_open, self.interest, 0.0)
         share = interest / max(float(interest.sum()), 1e-300)
@@ -419,7 +427,7 @@ def _twins(state: State, first: int, alive: Mask) -> list[int]:
     ]
 
 
-def _agree_by_chance(scores: Matrix) -> bool:
+def _agree_by_chance(scores: Floats) -> bool:
     """True if another prompt may have the same (n, m) scores by chance.
 
     A score has the values of these scores with their shares. It is taken to depend on

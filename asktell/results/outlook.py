@@ -12,11 +12,11 @@ from typing import final
 
 import numpy as np
 
-from asktell.numerics.arrays import Draws, Indices, Matrix, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import cached_property
 from asktell.posterior.statement import Statement
 from asktell.record import State
-from asktell.results.losses import AbstractLoss
+from asktell.results.losses import AbstractLoss, Draws
 
 # Evaluations in the outlook, relative to the number spent
 _MORE = (0.5, 1.0, 2.0)
@@ -111,14 +111,14 @@ class Forecaster:
             outlook.append(Outlook(int(n), price, p_best, least, p_good))
         return tuple(outlook)
 
-    def loss_with_new_examples(self, n: int, arms: Indices) -> float:
+    def loss_with_new_examples(self, n: int, arms: Ints) -> float:
         """The expected loss if these arms are evaluated on n new examples."""
         evaluations = np.zeros(len(self.n_left))
         evaluations[arms] = n
         held = self._loss.chosen(self._predicted(evaluations, 0.0, float(n)))
         return float(self._loss.of(held).mean())
 
-    def _predicted(self, first: Vector, rest: float, new_examples: float) -> Draws:
+    def _predicted(self, first: Floats, rest: float, new_examples: float) -> Draws:
         """(S, K, q) the means that more evaluations would lead to if each draw were the truth.
 
         `first` (K,) are the next evaluations of each prompt. The `rest` is divided
@@ -166,7 +166,7 @@ class Forecaster:
         of_stages = [rng.normal(size=values.shape) for _ in range(_STAGES)]
         return [*of_stages, rng.normal(size=values[:, :1].shape)]
 
-    def _variances(self) -> tuple[Vector, Vector]:
+    def _variances(self) -> tuple[Floats, Floats]:
         """(q,) variances of the example effect and of the residual, of the goal's values."""
         goal = self._loss.goal
         unit, zero = np.eye(len(goal.columns)), np.zeros((1, len(goal.columns)))
@@ -178,13 +178,13 @@ class Forecaster:
         return example, residual * [len(columns) for columns in goal.worst_of]
 
 
-def _effective(weights: Vector) -> int:
+def _effective(weights: Floats) -> int:
     """The effective number of prompts with these weights (Kish 1965)."""
     squares = float((weights**2).sum())
     return round(float(weights.sum()) ** 2 / squares) if squares > 0 else len(weights)
 
 
-def _allotted(n: float, interest: Vector, most: Vector) -> Vector:
+def _allotted(n: float, interest: Floats, most: Floats) -> Floats:
     """(K,) n evaluations divided by the weights `interest`, at most `most` for each prompt."""
     allotted, left = np.zeros(len(most)), min(n, float(most.sum()))
     weights = np.where(most > 0, np.maximum(interest, 1e-6), 0.0)
@@ -201,8 +201,8 @@ def _observed(
     start: Draws,
     variance: Draws,
     truth: Draws,
-    n: Matrix,
-    residual: Vector,
+    n: Floats,
+    residual: Floats,
     normal: Draws,
 ) -> tuple[Draws, Draws]:
     """Posterior means and variances (..., q) after n (...) more scores about the truth (..., q).
@@ -223,7 +223,7 @@ def _observed(
     return start + part * (truth + error - start), (1.0 - part) * variance
 
 
-def _moved(off: Draws, n: float, variance: Vector, normal: Draws) -> Draws:
+def _moved(off: Draws, n: float, variance: Floats, normal: Draws) -> Draws:
     """Posterior means (S, 1, q) of the common level after n more examples, given centered draws `off` of it."""
     start, spread = np.zeros_like(off), off.var(axis=0)
     means, _ = _observed(start, spread, off, np.array([n]), variance, normal)

@@ -8,20 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
-from asktell._util.terminal import (
-    filled,
-    in_blocks,
-    in_markdown,
-    one_line,
-    printable,
-    safe,
-    with_error,
-)
+from asktell._util.terminal import in_markdown, one_line, safe, with_error
 from asktell._util.threads import undisturbed
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.numerics.arrays import Indices, Values
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import cached_property
 from asktell.numerics.pareto import dominators
+from asktell.numerics.shapes import Float
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
@@ -37,6 +30,7 @@ from asktell.results.entries import (
     quoted,
 )
 from asktell.results.examples import ExampleResult
+from asktell.results.printing import filled, in_blocks, printable
 from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
 
@@ -45,7 +39,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
+def hypervolume(
+    values: Float[Floats, "arms columns"], reference: npt.NDArray[np.float64]
+) -> float:
     """Exact volume that the rows (n, q) dominate above `reference` (q,), for any q.
 
     A row that does not exceed the reference in every column adds nothing.
@@ -57,7 +53,7 @@ def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
     return float(HV(ref_point=-reference)(-values)) if len(values) else 0.0
 
 
-def layers(values: Values) -> list[Indices]:
+def layers(values: Float[Floats, "arms columns"]) -> list[Ints]:
     """Positions of the rows (n, q) by layer, ascending in each.
 
     The first layer is the Pareto set, the second is the Pareto set of the other rows,
@@ -612,7 +608,7 @@ class Result:
             )
         return np.array([objective.sign for objective in self.goal.objectives])
 
-    def _values(self, entries: list[PromptResult]) -> Values:
+    def _values(self, entries: list[PromptResult]) -> Float[Floats, "arms columns"]:
         """(n, q) estimates of the objectives, larger is better, of prompts that satisfy every constraint."""
         signs, metrics = (
             self._signs(),
@@ -766,7 +762,7 @@ def _by_factor(result: Result) -> Iterator[str]:
             yield f"{safe(objective.metric)} by {safe(factor)}: {shown}."
 
 
-def ranking(result: Result) -> Indices:
+def ranking(result: Result) -> Ints:
     """All arms: the selected prompts, then feasible prompts by their estimates, then others. Unknown estimates last."""
     goal, n = result.goal, len(result.goal.objectives)
     means = [

@@ -16,7 +16,7 @@ from asktell._util.terminal import safe
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Means, Vector
+from asktell.numerics.arrays import Floats
 from asktell.posterior.of_state import has_drifted, stated
 from asktell.posterior.regressors import levels_of
 from asktell.posterior.statement import Statement
@@ -25,13 +25,13 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.problem.problem import Problem
 from asktell.proofs.ordered import joined_at
-from asktell.record import ACCEPTED, ACTIVE, REJECTED, State, events
+from asktell.record import State, events
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.evaluations import example_name
 from asktell.results.examples import example_results
-from asktell.results.losses import Chances, chances
+from asktell.results.losses import Chances, Draws, chances
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
 from asktell.results.verdict import judge
@@ -136,7 +136,7 @@ def _factors(problem: Problem, statement: Statement | None) -> dict[str, Levels]
         candidates.factors, zip(*candidates.levels, strict=True), strict=True
     ):
         levels = list(candidates.factors[factor])
-        has: Means = np.array(
+        has: Floats = np.array(
             [[level == of_arm for of_arm in column] for level in levels],
             dtype=np.float64,
         )
@@ -389,7 +389,7 @@ def _prompt_results(
                 estimate=dict(zip(metrics, means, strict=True)),
                 standard_error=dict(zip(metrics, errors, strict=True)),
                 evaluations=int(evaluations[arm]),
-                status=ACTIVE if departure is None else departure.status,
+                status="active" if departure is None else departure.status,
                 round=round_,
                 reason=None if departure is None else departure.reason,
                 feasible=feasible[arm],
@@ -434,7 +434,7 @@ def _estimates(
     ]
 
 
-def _largest_errors(state: State) -> Vector:
+def _largest_errors(state: State) -> Floats:
     """(c,) The largest errors that the scores allow, by column (see `_estimates`)."""
     scores = state.history.scores()
     largest = []
@@ -472,7 +472,7 @@ def _finished_early(state: State) -> bool:
     rounds = {
         arm: round_
         for arm, (round_, departure) in state.left.items()
-        if departure.status in (ACCEPTED, REJECTED)
+        if departure.status in ("accepted", "rejected")
     }
     latest = max(rounds.values(), default=0)
     last = [arm for arm, round_ in rounds.items() if round_ == latest]
@@ -480,7 +480,7 @@ def _finished_early(state: State) -> bool:
     return bool(last) and state.spent < state.problem.budget and is_exhausted
 
 
-def _of_equals(merit: Vector, arms: list[int], state: State) -> Vector:
+def _of_equals(merit: Floats, arms: list[int], state: State) -> Floats:
     """The merits, with the mean for arms that have the same scores on the same examples: they differ by chance only."""
     if len(arms) == 1:
         return merit

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asktell._util.terminal import with_doubt, with_error
+from asktell._util.terminal import with_error
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.entries import PromptResult, Summary, shown_estimates, shown_status
 from asktell.results.evaluations import column_names
 from asktell.results.frames import frame_of
+from asktell.results.printing import with_doubt
 
 if TYPE_CHECKING:
     import pandas

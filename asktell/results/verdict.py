@@ -13,12 +13,12 @@ from typing import Any, Self, final
 import numpy as np
 
 from asktell._util.terminal import in_digits, in_percent
-from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import cached_property
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import ParetoSet
-from asktell.record import FAILED, RETIRED, State
+from asktell.record import State
 from asktell.results.difference import BETTER, Difference
 from asktell.results.entries import capitalized, quoted
 from asktell.results.losses import LIKELY, AbstractLoss, Chances, Gap, Miss
@@ -289,7 +289,7 @@ def _undecided(
 def _nobody_left(state: State) -> tuple[str, str]:
     """The headline and the reason if no prompt can be selected any more."""
     statuses = {departure.status for _, departure in state.left.values()}
-    words = {FAILED: "failed too often", RETIRED: "were retired"}
+    words = {"failed": "failed too often", "retired": "were retired"}
     why = " or ".join(words[status] for status in words if status in statuses)
     return f"No prompt can be selected, because all {why}.", "Add a prompt to continue."
 
@@ -310,7 +310,7 @@ class _Case:
         state: State,
         statement: Statement,
         of_arms: Chances,
-        answer: Indices,
+        answer: Ints,
         ids: Sequence[str | int],
         loss: AbstractLoss,
     ) -> None:
@@ -342,7 +342,7 @@ class _Case:
         reasons: Sequence[str],
         choices: Sequence[int],
         contenders: list[int],
-        likely: Vector,
+        likely: Floats,
         **of_best: Any,
     ) -> Verdict:
         """The verdict. `of_best` are attributes that only the verdict on a best prompt has."""
@@ -619,7 +619,7 @@ class _OfBest:
         return [self.first, *(arm for arm in self._likely[0] if arm != self.first)]
 
     @cached_property
-    def _likely(self) -> tuple[list[int], Vector]:
+    def _likely(self) -> tuple[list[int], Floats]:
         """The prompts that are most likely the best, or closest to feasible if no prompt is, and all probabilities."""
         p_best = self.case.chances.p_best
         # Hardly any draw has a feasible prompt. Then the prompt that violates least counts.
@@ -856,7 +856,7 @@ def _outsiders(case: _Case) -> list[str]:
     return [f"About {n_out} of them {are} expected to be outside the true set."]
 
 
-def _n_covering(likely: Vector, p_best: Vector) -> int:
+def _n_covering(likely: Floats, p_best: Floats) -> int:
     """How many prompts, the most `likely` ones first, have `_COVERED` of the sum of `p_best`."""
     covered = np.cumsum(p_best[np.argsort(-likely, kind="stable")])
     return int(np.searchsorted(covered, _COVERED * covered[-1] - 1e-9)) + 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asktell._util.log import log
-from asktell._util.terminal import in_three_digits, safe
+from asktell._util.terminal import in_digits, safe
 from asktell.problem.budget import describe_spending
 from asktell.problem.words import in_words
 from asktell.results.entries import unit_of
@@ -119,3 +119,11 @@ class Bar:
         if failures:
             parts.append(f"{failures} failed")
         self._bar.set_postfix_str(safe(", ".join(parts)))
+
+
+def in_three_digits(number: float) -> str:
+    """A number with three digits, even if these are zero as in 0.00 and 1.00. It then reads as a measured number."""
+    size = abs(number)
+    if size >= 1000:
+        return f"{number:,.0f}"
+    return in_digits(number, 3) if 0 < size < 1e-3 else f"{number:#.3g}".rstrip(".")

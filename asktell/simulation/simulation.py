@@ -9,7 +9,7 @@ import numpy as np
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import aligned
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Vector
+from asktell.numerics.arrays import Floats
 from asktell.problem.goals import Goal
 from asktell.problem.words import nearest, short
 
@@ -30,7 +30,7 @@ _CURVES = {
 }
 
 
-def half_width(values: Vector) -> float:
+def half_width(values: Floats) -> float:
     """Return half the width of the 95% interval of a mean, by Student's t. NaN for a single value."""
     from scipy.stats import t
 
@@ -42,7 +42,7 @@ def half_width(values: Vector) -> float:
     )
 
 
-def mean_below(differences: Vector) -> tuple[float, float, float]:
+def mean_below(differences: Floats) -> tuple[float, float, float]:
     """Return the mean of paired differences, its standard error, and the one-sided p-value for a mean below 0.
 
     The p-value is the probability of such a low mean, or a lower one, if the true
@@ -60,7 +60,7 @@ def mean_below(differences: Vector) -> tuple[float, float, float]:
     )
 
 
-def holm(p: Vector) -> Vector:
+def holm(p: Floats) -> Floats:
     """Return p-values adjusted by the method of Holm (1979), in the same order."""
     n, order = len(p), np.argsort(p, kind="stable")
     adjusted = np.empty(n)
@@ -350,7 +350,7 @@ class Simulation:
 
 
 def draw_curve(
-    ax: "Axes", values: Mapping[float, Vector], label: str, style: str = "-"
+    ax: "Axes", values: Mapping[float, Floats], label: str, style: str = "-"
 ) -> None:
     """Draw means over x with a 95% band. Draws nothing without values."""
     if not values:

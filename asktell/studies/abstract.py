@@ -16,12 +16,12 @@ from asktell.errors import (
     InvalidArgumentError,
 )
 from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
-from asktell.problem.checks import check_reason, check_seconds
+from asktell.problem.checks import check_reason
 from asktell.problem.scores import Scores
 from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
-from asktell.studies.worker import Worker, default_name
+from asktell.studies.worker import Worker, check_seconds, default_name
 
 _T = TypeVar("_T")
 _WAIT = 1.0  # seconds that a study without a worker's name waits by default

@@ -17,10 +17,11 @@ from typing import TypeVar
 
 from asktell._util.forks import fresh_after_fork
 from asktell._util.log import log
-from asktell.errors import AsktellError, StorageError
+from asktell.errors import AsktellError, InvalidArgumentError, StorageError
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import AnyTrial, Trial, from_json
-from asktell.problem.checks import check_name, check_seconds, check_trials, whole
+from asktell.problem.checks import as_integer, check_name, check_number, whole
+from asktell.problem.words import short
 from asktell.studies.leases import Holding
 
 _T = TypeVar("_T")
@@ -334,3 +335,23 @@ def held_by(holdings: Sequence[Holding], now: float) -> str:
 def _clock(seconds: float) -> str:
     """Return a time, in seconds since 1970, as this machine's local time of day."""
     return f"{datetime.fromtimestamp(seconds):%H:%M:%S}"
+
+
+def check_seconds(name: str, number: object) -> float:
+    """Return a time as finite seconds above 0."""
+    return check_number(f"{name}, in seconds,", number, 0.0, 1e9, above=True)
+
+
+def check_trials(what: str, trials: object) -> frozenset[int]:
+    """Return the ids of trials in any collection."""
+    if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
+        raise InvalidArgumentError(
+            f"{what} must be a collection of the ids of trials, got {short(trials)}."
+        )
+    ids = [as_integer(trial) for trial in trials]
+    for trial, id_ in zip(trials, ids, strict=True):
+        if id_ is None:
+            raise InvalidArgumentError(
+                f"{what} must contain ids of trials, which are whole numbers. Got {short(trial)}."
+            )
+    return frozenset(id_ for id_ in ids if id_ is not None)

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from asktell.methods.returned import checked_estimates
 from asktell.methods.rounds.estimators import AbstractEstimator, Sample
 from asktell.methods.rounds.parts import dump_part
 from asktell.numerics.tally import Tally
@@ -59,7 +58,7 @@ class EstimatorContract:
     ) -> None:
         for active in ([*range(self.n_arms)], [1, 4, 7, 11], [5]):
             sample = self.sample(n_metrics, active)
-            estimates = checked_estimates(estimator, estimator.estimate(sample), sample)
+            estimates = estimator.checked_estimates(sample)
             again = estimator.estimate(sample)
             assert np.array_equal(again.means, estimates.means), (
                 "the same scores must give the same estimates"
@@ -81,7 +80,7 @@ class EstimatorContract:
         scores = whole.tally.means[scored]
         tally = Tally.empty(self.n_arms, 1).plus(scored, scores)
         sample = Sample(tally, whole.active, whole.features, 100, 1)
-        checked_estimates(estimator, estimator.estimate(sample), sample)
+        estimator.checked_estimates(sample)
 
     def test_its_parameters_can_be_saved(self, estimator: AbstractEstimator) -> None:
         assert dump_part(estimator) == dump_part(estimator)

@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from asktell.methods.returned import checked_judgement, checked_selected
 from asktell.methods.rounds.parts import dump_part
 from asktell.methods.rounds.rules import AbstractEliminationRule
 
@@ -47,8 +46,8 @@ class RuleContract:
             values[:] = 0.5
         if kind == "violated":
             values[:, self.n_objectives :] = -1.0
-        judgement = checked_judgement(rule, rule.judge(values.copy()), n_active)
-        selected = checked_selected(rule, rule.answer(values.copy()), n_active)
+        judgement = rule.checked_judgement(values.copy())
+        selected = rule.checked_answer(values.copy())
         assert np.array_equal(rule.answer(values.copy()), selected), (
             "the same values must give the same selection"
         )

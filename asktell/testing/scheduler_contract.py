@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import pytest
 
-from asktell.methods.returned import checked_rounds
 from asktell.methods.rounds.parts import dump_part
 from asktell.methods.rounds.schedulers import AbstractScheduler
 
@@ -41,9 +40,8 @@ class SchedulerContract:
             for pulls in self.pulls_per_arm:
                 budget = n_arms * pulls
                 rank = min(n_arms, 5) if scheduler.needs_features else None
-                rounds = scheduler.rounds(n_arms, budget, rank)
-                checked_rounds(scheduler, rounds, n_arms, budget)
-                assert scheduler.rounds(n_arms, budget, rank) == rounds, (
+                rounds = scheduler.checked_rounds(n_arms, budget, rank)
+                assert scheduler.checked_rounds(n_arms, budget, rank) == rounds, (
                     "the same arguments must give the same rounds"
                 )
 

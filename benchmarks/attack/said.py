@@ -7,7 +7,7 @@ import numpy as np
 
 from asktell import Adaptive, Elimination, ParetoSet, Result, Selector
 from asktell.methods.race import OPEN
-from asktell.record import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, State
+from asktell.record import State
 from asktell.record.state import asked_before
 from asktell.selector import at_state
 from benchmarks.attack.copies import difference
@@ -57,11 +57,11 @@ def _check_answer(selector: Selector, result: Result) -> None:
     left = [
         id_
         for id_, value in status.items()
-        if value == ACTIVE and id_ != result.baseline
+        if value == "active" and id_ != result.baseline
     ]
     promises = {
         "retired or failed prompts are selected": not any(
-            status[id_] in (RETIRED, FAILED) for id_ in selected
+            status[id_] in ("retired", "failed") for id_ in selected
         ),
         "a prompt is selected twice": len(selected) == len(set(selected)),
         "several prompts are the best": len(selected) <= 1
@@ -69,18 +69,18 @@ def _check_answer(selector: Selector, result: Result) -> None:
         "selected prompts are unresolved": not set(selected)
         & {entry.id for entry in result.unresolved},
         "accepted prompts are not selected": all(
-            id_ in selected for id_, s in status.items() if s == ACCEPTED
+            id_ in selected for id_, s in status.items() if s == "accepted"
         ),
         "a rejected prompt is selected although others are left": not any(
-            status[id_] == REJECTED for id_ in selected
+            status[id_] == "rejected" for id_ in selected
         )
         or not any(
-            entry.evaluations and entry.status in (ACTIVE, ACCEPTED)
+            entry.evaluations and entry.status in ("active", "accepted")
             for entry in result.prompts
         ),
         "it is done, and prompts are active": not (result.done and left),
         "not all active prompts are counted": selector.n_active
-        == sum(s == ACTIVE for s in status.values()),
+        == sum(s == "active" for s in status.values()),
     }
     if broken := [what for what, is_kept in promises.items() if not is_kept]:
         raise BrokenPromiseError(f"{broken[0]}: {selected} of {status}")
@@ -147,7 +147,7 @@ def _check_end(selector: Selector, result: Result) -> None:
     judged = [
         arm
         for arm, (round_, d) in state.left.items()
-        if d.status in (ACCEPTED, REJECTED)
+        if d.status in ("accepted", "rejected")
     ]
     if result.finished_early:
         latest = max(state.left[arm][0] for arm in judged)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import asktell
-from asktell.numerics.arrays import Indices
+from asktell.numerics.arrays import Ints
 from asktell.posterior import membership
 from asktell.problem.goals import Goal
 from asktell.proofs.claims import unproven
@@ -149,7 +149,7 @@ def measure(
 
     sure: list[tuple[int, bool]] = []
 
-    def prove(state: State, answer: list[int], means: Array, error: float) -> Indices:
+    def prove(state: State, answer: list[int], means: Array, error: float) -> Ints:
         # Proofs are looked for whenever the posterior is sure: the first time is where
         # it alone would have stopped.
         if not sure:

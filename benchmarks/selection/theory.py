@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Means
+from asktell.numerics.arrays import Floats
 from asktell.numerics.pareto import (
     # The gaps of the Pareto problem, of known means as of estimates
     pareto_gaps as pareto_gaps,
@@ -22,7 +22,7 @@ from asktell.numerics.pareto import (
 Vector = npt.NDArray[np.float64]
 
 
-def constrained_gaps(means: Means, thresholds: npt.ArrayLike) -> tuple[Vector, int]:
+def constrained_gaps(means: Floats, thresholds: npt.ArrayLike) -> tuple[Vector, int]:
     """Gaps (K,) of the best-feasible problem, and the position of the best feasible arm, whose gap is 0.
 
     `means` (K, m), larger is better; column 0 is the objective, and the others keep

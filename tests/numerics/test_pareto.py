@@ -6,17 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from asktell.numerics.arrays import Mask, Values
+from asktell.numerics.arrays import Bools, Floats
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
 
 
-def plain_mask(values: Values) -> Mask:
+def plain_mask(values: Floats) -> Bools:
     better = values[:, None, :] >= values[None, :, :]
     strictly = values[:, None, :] > values[None, :, :]
     return ~(better.all(axis=2) & strictly.any(axis=2)).any(axis=0)
 
 
-def plain_gaps(values: Values) -> Values:
+def plain_gaps(values: Floats) -> Floats:
     """The definition, over all pairs."""
     m = (values[None, :, :] - values[:, None, :]).min(axis=2)
     np.fill_diagonal(m, -np.inf)
@@ -95,7 +95,7 @@ def test_equals_the_plain_definition_on_larger_cases(n_metrics: int, kind: str) 
         elements=st.integers(0, 10).map(lambda v: v / 10),
     )
 )
-def test_an_optimal_arm_has_no_larger_gap_than_one_it_dominates(values: Values) -> None:
+def test_an_optimal_arm_has_no_larger_gap_than_one_it_dominates(values: Floats) -> None:
     gaps, optimal = pareto_gaps(values)
     for i in np.flatnonzero(optimal):
         dominated = (values[i] >= values).all(axis=1) & (values[i] > values).any(axis=1)

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.numerics.arrays import decimal, mostly_equal
+from asktell.numerics.arrays import decimal
+from asktell.proofs.bounds import mostly_equal
 from asktell.results.difference import wins_and_losses
 
 

@@ -27,7 +27,6 @@ from asktell.errors import (
 )
 from asktell.problem.examples.examples import Examples
 from asktell.problem.problem import Problem
-from asktell.record import ACCEPTED, REJECTED, RETIRED
 from asktell.record.growth import grown
 from tests.presets import PRESETS
 
@@ -208,7 +207,7 @@ def test_a_request_with_a_key_is_done_once() -> None:
         assert selector.add(["two"], key="k1") == [1]
         selector.extend(3, key="k2")
         selector.retire("two", "old", key="k3")
-    assert (selector.budget, statuses(selector)[1]) == (8, RETIRED)
+    assert (selector.budget, statuses(selector)[1]) == (8, "retired")
     with pytest.raises(InvalidArgumentError, match="different request"):
         selector.extend(3, key="k1")
     before = facts(selector)
@@ -290,7 +289,7 @@ def test_a_retired_prompt_is_asked_no_more_and_its_trials_may_be_told(
         selector.tell(trial, scores(trial.prompt, trial.example))
     assert 2 not in {trial.prompt_id for trial in play(selector)}
     entry = selector.result().prompts[2]
-    assert (entry.status, entry.reason, entry.evaluations) == (RETIRED, "too long", 1)
+    assert (entry.status, entry.reason, entry.evaluations) == ("retired", "too long", 1)
     assert selector.state.history.scores_of(out.id) is not None
     assert 2 not in {each.id for each in selector.result().selected}
     with pytest.raises(
@@ -325,7 +324,7 @@ def test_when_the_answer_is_retired_another_one_is(method: str) -> None:
         assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()
         to_the_end()
     assert order == ["b", "c", "d", "a"]
-    assert set(statuses(selector).values()) == {RETIRED}
+    assert set(statuses(selector).values()) == {"retired"}
     if method in TAKES_MORE:
         selector.extend(5)
         (new,) = selector.add(["b again"])
@@ -355,7 +354,7 @@ def test_a_budget_grows_as_if_it_had_been_larger(method: str) -> None:
     )
     play(selector)
     first = statuses(selector)
-    assert set(first.values()) == {ACCEPTED, REJECTED}
+    assert set(first.values()) == {"accepted", "rejected"}
     selector.extend(evaluations=9)
     assert selector.budget == 18
     assert set(statuses(selector).values()) == {"active"}

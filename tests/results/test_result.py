@@ -19,8 +19,8 @@ from asktell import (
     grid,
     minimize,
 )
-from asktell._util.terminal import with_doubt
 from asktell.numerics.pareto import dominators
+from asktell.results.printing import with_doubt
 from tests.plays import play
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell._util.terminal import in_three_digits
 from asktell.running import progress
+from asktell.running.progress import in_three_digits
 
 
 def shown(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Floats, Ints, distinct, is_binary, without
+from asktell.numerics.arrays import Floats, Ints, distinct, without
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
 from asktell.posterior import design, draws, membership
@@ -198,7 +198,7 @@ def _informative(
     # without scores.
     by_metric: dict[int, Floats] = {}
     for j, fit in enumerate(fits):
-        if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
+        if j < len(problem.goal.metrics) and _is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
             by_metric[j] = design.information(
                 places, cells.scores[:, j], correlation, len(seen)
@@ -251,3 +251,8 @@ def _new_even_order(problem: Problem, n: int) -> Int[Ints, " first"] | None:
             # the factor came once.
             used[codes == codes[at]] += codes.max() + 1.0
     return first
+
+
+def _is_binary(scores: Float[Floats, " scores"]) -> bool:
+    """True if the scores are only 0 and 1, and both occur."""
+    return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0

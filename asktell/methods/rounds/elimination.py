@@ -17,15 +17,9 @@ from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
 )
-from asktell.methods.base import AbstractMethod, unused_features
-from asktell.methods.returned import (
-    checked_counts,
-    checked_estimates,
-    checked_judgement,
-    checked_rounds,
-    checked_selected,
-)
+from asktell.methods.base import AbstractMethod, check_not_sure, unused_features
 from asktell.methods.rounds.allocators import AbstractAllocator, PullsToShare
+from asktell.methods.rounds.directions import rank
 from asktell.methods.rounds.estimators import AbstractEstimator, Estimates, Sample
 from asktell.methods.rounds.rules import (
     AbstractEliminationRule,
@@ -42,15 +36,11 @@ from asktell.numerics.shapes import Float, Int
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS
-from asktell.problem.features import rank
-from asktell.problem.goals import BestFeasible, Goal, check_not_sure
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.problem.objectives import Subset
 from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.record import (
-    ACCEPTED,
-    REJECTED,
-    RETIRED,
     Added,
     Decided,
     Departure,
@@ -216,13 +206,8 @@ class Elimination(AbstractMethod):
         n_arms, budget, features = problem.n_arms, problem.budget, problem.features
         return problem.memo.get(
             self.scheduler,
-            lambda: checked_rounds(
-                self.scheduler,
-                self.scheduler.rounds(
-                    n_arms, budget, None if features is None else rank(features)
-                ),
-                n_arms,
-                budget,
+            lambda: self.scheduler.checked_rounds(
+                n_arms, budget, None if features is None else rank(features)
             ),
         )
 
@@ -279,7 +264,7 @@ class Elimination(AbstractMethod):
         problem = state.problem
         number = len(state.decisions)
         seed = counters.integers(problem.seed, "estimator", 2**31 - 1, number)
-        estimates = self._estimate(
+        estimates = self.estimator.checked_estimates(
             Sample(
                 tally,
                 active,
@@ -323,14 +308,10 @@ class Elimination(AbstractMethod):
         if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
             size = problem.examples.size_of(subset)
             sample = Sample(tally, active[seen], problem.features, size, 0)
-            means[seen] = self._estimate(sample).means[:, subset.column]
+            means[seen] = self.estimator.checked_estimates(sample).means[
+                :, subset.column
+            ]
         return means
-
-    def _estimate(self, sample: Sample) -> Estimates:
-        """The estimates of the estimator, checked."""
-        return checked_estimates(
-            self.estimator, self.estimator.estimate(sample), sample
-        )
 
     def answer(self, state: State) -> list[int]:
         """Return the positions of the prompts to select if nothing more is evaluated.
@@ -463,7 +444,11 @@ class Elimination(AbstractMethod):
                 departures.append(
                     Departure.of(int(active[i]), bool(accepted[i]), reason, estimate)
                 )
-        return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
+        return (
+            departures,
+            staying,
+            [d.arm for d in departures if d.status == "accepted"],
+        )
 
     @staticmethod
     def _is_dominated(
@@ -479,7 +464,7 @@ class Elimination(AbstractMethod):
         goal = state.problem.goal
         if isinstance(goal, BestFeasible):
             return False
-        accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
+        accepted = [d.means for _, d in state.left.values() if d.status == "accepted"]
         # Only the means over all examples were recorded for arms that were accepted
         # before.
         n = len(goal.columns)
@@ -490,7 +475,7 @@ class Elimination(AbstractMethod):
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
         """The rule's choice among the rejected arms, by their estimates when they were rejected, now accepted."""
         rejected = [
-            d for _, (_, d) in sorted(state.left.items()) if d.status == REJECTED
+            d for _, (_, d) in sorted(state.left.items()) if d.status == "rejected"
         ]
         if self.estimator.needs_every_arm:
             rejected = [d for d in rejected if tally.counts[d.arm] > 0]
@@ -498,9 +483,9 @@ class Elimination(AbstractMethod):
             return []
         arms = np.array([d.arm for d in rejected])
         chosen = self._choose(state, arms, np.array([d.means for d in rejected]))
-        retired = any(d.status == RETIRED for _, d in state.left.values())
+        retired = any(d.status == "retired" for _, d in state.left.values())
         reason = f"the best rejected prompt, because all others have failed{' or were retired' * retired}"
-        return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
+        return [rejected[i]._replace(status="accepted", reason=reason) for i in chosen]
 
     def _judge(
         self,
@@ -511,10 +496,8 @@ class Elimination(AbstractMethod):
         """The judgement of the rule on the arms. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        judgement = checked_judgement(
-            self.rule,
-            self.rule.judge(problem.goal.values(means[order], bounds)),
-            len(arms),
+        judgement = self.rule.checked_judgement(
+            problem.goal.values(means[order], bounds)
         )
         place = np.argsort(order)
         return Judgement(
@@ -530,8 +513,8 @@ class Elimination(AbstractMethod):
         """Positions of the arms that the rule selects. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        chosen = self.rule.answer(problem.goal.values(means[order], bounds))
-        return order[checked_selected(self.rule, chosen, len(arms))]
+        values = problem.goal.values(means[order], bounds)
+        return order[self.rule.checked_answer(values)]
 
     def _join(
         self,
@@ -566,7 +549,7 @@ class Elimination(AbstractMethod):
             priority=counters.permutation(problem.seed, "ties", len(active), number),
             features=None if features is None else features[active],
         )
-        return checked_counts(self.allocator, self.allocator.allocate(pulls), pulls)
+        return self.allocator.checked_counts(pulls)
 
 
 def _at_ends(
@@ -611,7 +594,7 @@ def bounds_of(
     n_columns, tally = len(goal.columns), state.current_tally()
     last_means = np.where(tally.counts[:, None] > 0, tally.means, np.nan)
     for arm, (_, departure) in state.left.items():
-        if departure.status in (ACCEPTED, REJECTED) and departure.means is not None:
+        if departure.status in ("accepted", "rejected") and departure.means is not None:
             last_means[arm] = departure.means
     last_means[arms] = means[:, :n_columns]
     among = np.setdiff1d(np.arange(state.problem.n_arms), state.left.no_rivals())
@@ -627,5 +610,5 @@ def _accepted(state: State) -> list[int]:
     return [
         arm
         for arm, (_, departure) in state.left.items()
-        if departure.status == ACCEPTED
+        if departure.status == "accepted"
     ]

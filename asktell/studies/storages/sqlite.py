@@ -14,6 +14,7 @@ import math
 import os
 import random
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from asktell._util.files import check_path, make_private
+from asktell._util.files import check_path
 from asktell.errors import (
     AsktellError,
     StorageBusyError,
@@ -511,3 +512,24 @@ if hasattr(os, "register_at_fork"):  # not on Windows
         after_in_parent=_after_fork_in_parent,
         after_in_child=_after_fork_in_child,
     )
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless the file exists.
+
+    The file is made under another name and then linked. On POSIX, a process that closes
+    a file loses all of its locks on the file, even locks of another thread that has
+    just begun to use it. So the file itself is never opened here.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    os.close(handle)
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        return
+    except OSError:
+        # The file system has no links.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    finally:
+        os.unlink(name)

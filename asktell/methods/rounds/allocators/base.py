@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, final
 
+from asktell.methods.rounds.returned import refuse, shown, whole_numbers
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float, Int
 
@@ -48,3 +49,31 @@ class AbstractAllocator(ABC):
         Args:
             pulls: the number of evaluations to divide, and data about each active arm.
         """
+
+    @final
+    def checked_counts(self, pulls: PullsToShare) -> Int[Ints, " active"]:
+        """Return the result of `allocate`, checked. A method of asktell calls this method.
+
+        Args:
+            pulls: as in `allocate`.
+
+        Raises:
+            IncompatibleMethodError: `allocate` returned something else than whole
+                numbers within the capacities, with the wanted sum.
+        """
+        n_active = len(pulls.capacity)
+        total = min(pulls.n_pulls, int(pulls.capacity.sum()))
+        expected = (
+            f"a whole number for each of the {n_active:,} active arms, from 0 to its capacity, with the sum "
+            f"{total:,}"
+        )
+        counts = self.allocate(pulls)
+        shares = whole_numbers(counts)
+        if shares is None or shares.shape != (n_active,):
+            refuse(self, "allocate", f"returned {shown(counts)}", expected)
+        if (shares < 0).any() or (shares > pulls.capacity).any():
+            refuse(self, "allocate", f"returned {shown(counts)}", expected)
+        if int(shares.sum()) != total:
+            came = f"returned numbers that sum to {shares.sum()}"
+            refuse(self, "allocate", came, expected)
+        return shares

@@ -16,10 +16,11 @@ from asktell.methods.rounds.allocators.rounding import (
     round_design,
 )
 from asktell.methods.rounds.allocators.uniform import Uniform
-from asktell.numerics.arrays import Floats, Ints, padded_size
+from asktell.methods.rounds.directions import span, with_intercept
+from asktell.methods.rounds.padding import padded_size
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import check_flag, check_number, whole
-from asktell.problem.features import span, with_intercept
 
 # Columns are padded to multiples of it, so that few shapes are compiled.
 _WIDTH = 16

@@ -3,8 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, final
 
+import numpy as np
+import numpy.typing as npt
+
+from asktell.methods.rounds.returned import numbers, refuse, shown
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.numerics.tally import Tally
@@ -68,6 +72,45 @@ class AbstractEstimator(ABC):
         Args:
             sample: the scores, and the positions of the active arms.
         """
+
+    @final
+    def checked_estimates(self, sample: Sample) -> Estimates:
+        """Return the result of `estimate`, checked. A method of asktell calls this method.
+
+        Args:
+            sample: as in `estimate`.
+
+        Raises:
+            IncompatibleMethodError: `estimate` returned something else than a row for
+                each active arm, with a finite mean of each metric. A row for every arm,
+                also for those that were eliminated, is the usual mistake.
+        """
+        shape = (len(sample.active), sample.tally.sums.shape[1])
+        expected = (
+            f"Estimates(means, standard_errors), each with the shape {shape}: a row for each arm in sample.active, in "
+            "this order, and a column for each metric. Use [sample.active] to take the rows of these arms from an "
+            "array of all arms. Means are finite, and a standard error is at least 0, or NaN if it is unknown"
+        )
+        estimates: object = self.estimate(sample)
+        if not isinstance(estimates, tuple) or len(estimates) != len(Estimates._fields):
+            refuse(self, "estimate", f"returned {shown(estimates)}", expected)
+        columns: list[npt.NDArray[np.float64]] = []
+        for name, values in zip(Estimates._fields, estimates, strict=True):
+            array = numbers(values)
+            if array is None or array.shape != shape:
+                refuse(
+                    self, "estimate", f"returned {shown(values)} as {name}", expected
+                )
+            columns.append(array)
+        means, errors = columns
+        # Without any score of these arms, there is nothing to estimate
+        has_scores = bool(sample.tally.counts[sample.active].any())
+        if has_scores and not np.isfinite(means).all():
+            refuse(self, "estimate", f"returned the means {shown(means)}", expected)
+        if (errors < 0).any() or np.isinf(errors).any():
+            came = f"returned the standard errors {shown(errors)}"
+            refuse(self, "estimate", came, expected)
+        return Estimates(means, errors)
 
     def remarks(
         self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]

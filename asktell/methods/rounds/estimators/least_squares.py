@@ -10,11 +10,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from asktell.methods.rounds.directions import lost_directions, rank, with_intercept
 from asktell.methods.rounds.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Bools, Floats, Ints, pad_rows, padded_size
+from asktell.methods.rounds.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.checks import check_flag, check_number
-from asktell.problem.features import lost_directions, rank, with_intercept
 
 
 def least_squares(

@@ -10,7 +10,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from asktell.methods.rounds.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Floats, pad_rows, padded_size, standardized
+from asktell.methods.rounds.padding import pad_rows, padded_size
+from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
 from asktell.problem.checks import check_number, whole
 
@@ -90,7 +91,7 @@ class MLP(AbstractEstimator):
         unit = np.where(varies, spread, 1.0)
         targets = np.where(pulled[:, None] & varies, (finite - centre) / unit, 0.0)
         outputs, gain, freedom = self._fit(
-            standardized(sample.features), targets, weights, sample.seed
+            _standardized(sample.features), targets, weights, sample.seed
         )
         mean = outputs.mean(axis=0)
         between = (
@@ -142,3 +143,15 @@ class MLP(AbstractEstimator):
         )
         outputs, gain, freedom = (np.asarray(field, dtype=np.float64) for field in fit)
         return outputs[:, :n], gain[:n], freedom
+
+
+def _standardized(
+    features: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
+    """Every column with mean 0 and deviation 1. A column that is constant up to rounding becomes exactly 0."""
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
+    return np.asarray(
+        np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
+    )

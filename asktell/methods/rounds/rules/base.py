@@ -1,8 +1,16 @@
 """An elimination rule orders the active arms for elimination, accepts or rejects them, and selects the final arms."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, final
 
+import numpy as np
+
+from asktell.methods.rounds.returned import (
+    numbers,
+    refuse,
+    shown,
+    whole_numbers,
+)
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
 
@@ -63,3 +71,63 @@ class AbstractEliminationRule(ABC):
             judgement: the decision that `judge` returned.
             position: the position of the arm among the active arms.
         """
+
+    @final
+    def checked_judgement(self, values: Float[Floats, "active columns"]) -> Judgement:
+        """Return the result of `judge`, checked. A method of asktell calls this method.
+
+        Args:
+            values: as in `judge`.
+
+        Raises:
+            IncompatibleMethodError: `judge` returned something else than an order of
+                all active arms, and a bool and a number for each of them.
+        """
+        n_active = len(values)
+        expected = (
+            f"Judgement(order, accepted, measure): the positions 0 to {n_active - 1}, each once, in the order of "
+            f"elimination, then {n_active} of True or False, and {n_active} numbers"
+        )
+        judgement: object = self.judge(values)
+        if not isinstance(judgement, tuple) or len(judgement) != len(Judgement._fields):
+            refuse(self, "judge", f"returned {shown(judgement)}", expected)
+        order, accepted, measure = judgement
+        positions, is_accepted = whole_numbers(order), np.asarray(accepted)
+        measures = numbers(measure)
+        places = [] if positions is None else sorted(positions.ravel().tolist())
+        if positions is None or places != [*range(n_active)]:
+            refuse(self, "judge", f"returned {shown(order)} as order", expected)
+        if is_accepted.dtype != np.bool_ or is_accepted.shape != (n_active,):
+            refuse(self, "judge", f"returned {shown(accepted)} as accepted", expected)
+        if measures is None or measures.shape != (n_active,):
+            refuse(self, "judge", f"returned {shown(measure)} as measure", expected)
+        # A copy, since the method changes it
+        return Judgement(positions, is_accepted.copy(), measures)
+
+    @final
+    def checked_answer(
+        self, values: Float[Floats, "active columns"]
+    ) -> Int[Ints, " selected"]:
+        """Return the result of `answer`, checked. A method of asktell calls this method.
+
+        Args:
+            values: as in `answer`.
+
+        Raises:
+            IncompatibleMethodError: `answer` returned something else than at least one
+                of the active arms, each at most once.
+        """
+        n_active = len(values)
+        positions = self.answer(values)
+        chosen = whole_numbers(positions)
+        is_right = (
+            chosen is not None
+            and chosen.ndim == 1
+            and len(set(chosen.tolist())) == len(chosen)
+            and ((chosen >= 0) & (chosen < n_active)).all()
+            and (len(chosen) > 0 or n_active == 0)
+        )
+        if chosen is None or not is_right:
+            expected = f"at least one position of an active arm, from 0 to {n_active - 1}, each at most once"
+            refuse(self, "answer", f"returned {shown(positions)}", expected)
+        return chosen

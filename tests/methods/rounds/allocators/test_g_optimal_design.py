@@ -13,7 +13,7 @@ from asktell.methods.rounds.allocators.g_optimal_design import (
     optimal_design,
 )
 from asktell.methods.rounds.allocators.rounding import leverages, round_design
-from asktell.problem.features import span, with_intercept
+from asktell.methods.rounds.directions import span, with_intercept
 
 
 def to_share(

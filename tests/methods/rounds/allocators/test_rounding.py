@@ -14,7 +14,7 @@ from asktell.methods.rounds.allocators.rounding import (
     round_design,
     within_capacity,
 )
-from asktell.problem.features import span
+from asktell.methods.rounds.directions import span
 
 
 def rows(n_arms: int, d: int, seed: int = 0) -> np.ndarray:
