@@ -11,7 +11,6 @@ from asktell._util.terminal import in_percent, safe
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
-from asktell.posterior.flips import Flips, at_rate
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
@@ -24,6 +23,7 @@ from asktell.record import Failures, History, Pull
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import capitalized, quoted
+from asktell.results.flips import Flips, at_rate
 from asktell.results.printing import printable, with_doubt
 
 # From this probability, a sentence calls the difference probable. A judgement: few

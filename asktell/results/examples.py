@@ -44,11 +44,11 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.posterior.flips import at_rate
 from asktell.problem.checks import check_number
 from asktell.problem.problem import Problem
 from asktell.problem.words import nearest
 from asktell.record import State
+from asktell.results.flips import at_rate
 
 _FEWEST = 5  # prompts from which a correlation or an agreement is informative
 _RELIABLE = 0.7  # Nunnally 1978, Psychometric Theory

@@ -85,6 +85,10 @@ def _members(
         ):
             continue
         own = member.final_target if member.is_alias else member
+        # A method that no subclass overrides is described at its base class
+        decorators = own.decorators if own.is_function else []
+        if member.is_alias and any(str(d.value) == "final" for d in decorators):
+            continue
         if own.docstring is None and target.is_class:
             _inherit_docstring(own, target)
         if own.docstring is not None and own.package.name.startswith("asktell"):

@@ -26,7 +26,7 @@ Steps of the algorithm. The functions below name the step that they implement.
    A baseline with fewer scores than the leading prompts comes first.
 4. **Examples.** Each sampled prompt gets an example that is new to it. Among the
    examples in use, this is the example that most prompts in doubt have seen, or the
-   most informative example (`asktell.posterior.design`). A new example comes into use
+   most informative example (`asktell.methods.auto.design`). A new example comes into use
    once in `share` evaluations.
 5. **Plan.** The plan holds one evaluation of each sampled prompt, and is repeated until
    it holds a sixteenth of the evaluations so far. There are no rounds and no barrier,
@@ -53,12 +53,13 @@ import numpy as np
 from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
+from asktell.methods.auto import answer, design
 from asktell.methods.auto.belief import Belief, believe, by_chance, even_order
 from asktell.methods.base import AbstractMethod, open_arms
 from asktell.numerics import counters
 from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.shapes import Bool, Float, Int
-from asktell.posterior import answer, design, membership
+from asktell.posterior import membership
 from asktell.posterior.of_state import stated
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import check_number, check_part, whole

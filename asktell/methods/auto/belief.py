@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asktell.methods.auto import design
 from asktell.numerics import counters
 from asktell.numerics.arrays import Floats, Ints, distinct, without
 from asktell.numerics.cells import Cells
 from asktell.numerics.shapes import Float, Int
-from asktell.posterior import design, draws, membership
+from asktell.posterior import draws, membership
 from asktell.posterior.of_state import alive_arms, counted_failures, model_of
 from asktell.posterior.regressors import levels_of
 from asktell.posterior.two_way import Posterior

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.posterior import design
-from asktell.posterior.design import (
+from asktell.methods.auto import design
+from asktell.methods.auto.design import (
     CellNoise,
     Informative,
     information,
