@@ -47,8 +47,7 @@ Methods
     not_worse(state, candidate, baseline, ...): whether a candidate is established to be not worse
     UNSEEN_FAILURES: the smallest tolerated difference of failure rates while the candidate has no more failures
 Finished tables
-    FinishedTable: finished evaluations, as columns
-    finished_selector(table, goal, ...): a selector that has recorded these evaluations and is done
+    FinishedTable: finished evaluations, as columns. Its `selector(goal, ...)` has recorded them, and is done
     less_may_be_better(metric): True if the name of a metric suggests that smaller scores are better
     is_expense(metric): True if the name of a metric suggests an amount that is spent, such as a cost
     wins_and_losses(a, b, minimize): where scores are better, worse or equal, apart from rounding
@@ -92,7 +91,7 @@ if TYPE_CHECKING:
         safe,
         with_error,
     )
-    from asktell.finished import FinishedTable, finished_selector
+    from asktell.finished import FinishedTable
     from asktell.methods.base import AbstractMethod
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import MOST_EVALUATIONS, check_cost, real, whole
@@ -167,7 +166,7 @@ _HOMES = {
     ),
     "running.loop": ("outside_of_loops",),
     "selector": ("at_state",),
-    "finished": ("FinishedTable", "finished_selector"),
+    "finished": ("FinishedTable",),
     "proofs.against": ("UNSEEN_FAILURES", "check_margin"),
     "proofs.standing": ("PromptStanding", "standing"),
     "record": ("State", "apply", "decide"),
@@ -187,7 +186,7 @@ __all__ = [
     "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
     "PromptStanding", "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt",
     "besides_definition", "changes", "check_cost", "check_extra", "check_margin", "check_path", "decide",
-    "definition", "describe_spending", "describe_streak", "details_of", "events", "finished_selector",
+    "definition", "describe_spending", "describe_streak", "details_of", "events",
     "fresh_after_fork", "goal_scores", "import_extra", "in_markdown", "in_percent", "in_words", "is_expense",
     "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
     "open_storage", "outside_of_loops", "parse_goal", "parts_of", "real", "reports", "safe", "short",

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Floats, Ints, counted
 from asktell.numerics.cells import nth_asks
-from asktell.numerics.shapes import Float
+from asktell.numerics.shapes import Float, Int
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
@@ -136,23 +136,25 @@ def analyze(
             table = table.in_order_of_names()
     else:
         table = _table_of_array(scores, goal, prompts, examples, segments)
-    return finished_selector(table, goal, baseline, inputs).result()
+    return table.selector(goal, baseline, inputs).result()
 
 
 @final
 @dataclass(frozen=True)
 class FinishedTable:
-    """n existing evaluations of some prompts on N examples, as columns. Positions count from 0.
+    """Existing evaluations of some prompts on N examples, as columns: n evaluations with scores, then f failures.
+
+    Positions count from 0.
 
     Attributes:
         prompts: as for `Selector`.
         examples: the number of examples, or their ids.
-        arms: for each evaluation the position of its prompt, shape (n,).
-        places: for each evaluation the position of its example, shape (n,).
-        scores: for each evaluation its scores in the goal's m metrics, in the order of
-            `goal.metrics`, shape (n, m). An evaluation with a NaN counts as missing.
-        failed: for each evaluation that failed, the position of its prompt, the
-            position of its example, and the reason.
+        arms: for each evaluation the position of its prompt, shape (n + f,).
+        places: for each evaluation the position of its example, shape (n + f,).
+        scores: for each evaluation with scores its scores in the goal's m metrics, in
+            the order of `goal.metrics`, shape (n, m). An evaluation with a NaN counts
+            as missing.
+        reasons: for each failure its reason, f texts.
         segments: for each example the label of its segment, N labels. None without
             segments.
     """
@@ -162,7 +164,7 @@ class FinishedTable:
     arms: Ints
     places: Ints
     scores: Float[Floats, "rows metrics"]
-    failed: Sequence[tuple[int, int, str]] = ()
+    reasons: Sequence[str] = ()
     segments: Sequence[str] | None = None
 
     def in_order_of_names(self, prompts_too: bool = True) -> "FinishedTable":
@@ -172,11 +174,9 @@ class FinishedTable:
         the posterior. `prompts_too`: False keeps the order of the prompts.
         """
         prompts, arms = self.prompts, self.arms
-        failed = list(self.failed)
         if prompts_too and isinstance(prompts, Mapping):
             names, arm_of = _sorted(list(prompts))
             prompts, arms = {name: prompts[name] for name in names}, arm_of[arms]
-            failed = [(int(arm_of[arm]), place, why) for arm, place, why in failed]
         examples, places, segments = self.examples, self.places, self.segments
         if not isinstance(examples, int):
             names, place_of = _sorted(list(map(str, examples)))
@@ -184,9 +184,190 @@ class FinishedTable:
                 by_name = dict(zip(map(str, examples), segments, strict=True))
                 segments = [by_name[name] for name in names]
             examples, places = names, place_of[places]
-            failed = [(arm, int(place_of[place]), why) for arm, place, why in failed]
         return FinishedTable(
-            prompts, examples, arms, places, self.scores, failed, segments
+            prompts, examples, arms, places, self.scores, self.reasons, segments
+        )
+
+    @undisturbed
+    def selector(
+        self,
+        goal: Goal,
+        baseline: AnyPrompt | None = None,
+        inputs: Literal["new", "given"] = "new",
+        max_failure_rate: float = 0.5,
+        is_noisy: bool = False,
+    ) -> Selector:
+        """Return a selector that has recorded all evaluations, and is done.
+
+        Args:
+            goal: `BestFeasible(...)` or `ParetoSet(...)`, with the metrics of `scores`.
+            baseline: id or text of the prompt in use today. None without a baseline.
+            inputs: "new" if estimates are about unseen inputs like the examples,
+                "given" if they are about exactly these examples.
+            max_failure_rate: a prompt is not selected if the share of its evaluations
+                that fail is above this value, with a probability of 99%.
+            is_noisy: True if another evaluation might give another score, although no
+                cell of the table was evaluated twice. With inputs="given", no mean is
+                then known exactly.
+
+        Raises:
+            InvalidArgumentError: no prompt has a score, or a name is unknown.
+            InvalidScoresError: a score is infinite or outside its range.
+        """
+        table = self.in_order_of_names(prompts_too=False)._without_missing()
+        if not len(table.scores):
+            raise InvalidArgumentError(
+                "There are no scores, because every evaluation lacks at least one of the metrics "
+                f"{list(goal.metrics)}. Pass a number for each metric of at least one evaluation."
+            )
+        named = Prompts.of(table.prompts)
+        table._check_range(goal, named)
+        _, times = counted(table._cells)
+        # The lowest number of evaluations of an evaluated cell
+        asks = int(times.min())
+        trials = table._trials(asks)
+        # Only of given examples can a mean be known exactly.
+        is_exact = inputs == "given" and not is_noisy and int(times.max()) == 1
+        selector = Selector(
+            table.prompts,
+            goal,
+            int((trials[: len(table.scores)] >= 0).sum()),
+            examples=table.examples,
+            max_failure_rate=max_failure_rate,
+            baseline=baseline,
+            repeats=asks if asks > 1 or is_exact else None,
+            segments=table.segments,
+            inputs=inputs,
+        )
+        state = table._told(selector.state, trials)
+        if holes := table._holes(named.ids):
+            state = apply(state, Remarked(ORDER, holes))
+        if gone := _no_rivals(state):
+            state = apply(state, Decided(0, tuple(gone), plan=()))
+        # The budget is spent, so the decision is the last one. It has already computed
+        # the statements of the result, so that they are not computed again.
+        decided = selector.method.decide(state)
+        assert decided.finished
+        return selector_of(Engine(named, selector.method, apply(state, decided)))
+
+    @property
+    def _n_examples(self) -> int:
+        return self.examples if isinstance(self.examples, int) else len(self.examples)
+
+    @property
+    def _cells(self) -> Int[Ints, " evaluations"]:
+        """The number of each evaluation's cell, a (prompt, example) pair."""
+        return self.arms * self._n_examples + self.places
+
+    def _without_missing(self) -> "FinishedTable":
+        """The table without evaluations that lack a score. A copy, whose scores may be changed."""
+        is_complete = np.asarray(~np.isnan(self.scores).any(axis=1))
+        keep = np.append(is_complete, np.ones(len(self.reasons), dtype=bool))
+        return replace(
+            self,
+            arms=self.arms[keep],
+            places=self.places[keep],
+            scores=self.scores[is_complete],
+        )
+
+    def _trials(self, asks: int) -> Int[Ints, " evaluations"]:
+        """The trial of each evaluation. -1 for further evaluations of a cell that was evaluated `asks` times."""
+        # The evaluations of a cell come one after another, so that they show no drift:
+        # their true times are unknown.
+        nth = nth_asks(np.arange(len(self.arms)), self._cells)
+        order = np.lexsort((nth, self.arms, self.places))
+        is_trial = nth[order] < asks
+        trials = np.full(len(self.arms), -1, dtype=np.int64)
+        trials[order[is_trial]] = np.arange(int(is_trial.sum()))
+        return trials
+
+    def _holes(self, ids: Sequence[str | int]) -> str:
+        """Sentences about the cells that were never evaluated. Empty if there are none."""
+        n_examples = self._n_examples
+        cells, _ = counted(self._cells)
+        n_missing = n_examples - np.bincount(cells // n_examples, minlength=len(ids))
+        if not n_missing.any():
+            return ""
+        most_first = np.argsort(-n_missing, kind="stable")
+        lacking = [int(arm) for arm in most_first if n_missing[arm]]
+        first, *rest = lacking[:_MOST_NAMED]
+        sentence = f"{quoted(ids[first])} has no score on {n_missing[first]:,} of {n_examples:,} examples"
+        sentence += "".join(
+            f", {quoted(ids[arm])} on {n_missing[arm]:,}" for arm in rest
+        )
+        if more := len(lacking) - _MOST_NAMED:
+            sentence += f" and {more:,} more prompts on some" if more > 0 else ""
+        return (
+            f"{sentence}. Prompts are compared on their common examples. This is right only if scores are missing for "
+            "reasons unrelated to their values."
+        )
+
+    def _check_range(self, goal: Goal, named: Prompts) -> None:
+        """Check that scores are finite and in their range. Scores outside by a rounding error are set to its end.
+
+        Raises:
+            InvalidScoresError: a score is infinite, too large or outside its range.
+        """
+        for j, metric in enumerate(goal.metrics):
+            column = self.scores[:, j]
+            low, high = span = goal.ranges.get(metric, (-LARGEST, LARGEST))
+            rounding = _ROUNDING * (high - low) if metric in goal.ranges else 0.0
+            if (
+                unusual := ~((low - rounding <= column) & (column <= high + rounding))
+            ).any():
+                row = int(unusual.argmax())
+                example = (
+                    self.places[row]
+                    if isinstance(self.examples, int)
+                    else self.examples[self.places[row]]
+                )
+                name = named.ids[self.arms[row]]
+                expected = (
+                    f"within its range [{exact(span[0])}, {exact(span[1])}]. Correct the score, or widen the range"
+                    if metric in goal.ranges
+                    else f"a finite number of at most {LARGEST:g} in size. Use NaN for a missing score"
+                )
+                raise InvalidScoresError(
+                    f"Prompt {short(name)} has the score {column[row]:g} on example "
+                    f"{short(example if isinstance(example, str) else int(example))}. The score of {metric!r} must be "
+                    f"{expected}."
+                )
+            np.clip(column, low, high, out=column)
+
+    def _told(self, state: State, trials: Int[Ints, " evaluations"]) -> State:
+        """Return the state after all evaluations, in the order of the examples in which statements are proven."""
+        n, problem = len(self.scores), replace(state.problem, looks_once=True)
+        of_scores, of_failures = slice(None, n), slice(n, None)
+        arms, places = self.arms, self.places
+        # In the order of trials. Rows without a trial come after the trials of their cell.
+        order = np.lexsort(
+            (
+                np.where(trials[of_scores] < 0, 1, 0),
+                arms[of_scores],
+                problem.examples.place[places[of_scores]],
+            )
+        )
+        history = History.from_columns(
+            trials[of_scores][order],
+            arms[of_scores][order],
+            places[of_scores][order],
+            problem.goal.complete(self.scores[order]),
+        )
+        no_scores = np.empty((len(self.reasons), 0))
+        pulls = History.from_columns(
+            trials[of_failures], arms[of_failures], places[of_failures], no_scores
+        )
+        is_trial = trials >= 0
+        return state._replace(
+            problem=problem,
+            growth=replace(state.growth, origin=problem),
+            history=history,
+            failures=Failures(pulls, list(self.reasons)),
+            plan=state.plan._replace(
+                draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
+                asked=int(is_trial.sum()),
+            ),
+            spent=int(is_trial[of_scores].sum()),
         )
 
 
@@ -207,208 +388,6 @@ def _natural(name: str) -> tuple[tuple[tuple[bool, int, str], ...], str]:
         if part
     )
     return key, name
-
-
-@undisturbed
-def finished_selector(
-    table: FinishedTable,
-    goal: Goal,
-    baseline: AnyPrompt | None = None,
-    inputs: Literal["new", "given"] = "new",
-    max_failure_rate: float = 0.5,
-    is_noisy: bool = False,
-) -> Selector:
-    """Return a selector that has recorded all evaluations of a table, and is done.
-
-    Args:
-        table: the evaluations.
-        goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        baseline: id or text of the prompt in use today. None without a baseline.
-        inputs: "new" if estimates are about unseen inputs like the examples, "given" if
-            they are about exactly these examples.
-        max_failure_rate: a prompt is not selected if the share of its evaluations that
-            fail is above this value, with a probability of 99%.
-        is_noisy: True if another evaluation might give another score, although no cell
-            of the table was evaluated twice. With inputs="given", no mean is then known
-            exactly.
-
-    Raises:
-        InvalidArgumentError: no prompt has a score, or a name is unknown.
-        InvalidScoresError: a score is infinite or outside its range.
-    """
-    table = table.in_order_of_names(prompts_too=False)
-    is_scored = np.asarray(~np.isnan(table.scores).any(axis=1))
-    rows = _Rows.of(table, is_scored)
-    if not len(rows.scores):
-        raise InvalidArgumentError(
-            "There are no scores, because every evaluation lacks at least one of the metrics "
-            f"{list(goal.metrics)}. Pass a number for each metric of at least one evaluation."
-        )
-    named = Prompts.of(table.prompts)
-    _check_range(rows, goal, named, table.examples)
-    asks = rows.asks
-    # Only of given examples can a mean be known exactly.
-    is_exact = inputs == "given" and not is_noisy and not rows.has_repeats
-    selector = Selector(
-        table.prompts,
-        goal,
-        int((rows.trials[: len(rows.scores)] >= 0).sum()),
-        examples=table.examples,
-        max_failure_rate=max_failure_rate,
-        baseline=baseline,
-        repeats=asks if asks > 1 or is_exact else None,
-        segments=table.segments,
-        inputs=inputs,
-    )
-    state = _told(selector.state, rows)
-    if holes := rows.unscored(named.ids, state.problem.examples.n or 0):
-        state = apply(state, Remarked(ORDER, holes))
-    if gone := _no_rivals(state):
-        state = apply(state, Decided(0, tuple(gone), plan=()))
-    # The budget is spent, so the decision is the last one. It has already computed the
-    # statements of the result, so that they are not computed again.
-    decided = selector.method.decide(state)
-    assert decided.finished
-    return selector_of(Engine(named, selector.method, apply(state, decided)))
-
-
-class _Rows(NamedTuple):
-    """The scores and then the failures, each with its trial.
-
-    A trial is -1 for an additional evaluation of a cell, a (prompt, example) pair, that
-    not all evaluated cells have.
-    """
-
-    arms: Ints
-    places: Ints
-    trials: Ints
-    scores: Float[Floats, "rows metrics"]  # of the first rows
-    reasons: Sequence[str]  # for the other rows, which are failures
-    asks: int  # the lowest number of evaluations of an evaluated cell
-    has_repeats: bool  # whether some cell was evaluated several times
-
-    @classmethod
-    def of(cls, table: FinishedTable, is_scored: npt.NDArray[np.bool_]) -> "_Rows":
-        failed = np.array([cell[:2] for cell in table.failed], dtype=np.int64).reshape(
-            -1, 2
-        )
-        arms = np.concatenate((table.arms[is_scored], failed[:, 0]))
-        places = np.concatenate((table.places[is_scored], failed[:, 1]))
-        n_examples = (
-            table.examples if isinstance(table.examples, int) else len(table.examples)
-        )
-        cells = arms * n_examples + places
-        _, times = counted(cells)
-        asks = int(times.min()) if len(times) else 1
-        has_repeats = bool(len(times)) and int(times.max()) > 1
-        # The evaluations of a cell come one after another, so that they show no drift:
-        # their true times are unknown.
-        nth = nth_asks(np.arange(len(cells)), cells)
-        order = np.lexsort((nth, arms, places))
-        is_trial = nth[order] < asks
-        trials = np.full(len(cells), -1, dtype=np.int64)
-        trials[order[is_trial]] = np.arange(int(is_trial.sum()))
-        return cls(
-            arms,
-            places,
-            trials,
-            table.scores[is_scored],
-            [cell[2] for cell in table.failed],
-            asks,
-            has_repeats,
-        )
-
-    def unscored(self, ids: Sequence[str | int], n_examples: int) -> str:
-        """Sentences about the cells that were never evaluated. Empty if there are none."""
-        cells, _ = counted(self.arms * n_examples + self.places)
-        n_missing = n_examples - np.bincount(cells // n_examples, minlength=len(ids))
-        if not n_missing.any():
-            return ""
-        most_first = np.argsort(-n_missing, kind="stable")
-        lacking = [int(arm) for arm in most_first if n_missing[arm]]
-        first, *rest = lacking[:_MOST_NAMED]
-        sentence = f"{quoted(ids[first])} has no score on {n_missing[first]:,} of {n_examples:,} examples"
-        sentence += "".join(
-            f", {quoted(ids[arm])} on {n_missing[arm]:,}" for arm in rest
-        )
-        if more := len(lacking) - _MOST_NAMED:
-            sentence += f" and {more:,} more prompts on some" if more > 0 else ""
-        return (
-            f"{sentence}. Prompts are compared on their common examples. This is right only if scores are missing for "
-            "reasons unrelated to their values."
-        )
-
-
-def _check_range(
-    rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequence[str]
-) -> None:
-    """Check that scores are finite and in their range. Scores outside by a rounding error are set to its end.
-
-    Raises:
-        InvalidScoresError: a score is infinite, too large or outside its range.
-    """
-    for j, metric in enumerate(goal.metrics):
-        column = rows.scores[:, j]
-        low, high = span = goal.ranges.get(metric, (-LARGEST, LARGEST))
-        rounding = _ROUNDING * (high - low) if metric in goal.ranges else 0.0
-        if (
-            unusual := ~((low - rounding <= column) & (column <= high + rounding))
-        ).any():
-            row = int(unusual.argmax())
-            example = (
-                rows.places[row]
-                if isinstance(examples, int)
-                else examples[rows.places[row]]
-            )
-            name = named.ids[rows.arms[row]]
-            expected = (
-                f"within its range [{exact(span[0])}, {exact(span[1])}]. Correct the score, or widen the range"
-                if metric in goal.ranges
-                else f"a finite number of at most {LARGEST:g} in size. Use NaN for a missing score"
-            )
-            raise InvalidScoresError(
-                f"Prompt {short(name)} has the score {column[row]:g} on example "
-                f"{short(example if isinstance(example, str) else int(example))}. The score of {metric!r} must be "
-                f"{expected}."
-            )
-        np.clip(column, low, high, out=column)
-
-
-def _told(state: State, rows: _Rows) -> State:
-    """Return the state after all evaluations, in the order of the examples in which statements are proven."""
-    n, problem = len(rows.scores), replace(state.problem, looks_once=True)
-    of_scores, of_failures = slice(None, n), slice(n, None)
-    arms, places, trials = rows.arms, rows.places, rows.trials
-    # In the order of trials. Rows without a trial come after the trials of their cell.
-    order = np.lexsort(
-        (
-            np.where(trials[of_scores] < 0, 1, 0),
-            arms[of_scores],
-            problem.examples.place[places[of_scores]],
-        )
-    )
-    history = History.from_columns(
-        trials[of_scores][order],
-        arms[of_scores][order],
-        places[of_scores][order],
-        problem.goal.complete(rows.scores[order]),
-    )
-    no_scores = np.empty((len(rows.reasons), 0))
-    pulls = History.from_columns(
-        trials[of_failures], arms[of_failures], places[of_failures], no_scores
-    )
-    is_trial = trials >= 0
-    return state._replace(
-        problem=problem,
-        growth=replace(state.growth, origin=problem),
-        history=history,
-        failures=Failures(pulls, list(rows.reasons)),
-        plan=state.plan._replace(
-            draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
-            asked=int(is_trial.sum()),
-        ),
-        spent=int(is_trial[of_scores].sum()),
-    )
 
 
 def _no_rivals(state: State) -> list[Any]:
@@ -573,17 +552,18 @@ def _table_of_long(
     arms = place_of[coded]
 
     # A row with an error is a failed evaluation
-    keep, failed = arms >= 0, list[tuple[int, int, str]]()
+    has_error = np.zeros(len(arms), dtype=bool)
+    reasons = list[str]()
     if ERROR in columns:
         errors = column(ERROR)
         has_error = ~_is_empty(errors)
-        failed = [
-            (int(arms[row]), int(places[row]), str(errors[row]))
-            for row in np.flatnonzero(has_error & keep)
-        ]
-        keep &= ~has_error
+        reasons = [str(error) for error in errors[has_error & (arms >= 0)]]
+    rows, failures = (
+        np.flatnonzero((arms >= 0) & is_wanted) for is_wanted in (~has_error, has_error)
+    )
+    order = np.append(rows, failures)
     return FinishedTable(
-        named, ids, arms[keep], places[keep], scores[keep], failed, labels
+        named, ids, arms[order], places[order], scores[rows], reasons, labels
     )
 
 

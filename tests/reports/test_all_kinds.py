@@ -13,7 +13,7 @@ import pytest
 
 import asktell
 from asktell import reports
-from asktell.finished import FinishedTable, finished_selector
+from asktell.finished import FinishedTable
 from asktell.studies.storages.memory import MemoryStorage
 from asktell.studies.study import Study
 from asktell_adapters.cli.view import PageServer
@@ -196,7 +196,7 @@ def test_a_report_of_a_gate_and_of_finished_results(
         scores=np.array([[(7 * n + 3 * arm) % 5 / 4] for arm, n in cells]),
     )
     goal = asktell.BestFeasible(asktell.maximize("quality", range=(0, 1)))
-    selector = finished_selector(table, goal, "old")
+    selector = table.selector(goal, "old")
     ruling = {
         "headline": f'{verdict}: "new" against "old".',
         "verdict": verdict,

@@ -13,7 +13,6 @@ from pathlib import Path
 from asktell import ExampleResult, InvalidArgumentError, Result
 from asktell.extend import (
     Goal,
-    finished_selector,
     less_may_be_better,
     nearest,
     parse_goal,
@@ -47,7 +46,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         else _candidate(scores, arguments.baseline, "--baseline")
     )
     table = scores.table(goal).in_order_of_names()
-    selector = finished_selector(table, goal, baseline, arguments.inputs)
+    selector = table.selector(goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
         reports.write(arguments.output, scores.document(selector, arguments.files))

@@ -66,7 +66,7 @@ def read_results(paths: Sequence[str | Path], wanted: Wanted | None = None) -> S
 
     ```python
     scores = read_results(["baseline.csv", "candidate.csv"])
-    selector = asktell.extend.finished_selector(scores.table(goal), goal)
+    selector = scores.table(goal).selector(goal)
     print(selector.result())
     ```
 

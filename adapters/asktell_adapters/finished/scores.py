@@ -185,7 +185,8 @@ class Scores:
             examples = [example for example in examples if example in seen]
         place = {name: i for i, name in enumerate(examples)}
 
-        arms, at, scores, failed = [], [], [], []
+        arms, at, scores = [], [], []
+        failed, failed_at, reasons = list[int](), list[int](), list[str]()
         # The candidates of a wide table share one list of examples, which can be long.
         # Look up its places once.
         places: dict[int, npt.NDArray[np.int64]] = {}
@@ -200,7 +201,9 @@ class Scores:
             rows = places[key]
             for row, why in evaluations.errors.items():
                 if rows[row] >= 0:
-                    failed.append((arm, int(rows[row]), why))
+                    failed.append(arm)
+                    failed_at.append(int(rows[row]))
+                    reasons.append(why)
             is_scored = rows >= 0
             # The scores of a failed evaluation, if a file has any, do not count.
             is_scored[list(evaluations.errors)] = False
@@ -210,10 +213,10 @@ class Scores:
         return FinishedTable(
             {name: self.texts.get(name, name) for name in names},
             examples,
-            np.concatenate(arms),
-            np.concatenate(at),
+            np.concatenate([*arms, np.array(failed, dtype=np.int64)]),
+            np.concatenate([*at, np.array(failed_at, dtype=np.int64)]),
             np.concatenate(scores),
-            failed,
+            reasons,
             self._labels(examples),
         )
 

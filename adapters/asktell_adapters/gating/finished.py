@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from asktell import InvalidArgumentError, Selector, Study
-from asktell.extend import Goal, finished_selector, nearest, reports, some
+from asktell.extend import Goal, nearest, reports, some
 from asktell_adapters.finished import Scores
 from asktell_adapters.gating.rule import GateRule, margin_for, ranged
 from asktell_adapters.gating.ruling import Ruling
@@ -60,8 +60,7 @@ class FinishedGate:
         self._rule = GateRule(goal, margin_for(goal, margin), confidence)
         # The gate itself judges the rate of failures, so no candidate is eliminated for
         # it.
-        self._selector = finished_selector(
-            scores.table(goal, self._pair),
+        self._selector = scores.table(goal, self._pair).selector(
             goal,
             self._pair[1],
             inputs,
