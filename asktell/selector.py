@@ -60,14 +60,13 @@ from asktell.problem.goals import Goal
 from asktell.problem.problem import checked_problem
 from asktell.problem.scores import Scores
 from asktell.problem.words import short, some
-from asktell.record import Engine, State, initial
+from asktell.record import Engine, State
 from asktell.record.saved import (
     DEFAULTS,
     SavedState,
     dump_problem,
     load_problem,
 )
-from asktell.record.state import asked_before
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
@@ -628,7 +627,7 @@ class Selector(Selection):
         if not isinstance(method, AbstractMethod):
             method = preset(method, goal)
         method.check(problem)
-        self._set(Engine(named, method, initial(problem)))
+        self._set(Engine.of(named, method, problem))
 
     def _set(self, engine: Engine) -> None:
         """Set all attributes. `__init__`, `from_json` and `selector_of` begin here."""
@@ -778,8 +777,7 @@ class Selector(Selection):
         state = self._engine.state
         if state.problem.examples.repeats == 1 or trial.example is None:
             return 0
-        return asked_before(
-            state,
+        return self._engine.asked_before(
             int(trial.id),
             self.prompts.arm(ById(trial.prompt_id)),
             int(trial.example),

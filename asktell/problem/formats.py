@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import numpy as np
 
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.problem.candidates import Candidates
-from asktell.problem.checks import DAMAGED, LARGEST, MalformedError
+from asktell.problem.checks import DAMAGED, MalformedError
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.problem.objectives import Constraint, Objective
 from asktell.problem.words import short
@@ -221,31 +220,6 @@ def _load_candidates(kind: type, data: object) -> object:
     if kind is Candidates:
         return Candidates.from_data(data)
     raise NotImplementedError(f"{kind.__name__} is not read from files")
-
-
-def column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
-    """(n,) whole numbers from a list or an array, checked."""
-    values = np.asarray(data) if len(data) else np.zeros(0, dtype=np.int64)
-    right = (
-        values.dtype == np.int64 and values.ndim == 1 and length in (None, len(values))
-    )
-    if not right or not ((low <= values) & (values <= high)).all():
-        n = "" if length is None else f"{length} "
-        raise MalformedError(
-            f"{what} must be a list of {n}whole numbers from {low} to {high}, got {short(data)}."
-        )
-    return values
-
-
-def matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
-    """(n_rows, n_columns) finite numbers from lists or an array, checked."""
-    values = np.asarray(data) if len(data) else np.empty((0, n_columns))
-    right = values.dtype.kind in "if" and values.shape == (n_rows, n_columns)
-    if not right or not (np.abs(values) <= LARGEST).all():
-        raise MalformedError(
-            f"{what} must be {n_rows} rows of {n_columns} finite numbers, at most {LARGEST} in size, got {short(data)}."
-        )
-    return values.astype(np.float64, copy=False)
 
 
 # Goals

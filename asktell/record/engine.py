@@ -20,11 +20,12 @@ from asktell.problem.checks import (
     needed_cost,
 )
 from asktell.problem.goals import Goal
+from asktell.problem.problem import Problem
 from asktell.problem.scores import Scores, by_name, proxy_score
 from asktell.problem.words import short, some
 from asktell.record import events, growth
 from asktell.record.fold import Decider, apply, check, decide
-from asktell.record.state import Grown, State
+from asktell.record.state import Grown, State, initial
 
 
 def checked_scores(
@@ -98,6 +99,11 @@ class Engine:
         self._decided: tuple[State, State] | None = None
         self.renew()
 
+    @classmethod
+    def of(cls, prompts: Prompts, method: Decider, problem: Problem) -> "Engine":
+        """A selection before its first event."""
+        return cls(prompts, method, initial(problem))
+
     def renew(self) -> None:
         """Begin again. In a forked process, because a thread of the parent may have left a step half done."""
         self.prompts = self.first_prompts
@@ -128,6 +134,21 @@ class Engine:
         engine.record = None
         engine.go_to(state)
         return engine
+
+    def asked_before(self, trial: int, arm: int, example: int) -> int:
+        """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
+
+        Failed trials count, too.
+        """
+        trials = [
+            pull.trial
+            for pull in self.state.plan.in_progress
+            if pull.trial is not None and (pull.arm, pull.example) == (arm, example)
+        ]
+        for rows in (self.state.history, self.state.missing.pulls):
+            of_cell = (rows.arms() == arm) & (rows.examples() == example)
+            trials += rows.trials()[of_cell].tolist()
+        return sum(0 <= number < trial for number in trials)
 
     def _take(self, event: events.AnyEvent) -> None:
         """Fold an event into the state."""

@@ -9,10 +9,9 @@ import numpy as np
 
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.problem.formats import column
 from asktell.problem.problem import Problem
 from asktell.record.events import Departure, Pull
-from asktell.record.facet import Pack, Saved
+from asktell.record.facet import Pack, Saved, column
 from asktell.record.history import History
 
 SURE = 0.99

@@ -10,9 +10,8 @@ from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
 from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import MalformedError
-from asktell.problem.formats import column, matrix
 from asktell.problem.problem import Problem
-from asktell.record.facet import Pack, Saved
+from asktell.record.facet import Pack, Saved, column, matrix
 from asktell.record.history import History
 
 

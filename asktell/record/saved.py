@@ -12,21 +12,13 @@ from asktell.numerics.intmap import IntMap
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Prompts
 from asktell.problem.checks import MalformedError, whole
-from asktell.problem.formats import (
-    Decoder,
-    builtins,
-    column,
-    dump_goal,
-    items,
-    load_goal,
-    matrix,
-)
+from asktell.problem.formats import Decoder, builtins, dump_goal, items, load_goal
 from asktell.problem.problem import Problem, checked_problem
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.costs import SavedCosts, Total
 from asktell.record.events import Index
-from asktell.record.facet import Pack, Saved
+from asktell.record.facet import Pack, Saved, column, matrix
 from asktell.record.failures import Failures, SavedFailures
 from asktell.record.fold import check_decision
 from asktell.record.growth import check_growth, grown, told_departures

@@ -397,22 +397,6 @@ class State(NamedTuple):
         return np.maximum(free, 0)
 
 
-def asked_before(state: State, trial: int, arm: int, example: int) -> int:
-    """The number of trials of the cell (`arm`, `example`) that were assigned before this trial.
-
-    Failed trials count, too.
-    """
-    trials = [
-        pull.trial
-        for pull in state.plan.in_progress
-        if pull.trial is not None and (pull.arm, pull.example) == (arm, example)
-    ]
-    for rows in (state.history, state.missing.pulls):
-        of_cell = (rows.arms() == arm) & (rows.examples() == example)
-        trials += rows.trials()[of_cell].tolist()
-    return sum(0 <= number < trial for number in trials)
-
-
 def initial(problem: Problem) -> State:
     """The state before the first event."""
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)

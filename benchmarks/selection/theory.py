@@ -13,11 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
+from asktell.methods.rounds.rules.gaps import pareto_gaps as pareto_gaps
 from asktell.numerics.arrays import Floats
-from asktell.numerics.pareto import (
-    # The gaps of the Pareto problem, of known means as of estimates
-    pareto_gaps as pareto_gaps,
-)
 
 Vector = npt.NDArray[np.float64]
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from asktell.methods.rounds.rules.gaps import pareto_gaps
 from asktell.numerics.arrays import Bools, Floats
-from asktell.numerics.pareto import pareto_gaps, pareto_mask
+from asktell.numerics.pareto import pareto_mask
 
 
 def plain_mask(values: Floats) -> Bools:

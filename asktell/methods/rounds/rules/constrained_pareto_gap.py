@@ -29,8 +29,9 @@ from typing import final
 import numpy as np
 
 from asktell.methods.rounds.rules.base import AbstractEliminationRule, Judgement
+from asktell.methods.rounds.rules.gaps import pareto_gaps
 from asktell.numerics.arrays import Floats, Ints
-from asktell.numerics.pareto import pareto_gaps, pareto_mask
+from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.shapes import Float, Int
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asktell.methods.rounds.rules import ParetoGap
-from asktell.numerics.pareto import pareto_gaps
+from asktell.methods.rounds.rules.gaps import pareto_gaps
 
 INF = float("inf")
 Points = list[tuple[float, ...]]
