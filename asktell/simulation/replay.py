@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
+from asktell.numerics.arrays import Floats
 from asktell.problem.goals import Goal
 from asktell.problem.words import short
 from asktell.results.result import Result
 from asktell.selector import Selector
 
-Array = npt.NDArray[np.float64]
 
-
-def by_chance(scores: Array, seed: int) -> Array:
+def by_chance(scores: Floats, seed: int) -> Floats:
     """Scores (K, N, m, R) with the R evaluations of each cell in a random order. Scores (K, N, m) are unchanged."""
     if scores.ndim == 3:
         return scores
@@ -32,7 +30,7 @@ def by_chance(scores: Array, seed: int) -> Array:
     return np.take_along_axis(scores, order[:, :, None], axis=3)
 
 
-def play(selector: Selector, scores: Array, until: int | None = None) -> Result:
+def play(selector: Selector, scores: Floats, until: int | None = None) -> Result:
     """Run a selector to its end on recorded scores.
 
     Args:
@@ -81,11 +79,11 @@ class Replay:
 
     def __init__(
         self,
-        scores: Array,
+        scores: Floats,
         goal: Goal,
         budget: int,
         seed: int,
-        features: Array | None = None,
+        features: Floats | None = None,
         segments: Sequence[str] | None = None,
     ) -> None:
         self._scores = scores

@@ -21,6 +21,7 @@ from asktell.errors import (
     InvalidArgumentError,
 )
 from asktell.methods import AbstractMethod, preset
+from asktell.numerics.arrays import Floats
 from asktell.problem.checks import is_bool, own_version, real, whole
 from asktell.problem.goals import Goal, ParetoSet
 from asktell.problem.words import short
@@ -28,7 +29,7 @@ from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.simulation.lines import Line, OnProgress, known_lines
 from asktell.simulation.processes import can_leave, in_processes
-from asktell.simulation.replay import Array, Replay, by_chance, play
+from asktell.simulation.replay import Replay, by_chance, play
 from asktell.simulation.simulation import Simulation
 from asktell.simulation.truth import Truth, means_of
 
@@ -246,7 +247,7 @@ class Played(NamedTuple):
 
 def run_once(
     method: str | AbstractMethod | Rival,
-    scores: Array,
+    scores: Floats,
     goal: Goal,
     budget: int,
     seed: int,
@@ -255,7 +256,7 @@ def run_once(
     sampling: str = "shared",
     repeats: int = 1,
     baseline: int | None = None,
-    proxies: Mapping[str, Array] | None = None,
+    proxies: Mapping[str, Floats] | None = None,
 ) -> Played:
     """Run a method once, on scores (K, N, m) or (K, N, m, R), with a budget in evaluations.
 
@@ -293,7 +294,7 @@ def run_once(
     return Played(list(dict.fromkeys(answer)), problem.spent)
 
 
-def _observe(selector: Selector, proxies: Mapping[str, Array]) -> None:
+def _observe(selector: Selector, proxies: Mapping[str, Floats]) -> None:
     """Record all scores of the proxies."""
     if not proxies:
         return
@@ -315,7 +316,7 @@ class _Run(NamedTuple):
 class _Work:
     """Does a run and returns its line for the file."""
 
-    scores: Array
+    scores: Floats
     goal: Goal
     methods: Mapping[str, str | AbstractMethod | Rival]
     features: npt.ArrayLike | None
@@ -323,7 +324,7 @@ class _Work:
     sampling: str
     repeats: int
     baseline: int | None = None
-    proxies: Mapping[str, Array] | None = None
+    proxies: Mapping[str, Floats] | None = None
 
     @cached_property
     def truth(self) -> Truth:
@@ -412,7 +413,7 @@ def _named(
 
 def _checked(
     scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None
-) -> Array:
+) -> Floats:
     try:
         array = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -441,8 +442,8 @@ def _checked(
 
 
 def _checked_proxies(
-    proxies: Mapping[str, npt.ArrayLike] | None, scores: Array
-) -> dict[str, Array]:
+    proxies: Mapping[str, npt.ArrayLike] | None, scores: Floats
+) -> dict[str, Floats]:
     """Return the scores of proxies as arrays, after checking their shape."""
     arrays = {}
     for name, values in (proxies or {}).items():
@@ -461,7 +462,7 @@ def _checked_proxies(
     return arrays
 
 
-def _repeats(n_repeats: int | None, scores: Array) -> int:
+def _repeats(n_repeats: int | None, scores: Floats) -> int:
     """Return how often a method may evaluate a prompt on the same example."""
     recorded = 1 if scores.ndim == 3 else scores.shape[3]
     repeats = recorded if n_repeats is None else whole("repeats", n_repeats, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 
@@ -13,12 +13,11 @@ from asktell.numerics.shapes import Bool, Float
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.result import hypervolume
 
-# (K, N, m), or (K, N, m, R)
-Scores: TypeAlias = Float[Floats, "arms examples ..."]
-
 
 def means_of(
-    scores: Scores, goal: Goal, segments: Sequence[str] | None = None
+    scores: Float[Floats, "arms examples metrics *repeats"],
+    goal: Goal,
+    segments: Sequence[str] | None = None,
 ) -> tuple[Goal, Float[Floats, "arms columns"]]:
     """The goal for means in these segments, and the means of its columns.
 
@@ -55,7 +54,9 @@ def means_of(
     return goal, np.concatenate((means, *parts), axis=1)
 
 
-def _mean(cells: Scores) -> Float[Floats, "arms metrics"]:
+def _mean(
+    cells: Float[Floats, "arms examples metrics"],
+) -> Float[Floats, "arms metrics"]:
     """Means over the examples, without NaN. NaN where a prompt has no score."""
     is_scored = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):

@@ -8,7 +8,6 @@ import numpy as np
 from asktell import Adaptive, Elimination, ParetoSet, Result, Selector
 from asktell.methods.race import OPEN
 from asktell.record import State
-from asktell.record.state import asked_before
 from asktell.selector import at_state
 from benchmarks.attack.copies import difference
 from benchmarks.attack.findings import BrokenPromiseError
@@ -88,7 +87,7 @@ def _check_answer(selector: Selector, result: Result) -> None:
 
 def _check_repeats(selector: Selector) -> None:
     """No cell is asked more often than it may be, and every ask of it has a number of its own."""
-    state, problem = selector.state, selector.state.problem
+    engine, state, problem = selector._engine, selector.state, selector.state.problem
     asked = [(arm, example, trial) for trial, arm, example, _ in state.missing]
     asked += [(pull.arm, pull.example, pull.trial) for pull in state.pending.values()]
     history = state.history
@@ -107,7 +106,7 @@ def _check_repeats(selector: Selector) -> None:
                 f"the cell {cell} was asked {times} times, it may be {problem.examples.repeats}"
             )
     numbers = Counter(
-        (arm, example, asked_before(state, trial, arm, example))
+        (arm, example, engine.asked_before(trial, arm, example))
         for arm, example, trial in asked
     )
     if again := [number for number, times in numbers.items() if times > 1]:
