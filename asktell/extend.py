@@ -38,7 +38,7 @@ Problems
 Methods
     AbstractMethod: the base class of all methods, also of your own
     State, events: the state of a selection, and the events that change it
-    apply(state, event), decide(method, state): the next state, and the next decision
+    apply(state, event), decision_of(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
     check_path(path): an error if the path of a file is a URL, such as "sqlite:study.db"
     check_margin(goal, margin): the margin of a gate, or an error if it is as wide as the range of an objective
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from asktell.problem.words import in_words, nearest, short, some
     from asktell.proofs.against import UNSEEN_FAILURES, check_margin
     from asktell.proofs.standing import PromptStanding, standing
-    from asktell.record import State, apply, decide, events
+    from asktell.record import State, apply, decision_of, events
     from asktell.results.difference import wins_and_losses
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
@@ -169,7 +169,7 @@ _HOMES = {
     "finished": ("FinishedTable",),
     "proofs.against": ("UNSEEN_FAILURES", "check_margin"),
     "proofs.standing": ("PromptStanding", "standing"),
-    "record": ("State", "apply", "decide"),
+    "record": ("State", "apply", "decision_of"),
     "running.repeats": ("n_repeats",),
     "studies.storages": ("open_storage",),
     "studies.abstract": ("AbstractStudy",),
@@ -185,7 +185,7 @@ __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "BuiltIn",
     "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "OnTell", "Outcome",
     "PromptStanding", "Registry", "Standing", "State", "aligned", "apply", "at_state", "attempt",
-    "besides_definition", "changes", "check_cost", "check_extra", "check_margin", "check_path", "decide",
+    "besides_definition", "changes", "check_cost", "check_extra", "check_margin", "check_path", "decision_of",
     "definition", "describe_spending", "describe_streak", "details_of", "events",
     "fresh_after_fork", "goal_scores", "import_extra", "in_markdown", "in_percent", "in_words", "is_expense",
     "less_may_be_better", "log", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",

@@ -124,7 +124,8 @@ class Selection(ABC):
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
         """Record the scores of a trial. Trials can be told in any order.
 
-        An error changes nothing. If the scores or the cost were invalid, the trial is
+        An error changes nothing, except that the scores stay recorded if a method of
+        your own raises an error. If the scores or the cost were invalid, the trial is
         still pending, and you can tell it again.
 
         Args:
@@ -747,7 +748,7 @@ class Selector(Selection):
         selector. Before the first trial, there are none.
         """
         with self._lock:
-            return self._engine.decided
+            return self._engine.state_ahead
 
     @property
     def prompts(self) -> Prompts:
@@ -809,7 +810,7 @@ class Selector(Selection):
 
     def result(self) -> Result:
         with self._lock:
-            state, prompts = self._engine.decided, self._engine.prompts
+            state, prompts = self._engine.state_ahead, self._engine.prompts
         return summarize(state, self.method, prompts)
 
     def compare(

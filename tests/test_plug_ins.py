@@ -27,9 +27,6 @@ class Once(AbstractMethod):
     def __init__(self, {arguments}):
         {body}
 
-    def due(self, state):
-        return state.plan_is_empty and not state.pending
-
     def decide(self, state):
         if not state.decisions:
             return events.Decided(0, pulls=1)

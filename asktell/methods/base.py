@@ -1,7 +1,7 @@
 """The interface of a method. Subclass it to write a method of your own.
 
-A selector asks `due` after each event that may end a plan, and `decide` only if a
-decision is due.
+A method is asked `due` if `state.may_decide` is True: in `ask`, and for a `Selector` also
+after `tell`, `fail` and `retire`. If a decision is due, it is asked to `decide`.
 """
 
 from abc import ABC, abstractmethod
@@ -19,11 +19,12 @@ from asktell.record import Decided, Growth, State
 class AbstractMethod(ABC):
     """Decide which evaluations come next, which prompts are eliminated, and which prompts are selected.
 
-    Derive your own method from this class, and define `due`, `decide` and `answer`.
+    Derive your own method from this class, and define `decide` and `answer`.
     Prompts are called *arms* there, and are numbered from 0 (see `State`).
 
     asktell calls `due` if `state.may_decide` is True, and `decide` if `due` has returned
-    True. To wait for the scores of pending trials, `due` returns False.
+    True. By default, a decision is due when the plan is used up and no trial is pending.
+    Override `due` to plan more evaluations while trials are pending.
 
     A method is an immutable value. Every decision must follow from the state alone, not
     from a clock, a file or random state. So each process of a study makes the same
@@ -46,8 +47,6 @@ class AbstractMethod(ABC):
         >>> import numpy as np
         >>> from asktell.extend import AbstractMethod, events
         >>> class Equal(AbstractMethod):
-        ...     def due(self, state):
-        ...         return state.plan_is_empty and not state.pending
         ...     def decide(self, state):
         ...         number = len(state.decisions)
         ...         evaluations = min(state.room // len(state.active), int(state.capacity().min()))
@@ -96,13 +95,24 @@ class AbstractMethod(ABC):
             IncompatibleMethodError: the method does not support the change.
         """
 
-    @abstractmethod
     def due(self, state: State) -> bool:
-        """Return True if a decision is due: the plan is used up, or the budget does not allow the rest of the plan.
+        """Return True if a decision is due.
+
+        By default, this is the case if no trial is pending, and the plan is used up or
+        its next evaluation would exceed the budget of cost.
+
+        If an override returns False although no trial is pending and nothing of the
+        plan can be evaluated, the selection never ends.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
+        plan = state.plan
+        if plan.pending:
+            # A trial may still turn out cheaper than expected
+            return False
+        pull = plan.next()
+        return pull is None or not state.fits(pull.arm)
 
     @abstractmethod
     def decide(self, state: State) -> Decided:

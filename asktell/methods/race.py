@@ -98,12 +98,10 @@ class Race(AbstractMethod):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        if not state.plan_is_empty:
-            # The rest of the plan has become too expensive, and no evaluation in
-            # progress may turn out cheaper.
-            pull = state.plan.next()
-            return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (state.room > 0 and bool(open_arms(state).any()))
+        # The end waits for all scores, and a plan does not.
+        return super().due(state) or (
+            state.plan_is_empty and state.room > 0 and bool(open_arms(state).any())
+        )
 
     def decide(self, state: State) -> Decided:
         """Return the next decision.

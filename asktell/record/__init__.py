@@ -22,7 +22,7 @@ from asktell.record.events import (
     Told,
 )
 from asktell.record.failures import Failures
-from asktell.record.fold import apply, check, check_decision, decide
+from asktell.record.fold import apply, check, check_decision, decision_of
 from asktell.record.growth import grown
 from asktell.record.history import History
 from asktell.record.state import Grown, State, initial
@@ -30,6 +30,6 @@ from asktell.record.state import Grown, State, initial
 __all__ = [
     "Added", "Asked", "Decided",
     "Departure", "Engine", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
-    "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
+    "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decision_of",
     "grown", "initial",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from asktell.problem.problem import Problem
 from asktell.problem.scores import Scores, by_name, proxy_score
 from asktell.problem.words import short, some
 from asktell.record import events, growth
-from asktell.record.fold import Decider, apply, check, decide
+from asktell.record.fold import Decider, apply, check, decision_of
 from asktell.record.state import Grown, State, initial
 
 
@@ -65,7 +65,8 @@ def checked_scores(
 class Engine:
     """One selection on its way. It does not decide by itself, except when it is asked for trials.
 
-    Its methods do what the methods of `Selector` with the same names do. An error
+    Its methods do what the methods of `Selector` with the same names do. It checks what
+    users pass, what the method decides, and in `replay` what a log has. An error
     changes nothing. An engine has no lock, so use it from one thread at a time.
 
     Args:
@@ -93,10 +94,10 @@ class Engine:
         self.method = method
         self.state = state
         self.record = record
-        # A state, and the decision that is due in it. See `due`
+        # A state, and the decision that is due in it. See `next_decision`
         self._due: tuple[State, events.Decided | None] | None = None
-        # A state, and the state after the decisions that are due in it. See `decided`
-        self._decided: tuple[State, State] | None = None
+        # A state, and the state after the decisions that are due in it
+        self._ahead: tuple[State, State] | None = None
         self.renew()
 
     @classmethod
@@ -228,20 +229,25 @@ class Engine:
     def decide(self) -> None:
         """Let the method decide until it plans evaluations, waits for pending trials, or ends the selection."""
         # A decision that plans nothing is followed by the next one at once.
-        while self.state.may_decide and (decided := self.due()) is not None:
+        while self.state.may_decide and (decided := self.next_decision()) is not None:
             self._take(decided)
 
-    def due(self) -> events.Decided | None:
-        """The decision that is due, computed once. It changes nothing. Call it only if `state.may_decide` is True."""
+    def next_decision(self) -> events.Decided | None:
+        """The decision that is due, computed once. It changes nothing. Call it only if `state.may_decide` is True.
+
+        Raises:
+            InvalidStateError: the method returned a decision that no saved selection
+                may have, such as a plan beyond the budget.
+        """
         state, computed = self.state, self._due
         if computed is None or computed[0] is not state:
             with undisturbed:
-                computed = state, decide(self.method, state)
+                computed = state, decision_of(self.method, state)
             self._due = computed
         return computed[1]
 
     @property
-    def decided(self) -> State:
+    def state_ahead(self) -> State:
         """The state after the decisions that the next `ask` will make. They are not recorded.
 
         It is the present state if a trial is pending, or before the first trial.
@@ -249,13 +255,13 @@ class Engine:
         state = self.state
         if state.pending or not state.plan.asked:
             return state
-        computed = self._decided
+        computed = self._ahead
         if computed is None or computed[0] is not state:
             ahead = self
             if state.may_decide:
                 ahead = self.at(state)
                 ahead.decide()
-            computed = self._decided = state, ahead.state
+            computed = self._ahead = state, ahead.state
         return computed[1]
 
     # Telling
@@ -353,7 +359,7 @@ class Engine:
         )
         is_new = growth.is_new(self.state, event)
         if is_new:
-            self._take(event)
+            self._grow(event)
         return is_new
 
     def extend(

@@ -1,7 +1,8 @@
 """The events of a selection. `apply` computes the state from them.
 
-The same events are used in memory, in a study's log and in a saved selector. A decision
-is an event, too: it is recorded when it is made, and never computed again. An *arm* is
+The same events are used in memory and in a study's log. A saved selector has the state
+instead (`saved.py`). A decision is an event, too: it is recorded when it is made, and
+never computed again. An *arm* is
 the position of a prompt, from 0. The *example* of an event is the position of an
 example, from 0.
 

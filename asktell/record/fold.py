@@ -4,13 +4,14 @@
 which may contain anything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 
+from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import MalformedError, whole
@@ -37,11 +38,22 @@ class Decider(Protocol):
         """The decision."""
 
 
-def decide(method: Decider, state: State) -> events.Decided | None:
-    """The decision of a method that is due in a state. None if no decision is due, or the selection has ended."""
+def decision_of(method: Decider, state: State) -> events.Decided | None:
+    """The decision of a method that is due in a state. None if no decision is due, or the selection has ended.
+
+    Raises:
+        InvalidStateError: the decision cannot be saved, or exceeds the budget.
+    """
     if state.finished or not method.due(state):
         return None
-    return method.decide(state)
+    decided = method.decide(state)
+    try:
+        _check_decided(state, decided)
+    except (InvalidArgumentError, InvalidStateError) as error:
+        raise InvalidStateError(
+            f"{type(method).__name__}.decide returned a decision that cannot be used, so nothing was changed. {error}"
+        ) from error
+    return decided
 
 
 def apply(state: State, event: events.Event) -> State:
@@ -164,16 +176,13 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
     """
     n_metrics, last_example = len(problem.goal.columns), (problem.examples.n or 0) - 1
     plan = () if decided.plan is None else decided.plan
-    for arm in (
-        *(departure.arm for departure in decided.departures),
-        *decided.answer,
-        *(arm for arm, _ in plan),
-    ):
-        whole("arm", arm, 0, problem.n_arms - 1)
-    for _, example in plan:
-        whole("example", example, -1, last_example)
-    for pulls in (decided.pulls,) if isinstance(decided.pulls, int) else decided.pulls:
-        whole("pulls", pulls, 0, problem.budget)
+    arms = [departure.arm for departure in decided.departures]
+    arms += decided.answer
+    arms += [arm for arm, _ in plan]
+    pulls = decided.pulls if isinstance(decided.pulls, tuple) else (decided.pulls,)
+    _check_whole("An arm", arms, 0, problem.n_arms - 1)
+    _check_whole("An example", [example for _, example in plan], -1, last_example)
+    _check_whole("The number of evaluations", pulls, 0, problem.budget)
     for departure in decided.departures:
         if {len(departure.means), len(departure.standard_errors)} not in (
             {0},
@@ -182,6 +191,21 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
             raise MalformedError(
                 f"The estimate of a departure needs {n_metrics} means and standard errors, got {short(departure)}."
             )
+
+
+def _check_whole(name: str, numbers: Sequence[int], low: int, high: int) -> None:
+    """Check that all are ints from `low` to `high`. Other types of numbers, such as numpy's, cannot be saved."""
+    if not numbers:
+        return
+    if not (
+        {*map(type, numbers)} == {int} and low <= min(numbers) <= max(numbers) <= high
+    ):
+        for number in numbers:
+            whole(name, number, low, high)
+            if type(number) is not int:
+                raise InvalidArgumentError(
+                    f"{name} must be an int of Python, got {number!r}. Pass int(...)."
+                )
 
 
 _CHECK: dict[type, Callable[[State, Any], None]] = {

@@ -138,7 +138,7 @@ class Plan(NamedTuple):
 
     @property
     def in_progress(self) -> list[Pull]:
-        """The evaluations of the pending trials, and the returned evaluations."""
+        """The evaluations of the pending trials, and the returned evaluations, which nobody works on at the moment."""
         return [*self.pending.values(), *self.returned]
 
     @property

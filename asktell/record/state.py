@@ -273,6 +273,8 @@ class State(NamedTuple):
     def have_pulls(self) -> Bool[Bools, " arms"]:
         """For each arm, active or not, True if it can still be evaluated.
 
+        Evaluations of the plan that no trial was made for count as free. See `capacity`.
+
         This is the case if the arm is not exhausted, and at least one of its own cells
         was evaluated less than `repeats` times.
         """
@@ -380,7 +382,7 @@ class State(NamedTuple):
         return cells if is_noisy or len(cells.arms) < len(rows[0]) else None
 
     def capacity(self) -> Int[Ints, " arms"]:
-        """For each arm the number of further evaluations that a plan can ask for.
+        """For each arm the number of further evaluations that a plan with `pulls` can ask for.
 
         All examples that the arm has drawn are used up, including those of the current
         plan. An exhausted arm has 0. If the selection has no examples, or

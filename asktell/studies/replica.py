@@ -115,7 +115,7 @@ class Replica:
         with self.reading():
             engine = self.engine
             if self._view is None or self._view[0] is not engine.state:
-                self._view = engine.state, selector_of(engine.at(engine.decided))
+                self._view = engine.state, selector_of(engine.at(engine.state_ahead))
             return self._view[1]
 
     # Writing
@@ -128,7 +128,7 @@ class Replica:
                 with self.reading():
                     may_decide = engine.state.may_decide
                 if may_decide:
-                    engine.due()
+                    engine.next_decision()
 
     @contextmanager
     def writing(self, durable: bool) -> Iterator[Clock]:

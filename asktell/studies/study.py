@@ -785,7 +785,7 @@ class Study(AbstractStudy):
             return ["The study is paused, so ask() returns no trials until resume()."]
         engine = self._replica.engine
         may_ask = engine.next_pull() is not None or (
-            engine.state.may_decide and engine.due() is not None
+            engine.state.may_decide and engine.next_decision() is not None
         )
         pending = [] if may_ask else self._patiently(self.workers)
         if not pending:

@@ -12,7 +12,14 @@ from typing import ClassVar
 
 import pytest
 
-from asktell import BestFeasible, EvaluatorError, Selector, Trial
+from asktell import (
+    BestFeasible,
+    Budget,
+    EvaluatorError,
+    IncompatibleMethodError,
+    Selector,
+    Trial,
+)
 from asktell.methods import AbstractMethod
 from asktell.methods.rounds.parts import dump_part
 from asktell.problem.goals import Goal
@@ -86,6 +93,22 @@ class MethodContract:
                 for trial in reversed(trials):
                     selector.tell(trial, dict.fromkeys(self.goal.metrics, 0.5))
             assert selector.done
+
+    def test_a_budget_of_cost_ends_it_or_is_refused(
+        self, method: AbstractMethod
+    ) -> None:
+        prompts = [f"prompt {k}" for k in range(max(self.prompts))]
+        budget = Budget(20 * len(prompts), cost=1.0)
+        try:
+            selector = Selector(prompts, self.goal, budget, method, 12)
+        except IncompatibleMethodError:
+            return
+        while trial := selector.ask():
+            selector.tell(trial, dict.fromkeys(self.goal.metrics, 0.5), cost=0.3)
+        assert selector.done, (
+            "due must be True if nothing is pending and the plan is too expensive"
+        )
+        assert selector.result().selected
 
     def test_its_parameters_can_be_saved(self, method: AbstractMethod) -> None:
         assert dump_part(method) == dump_part(method)

@@ -115,7 +115,7 @@ def watch(board: Board) -> None:
         setattr(kind, name, call)
 
     wrap(replica.Replica, "save", "snapshot")
-    wrap(Engine, "due", "decide")
+    wrap(Engine, "next_decision", "decide")
 
 
 def killed(

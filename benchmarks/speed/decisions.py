@@ -26,7 +26,7 @@ import numpy as np
 import asktell
 from asktell._util.threads import undisturbed
 from asktell.numerics.cached import Memo
-from asktell.record import decide
+from asktell.record import decision_of
 from asktell.simulation.processes import ONE_THREAD
 from asktell.simulation.replay import play
 from benchmarks import results
@@ -79,7 +79,7 @@ def measure(k: int, goal: asktell.problem.goals.Goal, repetitions: int) -> None:
         times = [
             milliseconds(call, repetitions)
             for call in (
-                undisturbed(lambda s=state: decide(selector.method, s)),
+                undisturbed(lambda s=state: decision_of(selector.method, s)),
                 selector.result,
             )
         ]

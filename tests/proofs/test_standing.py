@@ -9,7 +9,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector, at_least, maximize, minimize
-from asktell.extend import decide, standing
+from asktell.extend import decision_of, standing
 from asktell.proofs.against import standing_against
 from asktell.record import State
 
@@ -57,7 +57,7 @@ def test_race_ends_as_soon_as_the_standing_has_an_answer() -> None:
     race = asktell.Race(0.9)
     for n in range(3, 601, 60):
         state = state_after(scores, n)
-        now, decided = standing(state, race.confidence), decide(race, state)
+        now, decided = standing(state, race.confidence), decision_of(race, state)
         assert decided is not None
         assert decided.settled == (now.answer is not None)
         if not decided.finished:

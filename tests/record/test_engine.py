@@ -10,10 +10,10 @@ from asktell.selector import selector_of
 def test_an_engine_goes_back_and_its_events_make_the_same_engine() -> None:
     selector, events = Selector(["a"], BestFeasible("q"), 9, examples=9), list[Any]()
     engine = Engine(selector.prompts, selector.method, selector.state, events.append)
-    due, copied = engine.due(), engine.at(engine.state)
+    due, copied = engine.next_decision(), engine.at(engine.state)
     for trial in engine.ask(3):
         engine.tell(trial, 1.0, None)
-    assert events[0] is due is copied.due()  # computed once
+    assert events[0] is due is copied.next_decision()  # computed once
     before = engine.state
     engine.add(["b"])
     engine.go_to(before)

@@ -27,7 +27,7 @@ from asktell.record import (
     State,
     Told,
     apply,
-    decide,
+    decision_of,
     initial,
 )
 from asktell.record.saved import SavedState
@@ -65,7 +65,7 @@ def random_event(
         ]
     if growth and rng.random() < 0.1:
         return rng.choice(growth)
-    decided = decide(method, state)
+    decided = decision_of(method, state)
     if decided is not None:
         return decided
     choices: list[Event] = [

@@ -238,9 +238,6 @@ class RoundRobin(AbstractMethod):
     batch: int = 6
     share: float = 0.25
 
-    def due(self, state: State) -> bool:
-        return state.plan_is_empty and not state.pending
-
     def decide(self, state: State) -> events.Decided:
         number, room = len(state.decisions), state.room
         if room <= 0:

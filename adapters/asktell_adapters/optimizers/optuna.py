@@ -31,7 +31,7 @@ from asktell.extend import (
     apply,
     at_state,
     check_cost,
-    decide,
+    decision_of,
     describe_streak,
     events,
     log,
@@ -444,7 +444,7 @@ class Ledger:
 
     def decided(self) -> State:
         """Return the state with the final decision, if the selection is finished."""
-        decided = decide(self._method, self.state)
+        decided = decision_of(self._method, self.state)
         return (
             apply(self.state, decided)
             if decided is not None and decided.finished
@@ -489,7 +489,7 @@ class Ledger:
         cells = [cell for cell in plan.cells if cell[0] not in state.left]
         if cells:
             return CellPlan(plan.by, cells)
-        decided = decide(self._method, state)
+        decided = decision_of(self._method, state)
         if decided is None or not decided.plan:
             return None
         return CellPlan(

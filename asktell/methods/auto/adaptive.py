@@ -259,15 +259,10 @@ class Adaptive(AbstractMethod):
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        plan = state.plan
-        if not plan.is_empty:
-            # The rest of the plan has become too expensive, and no evaluation in
-            # progress may turn out cheaper.
-            pull = plan.next()
-            return not plan.pending and pull is not None and not state.fits(pull.arm)
         # The end waits for all scores, and a plan does not.
-        return not plan.pending or (
-            state.room > 0
+        return super().due(state) or (
+            state.plan_is_empty
+            and state.room > 0
             and bool(open_arms(state)[self._field(state, self._first(state))].any())
         )
 

@@ -234,14 +234,6 @@ class Elimination(AbstractMethod):
             notes.append(unused_features(names, "do"))
         return (*notes, *self.estimator.remarks(features, state.told > 0))
 
-    def due(self, state: State) -> bool:
-        """Return True at the end of a round: none of its evaluations is left or in progress.
-
-        Args:
-            state: the state of the selection: its settings, and all that was recorded.
-        """
-        return state.plan_is_empty and not state.pending
-
     @needs_extra("structured")
     def estimates(
         self, state: State, active: Int[Ints, " active"], pooled: Tally | None = None

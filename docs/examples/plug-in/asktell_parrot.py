@@ -15,9 +15,6 @@ class Equally(AbstractMethod):
 
     most: int = 20
 
-    def due(self, state):
-        return state.plan_is_empty and not state.pending
-
     def decide(self, state):
         number = len(state.decisions)
         room = min(state.room // len(state.active), int(state.capacity().min()))
