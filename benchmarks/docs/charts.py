@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks import problems
-from benchmarks.docs.readme import README
+from benchmarks.docs.readme import METHODS, README
 from benchmarks.results import IMAGES, load
 
 Row = dict[str, str]
@@ -106,6 +106,36 @@ def overhead(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def how_few(rows: Sequence[Row]) -> Figure:
+    """Share of runs that find a good model, by the part of all possible evaluations."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    titles = {"near": "at most 0.01 below the best", "best": "the best model itself"}
+    for ax, (measure, title) in zip(
+        figure.subplots(1, 2, sharey=True), titles.items(), strict=True
+    ):
+        for method, label in METHODS.items():
+            of_method = [row for row in rows if row["method"] == method]
+            parts = [100 * float(row["budget"]) for row in of_method]
+            shares = [100 * float(row[measure]) for row in of_method]
+            errors = [100 * float(row[f"{measure} ±"]) for row in of_method]
+            ax.errorbar(
+                parts,
+                shares,
+                errors,
+                fmt=".-" if method == "auto" else ".--",
+                linewidth=1,
+                capsize=2,
+                label=label.strip("`"),
+            )
+        ax.set(title=title, xscale="log", xlabel="evaluations, % of a full table")
+        ticks = sorted({100 * float(row["budget"]) for row in rows})
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.minorticks_off()
+    figure.axes[0].set_ylabel("found in % of runs")
+    figure.axes[0].legend(fontsize=7)
+    return figure
+
+
 def matrix() -> Figure:
     """The cells that README's example evaluates: prompts by examples."""
     random.seed(0)
@@ -153,6 +183,7 @@ CHARTS: dict[str, Callable[[Sequence[Row]], Figure]] = {
     "equivalent-budget": equivalent_budget,
     "pool-sizes": pool_sizes,
     "overhead": overhead,
+    "best-arm": how_few,
 }
 
 

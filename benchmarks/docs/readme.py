@@ -8,6 +8,12 @@ from benchmarks.results import RESULTS, load
 
 README = RESULTS.parents[1] / "README.md"
 SAVINGS = RESULTS.parents[1] / "docs" / "explanation" / "what-it-saves.md"
+METHODS = {
+    "auto": "asktell",
+    "csr": "`csr`",
+    "sysrs": "SySRs",
+    "uniform": "equal shares",
+}
 Row = dict[str, str]
 
 
@@ -19,13 +25,13 @@ def numbers(budgets: Sequence[Row], runs: Sequence[Row]) -> str:
     )
 
 
-def renewed(text: str, lines: str) -> str:
-    """The page with those lines between its marks."""
-    before, begin, rest = text.partition("<!-- begin numbers -->\n")
-    _, end, after = rest.partition("<!-- end numbers -->")
+def renewed(text: str, lines: str, name: str = "numbers") -> str:
+    """The page with those lines between its marks of this name."""
+    before, begin, rest = text.partition(f"<!-- begin {name} -->\n")
+    _, end, after = rest.partition(f"<!-- end {name} -->")
     if not end:
         raise ValueError(
-            "The page has no lines <!-- begin numbers --> and <!-- end numbers -->."
+            f"The page has no lines <!-- begin {name} --> and <!-- end {name} -->."
         )
     return f"{before}{begin}{lines}\n{end}{after}"
 
@@ -105,15 +111,37 @@ def savings(rows: Sequence[Row]) -> str:
     return "\n".join(table)
 
 
+def confidence_budgets(rows: Sequence[Row]) -> str:
+    """The least part of the evaluations from which on a good model is found in most runs, by method."""
+    finds = {"near": "at most 0.01 below the best", "best": "the best model itself"}
+    levels = [name for name in rows[0] if name.endswith("%")]
+    table = [
+        f"| Found | Method | {' | '.join(f'in {level} of runs' for level in levels)} |",
+        f"|---|---|{'---|' * len(levels)}",
+    ]
+    for measure, words in finds.items():
+        for row in rows:
+            if row["finds"] == measure and row["method"] in METHODS:
+                cells = [
+                    f"over {row['largest']}" if row[level] == "never" else row[level]
+                    for level in levels
+                ]
+                table.append(
+                    f"| {words} | {METHODS[row['method']]} | {' | '.join(cells)} |"
+                )
+    return "\n".join(table)
+
+
 def main() -> None:
     """Write the numbers into both pages."""
-    pages = {
-        README: numbers(load("equivalent-budget"), load("runs")),
-        SAVINGS: savings(load("quality-best")),
-    }
-    for page, lines in pages.items():
-        page.write_text(renewed(page.read_text(), lines))
-        print(page)
+    blocks = [
+        (README, "numbers", numbers(load("equivalent-budget"), load("runs"))),
+        (SAVINGS, "numbers", savings(load("quality-best"))),
+        (SAVINGS, "budgets", confidence_budgets(load("confidence-budgets"))),
+    ]
+    for page, name, lines in blocks:
+        page.write_text(renewed(page.read_text(), lines, name))
+        print(page, name)
 
 
 if __name__ == "__main__":

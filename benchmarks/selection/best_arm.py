@@ -3,10 +3,11 @@
 On every table of the folder's `sysrs` (models x questions, one metric, no constraint),
 each method gets a part of all cells as its budget. Two tables:
 
-- by budget: accuracy, the share of runs that find the model of the highest mean, and
-  regret, in standard deviations of the models' means;
+- by budget: regret, in standard deviations of the models' means; *best*, the share of
+  runs that find the model of the highest mean; and *near*, the share of runs that find
+  a model whose mean is at most .01 lower. The scores are between 0 and 1;
 - the confidence budget of SySRs (arXiv 2606.07726): the least part of the cells from
-  which on the accuracy stays at a level, among the parts that were tried.
+  which on the share of such runs stays at a level, among the parts that were tried.
 
 `--each` gives budgets as evaluations per model instead of parts, and a row for each
 table.
@@ -32,6 +33,8 @@ from benchmarks.selection.run import one_thread
 METHODS = ("auto", "csr", "csr-sh", "sysrs", "uniform")
 PARTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 LEVELS = (0.7, 0.8, 0.9, 0.95)
+NEAR = 0.01
+MEASURES = {"best": 1, "near": 2}
 _MOST_ARMS = 1000  # no table is cut
 
 
@@ -52,13 +55,13 @@ def problem(name: str, folder: Path) -> BenchmarkProblem:
     )
 
 
-def run(task: Task, folder: Path) -> tuple[float, bool]:
-    """The regret of the answer, in standard deviations of the models' means, and whether it is the best model."""
+def run(task: Task, folder: Path) -> tuple[float, bool, bool]:
+    """The regret of the answer, in standard deviations of the models' means, and whether it is the best and near it."""
     source = problem(task.table, folder)
     answer = methods.run(task.method, source, task.budget, task.seed).answer[0]
     means = source.means[:, 0]
-    regret = float((means.max() - means[answer]) / means.std())
-    return regret, regret == 0.0
+    lost = float(means.max() - means[answer])
+    return lost / float(means.std()), lost == 0.0, lost <= NEAR
 
 
 def confidence_budget(accuracies: Mapping[float, float], level: float) -> float | None:
@@ -72,35 +75,39 @@ def confidence_budget(accuracies: Mapping[float, float], level: float) -> float 
 
 
 def by_budget(outcomes: Mapping[tuple[str, float], Array]) -> str:
-    """A row for each method: regret and accuracy by budget. `outcomes` (tables, seeds, 2) by method and budget."""
-    names = list(dict.fromkeys(method for method, _ in outcomes))
-    budgets = list(dict.fromkeys(budget for _, budget in outcomes))
+    """A row for each budget and method. `outcomes` (tables, seeds, 3) by method and budget.
+
+    ± is half of the width of a 95% interval over seeds.
+    """
     rows = []
-    for method in names:
-        cells = []
-        for budget in budgets:
-            regret, accuracy = outcomes[method, budget].mean(axis=(0, 1))
-            cells.append(f"{regret:.3f} / {accuracy:.2f}")
-        rows.append([method, *cells])
-    return table(
-        ["method: regret / accuracy", *(f"{budget:g}" for budget in budgets)], rows
-    )
+    for method, budget in sorted(outcomes, key=lambda key: key[1]):
+        seeds = outcomes[method, budget].mean(axis=0)
+        means = seeds.mean(axis=0)
+        errors = 1.96 * seeds.std(axis=0, ddof=1) / np.sqrt(len(seeds))
+        pairs = zip(means, errors, strict=True)
+        rows.append(
+            [f"{budget:g}", method, *(f"{x:.3f}" for pair in pairs for x in pair)]
+        )
+    header = ["budget", "method", "regret", "regret ±", "best", "best ±"]
+    return table([*header, "near", "near ±"], rows)
 
 
 def confidence_budgets(outcomes: Mapping[tuple[str, float], Array]) -> str:
-    """A row for each method: the confidence budget of each level, in percent of the cells."""
+    """A row for each measure and method: the confidence budget of each level, in percent of the cells."""
+    largest = f"{max(part for _, part in outcomes):.0%}"
     rows = []
-    for method in dict.fromkeys(method for method, _ in outcomes):
-        accuracies = {
-            part: float(values[..., 1].mean())
-            for (name, part), values in outcomes.items()
-            if name == method
-        }
-        parts = [confidence_budget(accuracies, level) for level in LEVELS]
-        rows.append(
-            [method, *("never" if part is None else f"{part:.0%}" for part in parts)]
-        )
-    return table(["method", *(f"{level:.0%}" for level in LEVELS)], rows)
+    for measure, column in MEASURES.items():
+        for method in dict.fromkeys(method for method, _ in outcomes):
+            shares = {
+                part: float(values[..., column].mean())
+                for (name, part), values in outcomes.items()
+                if name == method
+            }
+            parts = [confidence_budget(shares, level) for level in LEVELS]
+            cells = ["never" if part is None else f"{part:.0%}" for part in parts]
+            rows.append([measure, method, largest, *cells])
+    header = ["finds", "method", "largest"]
+    return table([*header, *(f"{level:.0%}" for level in LEVELS)], rows)
 
 
 def by_table(outcomes: Mapping[tuple[str, float], Array], names: Sequence[str]) -> str:
@@ -181,7 +188,7 @@ def main() -> None:
     with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
         work = pool.map(partial(run, folder=args.tables), tasks, chunksize=4)
         values = np.array(list(tqdm(work, total=len(tasks))), dtype=float)
-    shape = (len(names), len(budgets), len(args.methods), args.seeds, 2)
+    shape = (len(names), len(budgets), len(args.methods), args.seeds, 3)
     cells_of = values.reshape(shape)
     outcomes = {
         (method, budget): cells_of[:, place, column]

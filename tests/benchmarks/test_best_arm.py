@@ -1,0 +1,51 @@
+"""How few evaluations find the best model: confidence budgets by hand, and a run on a table of our own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.results import tables
+from benchmarks.selection.best_arm import (
+    Task,
+    by_budget,
+    confidence_budget,
+    confidence_budgets,
+    run,
+)
+
+
+@pytest.mark.parametrize(
+    ("level", "part"), [(0.7, 0.1), (0.9, 0.5), (0.95, 0.5), (0.99, None)]
+)
+def test_a_confidence_budget_is_where_the_level_is_kept(
+    level: float, part: float | None
+) -> None:
+    # .72 at .02 does not count: the share is lower at .05
+    shares = {0.01: 0.3, 0.02: 0.72, 0.05: 0.65, 0.1: 0.8, 0.2: 0.85, 0.5: 0.96}
+    assert confidence_budget(shares, level) == part
+
+
+def test_the_tables_of_two_methods() -> None:
+    # Regret, best, near: (tables, seeds, 3)
+    low = np.array([[[0.5, 0.0, 1.0], [0.5, 0.0, 0.0]]])
+    high = np.array([[[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]])
+    outcomes = {("a", 0.1): low, ("a", 0.5): high, ("b", 0.1): low, ("b", 0.5): low}
+    (rows,) = tables(by_budget(outcomes))
+    assert rows[1] == ["0.1", "a", "0.500", "0.000", "0.000", "0.000", "0.500", "0.980"]
+    assert [row[:2] for row in rows[1:]] == [
+        [x, y] for x in ("0.1", "0.5") for y in "ab"
+    ]
+    (rows,) = tables(confidence_budgets(outcomes))
+    assert rows[1] == ["best", "a", "50%", "50%", "50%", "50%", "50%"]
+    assert rows[4] == ["near", "b", "50%", "never", "never", "never", "never"]
+
+
+def test_a_model_far_ahead_is_found(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    means = np.append(np.full(9, 0.3), 0.9)
+    scores = (rng.random((10, 200)) < means[:, None]).astype(np.int8)
+    (tmp_path / "sysrs").mkdir()
+    np.savez(tmp_path / "sysrs" / "own.npz", scores=scores)
+    for method in ("auto", "sysrs"):
+        assert run(Task("sysrs/own", method, 400, 0), tmp_path) == (0.0, True, True)
