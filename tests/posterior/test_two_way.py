@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asktell.numerics import arrays
 from asktell.numerics.cells import Cells
 from asktell.posterior import equations, two_way
 from asktell.posterior.equations import System
@@ -505,7 +504,7 @@ def test_large_and_sparse_tables_give_the_same(
             examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples)
         )
     dense_fit = posterior(cells, 0, 30, 12)
-    monkeypatch.setattr(arrays, "_LARGE", 1)
+    monkeypatch.setattr(equations, "_LARGE", 1)
     monkeypatch.setattr(equations, "_LAPACK_FROM", 1)
     fit = posterior(cells, 0, 30, 12)
     np.testing.assert_allclose(fit.mean, dense_fit.mean, atol=1e-8)

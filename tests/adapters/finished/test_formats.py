@@ -166,7 +166,8 @@ def test_repeats_errors_and_segments() -> None:
         "2 of 12 cells were evaluated several times, up to 2. Repeated evaluations of a cell are averaged."
     ]
     table = scores.table(BestFeasible("accuracy"))
-    assert table.failed == [(0, 1, "timeout")]
+    assert (table.arms[-1], table.places[-1]) == (0, 1)
+    assert table.reasons == ["timeout"]
     assert table.segments == ["en"] * 6
     assert len(table.scores) == 13
 
