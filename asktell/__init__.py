@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from asktell.finished import analyze
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
     from asktell.problem.budget import Budget
-    from asktell.problem.candidates import Candidates, Tell, Trial, grid
+    from asktell.problem.candidates import Candidates, grid
     from asktell.problem.examples.profile import ExampleProfile
     from asktell.problem.goals import BestFeasible, ParetoSet
     from asktell.problem.objectives import at_least, at_most, maximize, minimize, within
+    from asktell.problem.trials import Tell, Trial
     from asktell.results.checks import Check
     from asktell.results.comparison import ChangedExample, Comparison, Noise
     from asktell.results.difference import Difference
@@ -72,7 +73,7 @@ _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
     "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
-    "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
+    "asktell.problem.candidates": ("Candidates", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet"),
     "asktell.problem.objectives": (
         "at_least",
@@ -81,6 +82,7 @@ _LATE = {
         "minimize",
         "within",
     ),
+    "asktell.problem.trials": ("Tell", "Trial"),
     "asktell.results.difference": ("Difference",),
     "asktell.results.checks": ("Check",),
     "asktell.results.comparison": ("ChangedExample", "Comparison", "Noise"),

@@ -14,9 +14,10 @@ from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Floats, Ints, counted
 from asktell.numerics.cells import nth_asks
 from asktell.numerics.shapes import Float, Int
-from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.problem.words import exact, nearest, short, some
 from asktell.record import (
     Decided,

@@ -37,16 +37,7 @@ from asktell.errors import (
 from asktell.methods import AbstractMethod, preset
 from asktell.methods.rounds.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
-from asktell.problem.candidates import (
-    AnyPrompt,
-    AnyTrial,
-    ById,
-    Candidates,
-    Prompts,
-    Tell,
-    Trial,
-    all_taken,
-)
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import (
     DAMAGED,
     MalformedError,
@@ -58,7 +49,9 @@ from asktell.problem.examples.examples import AnyProfile
 from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal
 from asktell.problem.problem import checked_problem
+from asktell.problem.prompts import AnyPrompt, ById, Prompts
 from asktell.problem.scores import Scores
+from asktell.problem.trials import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.words import short, some
 from asktell.record import Engine, State
 from asktell.record.saved import (

@@ -12,7 +12,6 @@ from operator import attrgetter
 from asktell._util.threads import undisturbed
 from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
 from asktell.numerics.intmap import IntMap
-from asktell.problem.candidates import AnyPrompt, AnyTrial, Prompts, Trial, from_json
 from asktell.problem.checks import (
     check_cost,
     check_name,
@@ -21,7 +20,9 @@ from asktell.problem.checks import (
 )
 from asktell.problem.goals import Goal
 from asktell.problem.problem import Problem
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.problem.scores import Scores, by_name, proxy_score
+from asktell.problem.trials import AnyTrial, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record import events, growth
 from asktell.record.fold import Decider, apply, check, decision_of

@@ -6,10 +6,10 @@ from typing import Any
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem import checks
-from asktell.problem.candidates import Prompts
 from asktell.problem.checks import whole
 from asktell.problem.examples.ids import numbered
 from asktell.problem.problem import Problem, check_proxy_scores
+from asktell.problem.prompts import Prompts
 from asktell.problem.words import short
 from asktell.record.events import (
     Added,

@@ -10,10 +10,10 @@ from msgspec import structs
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.intmap import IntMap
 from asktell.problem.budget import Budget
-from asktell.problem.candidates import ById, Prompts
 from asktell.problem.checks import MalformedError, whole
 from asktell.problem.formats import Decoder, builtins, dump_goal, items, load_goal
 from asktell.problem.problem import Problem, checked_problem
+from asktell.problem.prompts import ById, Prompts
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.costs import SavedCosts, Total

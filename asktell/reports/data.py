@@ -23,9 +23,10 @@ from asktell._util.chats import readable
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
-from asktell.problem.candidates import Candidates, Prompts
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import check_texts, own_version
 from asktell.problem.goals import ParetoSet
+from asktell.problem.prompts import Prompts
 from asktell.record import State
 from asktell.reports import words
 from asktell.reports.heat_map import (

@@ -16,8 +16,8 @@ from asktell.numerics.cached import cached_property
 from asktell.numerics.pareto import dominators
 from asktell.numerics.shapes import Float
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.prompts import AnyPrompt, ById, Prompts
 from asktell.results import notebook
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two

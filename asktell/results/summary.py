@@ -21,9 +21,9 @@ from asktell.posterior.of_state import has_drifted, stated
 from asktell.posterior.regressors import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
-from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.problem.problem import Problem
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.proofs.ordered import joined_at
 from asktell.record import State, events
 from asktell.results.checks import ORDER, Check, checks, warnings

@@ -15,9 +15,9 @@ from asktell.errors import (
     ConflictingWorkerError,
     InvalidArgumentError,
 )
-from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.checks import check_reason
 from asktell.problem.scores import Scores
+from asktell.problem.trials import AnyTrial, Tell, Trial, all_taken
 from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding

@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from asktell.problem import formats
-from asktell.problem.candidates import Prompts
 from asktell.problem.checks import MalformedError
+from asktell.problem.prompts import Prompts
 from asktell.record import Engine, State, events, grown
 from asktell.record.fold import not_pending
 from asktell.record.growth import prompts_after

@@ -14,22 +14,15 @@ from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
 from asktell.methods.rounds.parts import dump_part, load_method, own_parts
 from asktell.problem import checks
-from asktell.problem.candidates import (
-    AnyPrompt,
-    AnyTrial,
-    ById,
-    Candidates,
-    Prompts,
-    Tell,
-    Trial,
-    from_json,
-)
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import whole
 from asktell.problem.examples.examples import Examples
 from asktell.problem.examples.ids import ExampleIds, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal
+from asktell.problem.prompts import AnyPrompt, ById, Prompts
 from asktell.problem.scores import Scores
+from asktell.problem.trials import AnyTrial, Tell, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record.engine import checked_scores
 from asktell.results.comparison import Comparison, Place

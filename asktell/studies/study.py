@@ -25,10 +25,11 @@ from asktell.errors import (
 )
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, whole
 from asktell.problem.goals import Goal
+from asktell.problem.prompts import AnyPrompt
 from asktell.problem.scores import Scores
+from asktell.problem.trials import AnyTrial, Tell, Trial
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.engine import checked_scores

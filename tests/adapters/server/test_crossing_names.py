@@ -21,7 +21,7 @@ from asktell import (
     Study,
     Trial,
 )
-from asktell.problem.candidates import ById
+from asktell.problem.prompts import ById
 from asktell.results.entries import PromptResult
 from asktell_adapters.optimizers import improve
 from asktell_adapters.optimizers.improving import read
