@@ -80,7 +80,7 @@ def drift(state: State) -> Drift:
         len(rows) < _FEWEST_FOR_DRIFT
         or estimates is None
         or state.growth.has_widened
-        or problem.examples.tells is not None
+        or problem.examples.informativeness is not None
         or problem.looks_once
     ):
         return Drift(len(rows), {})

@@ -601,7 +601,7 @@ class Adaptive(AbstractMethod):
     ) -> _Plan:
         """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
         problem = state.problem
-        used_arms, used = _used_places(state, problem.examples.telling_place)
+        used_arms, used = _used_places(state, problem.examples.informative_place)
         share = _FIRST_SHARE if self.share is None else self.share
         arms = arms[:n_pulls]
         places = design.joining_examples(
@@ -610,7 +610,7 @@ class Adaptive(AbstractMethod):
         return tuple(
             zip(
                 arms.tolist(),
-                problem.examples.telling_order[places].tolist(),
+                problem.examples.informative_order[places].tolist(),
                 strict=True,
             )
         )
@@ -693,7 +693,7 @@ def _shared_cells(
     See `design.next_examples` for the arguments from `share` on.
     """
     problem = state.problem
-    used_arms, used = _used_places(state, problem.examples.telling_place)
+    used_arms, used = _used_places(state, problem.examples.informative_place)
     arms, places = design.next_turns(
         n_pulls,
         arms,
@@ -706,7 +706,7 @@ def _shared_cells(
         problem.examples.repeats,
         noise,
     )
-    examples = problem.examples.telling_order[places].tolist()
+    examples = problem.examples.informative_order[places].tolist()
     return tuple(list(zip(arms.tolist(), examples, strict=True))[:n_pulls])
 
 
