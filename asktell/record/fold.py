@@ -149,7 +149,7 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
 
 
 def _check_decided(state: State, decided: events.Decided) -> None:
-    """Check that a decision is due, and that the budget covers its plan."""
+    """Check that a decision is due, and that the budget covers its plan besides what is in progress."""
     check_decision(state.problem, decided)
     if not state.may_decide or decided.round != len(state.decisions):
         raise MalformedError(
@@ -161,7 +161,13 @@ def _check_decided(state: State, decided: events.Decided) -> None:
         n_planned = decided.pulls * (len(state.active) - len(decided.departures))
     else:
         n_planned = sum(decided.pulls)
-    if n_planned > state.problem.budget - state.spent - len(state.plan.pending):
+    # Returned evaluations are part of the plan, too. A plan of cells drops those that
+    # no longer fit the budget of cost.
+    n_kept = sum(
+        decided.plan is None or state.fits(pull.arm) for pull in state.plan.returned
+    )
+    room = state.problem.budget - state.spent - len(state.plan.pending) - n_kept
+    if n_planned > max(0, room):
         raise MalformedError(
             f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows."
         )
