@@ -26,7 +26,7 @@ from asktell.problem.trials import AnyTrial, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record import events, growth
 from asktell.record.fold import Decider, apply, check, decision_of
-from asktell.record.state import Grown, State, initial
+from asktell.record.state import GrowthStep, State, initial
 
 
 def checked_scores(
@@ -110,7 +110,7 @@ class Engine:
         """Begin again. In a forked process, because a thread of the parent may have left a step half done."""
         self.prompts = self.first_prompts
         # The growth that `prompts` include
-        self._growth: tuple[Grown, ...] = ()
+        self._growth: tuple[GrowthStep, ...] = ()
         self.go_to(self.state)
 
     def go_to(self, state: State) -> None:
@@ -274,9 +274,9 @@ class Engine:
         assert vector is not None, "only observations have no vector"
         cost = needed_cost(cost, problem.max_cost)
         id_, pull = self.find(trial)
-        return self.told(events.Told(id_, vector, cost, proxies), pull)
+        return self.tell_checked(events.Told(id_, vector, cost, proxies), pull)
 
-    def told(self, told: events.Told, pull: events.Pull | None) -> bool:
+    def tell_checked(self, told: events.Told, pull: events.Pull | None) -> bool:
         """Record scores that were checked. `pull` is what `find` returned for the trial."""
         # A worker may repeat a tell whose answer was lost. The same scores change nothing.
         if pull is None:

@@ -20,9 +20,15 @@ from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.costs import Costs
 from asktell.record.events import Pull
-from asktell.record.growth import check_growth, departed, grown, reopens
+from asktell.record.growth import check_growth, departed, problem_after, reopens
 from asktell.record.proxies import ProxyScores
-from asktell.record.state import Grown, Remarks, State, examples_left, observed_examples
+from asktell.record.state import (
+    GrowthStep,
+    Remarks,
+    State,
+    examples_left,
+    observed_examples,
+)
 
 
 class Decider(Protocol):
@@ -359,10 +365,10 @@ def _grown(state: State, event: events.Growth) -> State:
     """
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
     growth = state.growth
-    before = Grown(len(state.decisions), state.spent, state.costs.total, event)
+    before = GrowthStep(len(state.decisions), state.spent, state.costs.total, event)
     n_more = len(event.texts) if isinstance(event, events.Added) else 0
     state = state._replace(
-        problem=grown(state.problem, event),
+        problem=problem_after(state.problem, event),
         growth=replace(
             growth,
             events=(*growth.events, before),

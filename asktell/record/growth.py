@@ -19,7 +19,7 @@ from asktell.record.events import (
     Growth,
     Retired,
 )
-from asktell.record.state import Departures, Grown, State
+from asktell.record.state import Departures, GrowthStep, State
 
 
 def reopens(event: Growth, last: Decided | None) -> bool:
@@ -59,7 +59,7 @@ def departed(
 
 
 def told_departures(
-    decisions: Sequence[tuple[int, Decided]], growth: Sequence[Grown]
+    decisions: Sequence[tuple[int, Decided]], growth: Sequence[GrowthStep]
 ) -> tuple[Departures, bool]:
     """The arms that departed because of decisions and growth, and whether the last decision was reopened.
 
@@ -86,7 +86,7 @@ def told_departures(
     return left, reopened
 
 
-def grown(problem: Problem, event: object) -> Problem:
+def problem_after(problem: Problem, event: object) -> Problem:
     """The problem after an event. Only new prompts, budget or examples change it."""
     if isinstance(event, Added):
         candidates = problem.candidates

@@ -35,7 +35,7 @@ _NONE = Failures()
 _ENOUGH_AGREE = 20
 
 
-class Grown(NamedTuple):
+class GrowthStep(NamedTuple):
     """An event of growth, with the numbers of decisions and evaluations and the cost before it."""
 
     decisions: int
@@ -45,7 +45,7 @@ class Grown(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Growths:
+class GrowthSoFar:
     """What was added to a selection after its start.
 
     - `origin`: the problem before the first evaluation.
@@ -56,7 +56,7 @@ class Growths:
     """
 
     origin: Problem
-    events: tuple[Grown, ...] = ()
+    events: tuple[GrowthStep, ...] = ()
     reopened: bool = False
 
     @property
@@ -147,7 +147,7 @@ class State(NamedTuple):
     """
 
     problem: Problem
-    growth: Growths
+    growth: GrowthSoFar
     history: History
     failures: Failures
     proxies: ProxyScores
@@ -404,7 +404,7 @@ def initial(problem: Problem) -> State:
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
     return State(
         problem,
-        Growths(problem),
+        GrowthSoFar(problem),
         History(n_metrics),
         Failures(),
         ProxyScores(),

@@ -555,7 +555,7 @@ class Study(AbstractStudy):
                 replica.lease(worker, (id_,), clock(), 0.0)
         assert vector is not None, "only observations have no vector"
         cost = needed_cost(tell.cost, problem.max_cost)
-        is_new = engine.told(events.Told(id_, vector, cost, proxies), pull)
+        is_new = engine.tell_checked(events.Told(id_, vector, cost, proxies), pull)
         if is_new and details is not None:
             replica.attach(id_, details)
         return is_new
