@@ -50,7 +50,7 @@ from asktell.problem.formats import checked, items, parse, typed
 from asktell.problem.goals import Goal
 from asktell.problem.problem import checked_problem
 from asktell.problem.prompts import AnyPrompt, ById, Prompts
-from asktell.problem.scores import Scores
+from asktell.problem.scores import AnyScores
 from asktell.problem.trials import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.words import short, some
 from asktell.record import Engine, State
@@ -114,7 +114,9 @@ class Selection(ABC):
         """Up to n trials."""
 
     @abstractmethod
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
+    def tell(
+        self, trial: AnyTrial, scores: AnyScores, cost: float | None = None
+    ) -> bool:
         """Record the scores of a trial. Trials can be told in any order.
 
         An error changes nothing, except that the scores stay recorded if a method of
@@ -171,7 +173,7 @@ class Selection(ABC):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
@@ -651,7 +653,9 @@ class Selector(Selection):
 
     # Telling
 
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
+    def tell(
+        self, trial: AnyTrial, scores: AnyScores, cost: float | None = None
+    ) -> bool:
         with self._lock:
             is_new = self._engine.tell(trial, scores, cost)
             if is_new:
@@ -677,7 +681,7 @@ class Selector(Selection):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:

@@ -21,7 +21,7 @@ from asktell.problem.checks import (
 from asktell.problem.goals import Goal
 from asktell.problem.problem import Problem
 from asktell.problem.prompts import AnyPrompt, Prompts
-from asktell.problem.scores import Scores, by_name, proxy_score
+from asktell.problem.scores import AnyScores, by_name, proxy_score
 from asktell.problem.trials import AnyTrial, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record import events, growth
@@ -267,7 +267,7 @@ class Engine:
 
     # Telling
 
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None) -> bool:
+    def tell(self, trial: AnyTrial, scores: AnyScores, cost: float | None) -> bool:
         """Record the scores of a trial."""
         problem = self.state.problem
         vector, proxies = checked_scores(problem.goal, problem.proxies, scores)
@@ -288,7 +288,7 @@ class Engine:
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:

@@ -21,7 +21,7 @@ from asktell.problem.examples.ids import ExampleIds, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal
 from asktell.problem.prompts import AnyPrompt, ById, Prompts
-from asktell.problem.scores import Scores
+from asktell.problem.scores import AnyScores
 from asktell.problem.trials import AnyTrial, Tell, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record.engine import checked_scores
@@ -271,7 +271,7 @@ class RemoteStudy(AbstractStudy):
     def _tell_one(
         self,
         trial: AnyTrial,
-        scores: Scores,
+        scores: AnyScores,
         cost: float | None,
         details: Mapping[str, Any] | None,
     ) -> bool:
@@ -335,7 +335,7 @@ class RemoteStudy(AbstractStudy):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:

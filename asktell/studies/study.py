@@ -28,7 +28,7 @@ from asktell.problem.budget import describe_spending
 from asktell.problem.checks import check_name, needed_cost, whole
 from asktell.problem.goals import Goal
 from asktell.problem.prompts import AnyPrompt
-from asktell.problem.scores import Scores
+from asktell.problem.scores import AnyScores
 from asktell.problem.trials import AnyTrial, Tell, Trial
 from asktell.problem.words import short
 from asktell.record import events
@@ -563,7 +563,7 @@ class Study(AbstractStudy):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
