@@ -15,7 +15,7 @@ from asktell.posterior.regressors import Regressors, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.problem.problem import Problem
 from asktell.record import Failures, State
-from asktell.record.history import repeated
+from asktell.record.repeated import Repeated
 
 # Evaluations below which the residuals are too uncertain to look for a drift. A
 # judgement.
@@ -111,7 +111,7 @@ def has_drifted(state: State) -> bool:
     """True if the scores have drifted, according to late repeats if there are enough of them, else to the residuals."""
     if state.problem.looks_once:
         return False
-    again = repeated(state.problem, state.history)
+    again = Repeated.of(state.problem, state.history)
     return again.has_drifted if again.tells_drift else drift(state).is_found
 
 

@@ -422,6 +422,16 @@ class Bound(NamedTuple):
     of: str | None = None
 
     @property
+    def is_of_best(self) -> bool:
+        """True if the bound is relative to the best prompt in the metric."""
+        return self.of == BEST
+
+    @property
+    def is_of_baseline(self) -> bool:
+        """True if the bound is relative to the baseline."""
+        return self.of == BASELINE
+
+    @property
     def margin(self) -> float:
         """How much worse than the mean of the reference `of` a mean may be, in units of `scale`."""
         return abs(self.bound) / self.scale

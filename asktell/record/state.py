@@ -24,9 +24,10 @@ from asktell.record.events import (
     Remarked,
 )
 from asktell.record.failures import Failures
-from asktell.record.history import History, repeated
+from asktell.record.history import History
 from asktell.record.plan import Plan
 from asktell.record.proxies import ProxyScores
+from asktell.record.repeated import Repeated
 
 _NONE = Failures()
 
@@ -202,7 +203,7 @@ class State(NamedTuple):
             or len(self.history) == self.spent
         ):
             return problem
-        again = repeated(problem, self.history)
+        again = Repeated.of(problem, self.history)
         if not again.changed and again.times < _ENOUGH_AGREE:
             return problem
         return problem.by_noise[again.changed > 0]

@@ -63,10 +63,7 @@ from asktell.posterior import membership
 from asktell.posterior.of_state import stated
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import check_number, check_part, whole
-from asktell.problem.goals import (
-    BestFeasible,
-    check_over_all_examples,
-)
+from asktell.problem.goals import BestFeasible
 from asktell.problem.problem import Problem
 from asktell.problem.words import short
 from asktell.proofs.standing import standing
@@ -251,7 +248,7 @@ class Adaptive(AbstractMethod):
                 (`in_every_segment` or `worst_segment`).
         """
         if self.confidence is not None:
-            check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
+            problem.goal.check_over_all_examples("Adaptive(confidence=...)")
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.
