@@ -19,6 +19,7 @@ from asktell.testing.postgresql_server import Server, find_binaries
 from asktell.testing.postgresql_server import postgresql_server as server_in
 
 os.environ["COLUMNS"] = "200"  # whatever terminal they run in
+os.environ["MPLBACKEND"] = "Agg"
 
 # JAX compiles a function once, for all workers and for the next run: most of what its
 # tests take.

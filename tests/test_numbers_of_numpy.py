@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import asktell
@@ -46,6 +45,8 @@ METHODS: list[Callable[[], Any]] = [
 
 @pytest.mark.parametrize("make", METHODS)
 def test_a_whole_selection_of_numpy_is_saved_and_continued(make: Any) -> None:
+    import pandas as pd
+
     goal = BestFeasible(
         asktell.maximize(S("acc"), range=np.array([0, 1])),
         {
@@ -182,6 +183,8 @@ def test_numbers_of_a_run_and_a_simulation() -> None:
 
 
 def test_ids_of_examples_may_be_of_numpy() -> None:
+    import pandas as pd
+
     for ids in (np.array(["a", "b"]), [S("a"), S("b")], pd.Index(["a", "b"])):
         selector = Selector(["x", "y"], BestFeasible("acc"), 4, examples=ids)  # type: ignore[arg-type]
         assert is_plain(selector.example_ids)
