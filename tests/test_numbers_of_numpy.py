@@ -93,7 +93,7 @@ def test_ids_of_asktells_own_table_name_prompts_and_trials(kind: str) -> None:
     if kind == "bound":
         selector = selector.worker(S("me"), lease=np.float32(60))
     trial = selector.ask()
-    row = pd.DataFrame([trial._asdict()]).iloc[0]
+    row = pytest.importorskip("pandas").DataFrame([trial._asdict()]).iloc[0]
     assert selector.release(row["id"])
     (trial,) = selector.ask(I(1))
     assert selector.tell(I(trial.id), np.float32(0.5), cost=np.float32(0.25))
