@@ -106,7 +106,7 @@ def test_degenerate_scores(goal: Any, kind: str) -> None:
     else:
         scores *= 10.0 ** np.arange(0, -9 * m, -9)
     s = selector(scores, goal, 40)
-    play(s, scores)
+    play(s, scores, 4)
     assert s.result().selected
 
 
@@ -130,7 +130,7 @@ def test_any_number_of_metrics(m: int) -> None:
         BestFeasible(names[0], subject_to=dict.fromkeys(names[1:], 0.3)),
     ):
         s = selector(scores, goal, 30)
-        play(s, scores)
+        play(s, scores, 3)
         assert s.result().selected
 
 
@@ -351,8 +351,8 @@ def test_it_stops_once_the_answer_is_settled(goal: Any) -> None:
     certain = Selector(
         [f"p{i}" for i in range(6)], goal, 200, Adaptive(confidence=0.95), examples=40
     )
-    play(s, scores)
-    play(certain, scores)
+    play(s, scores, 10)
+    play(certain, scores, 4)
     assert s.spent == 200
     assert 6 <= certain.spent < 180
     result = certain.result()
@@ -377,7 +377,7 @@ def test_equal_prompts_are_tied_and_need_a_tolerance() -> None:
         goal = BestFeasible(asktell.maximize("a", **options))
         method = Adaptive(confidence=0.95)
         s = Selector(["p0", "p1", "p2"], goal, 300, method, examples=400)
-        play(s, scores)
+        play(s, scores, 6)
         return s.result()
 
     exact, close = spent(), spent(tolerance=0.05)
