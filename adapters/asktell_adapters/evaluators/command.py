@@ -168,7 +168,7 @@ class CommandEvaluator:
         self.repeatable: Final = repeatable
         self.meter: Final = meter
         # Of the meter's, those that evaluations cannot do without
-        self._needed: frozenset[str] = frozenset()
+        self._needed: set[str] = set()
         self._check_program()
 
     def _check_program(self) -> None:

@@ -16,7 +16,6 @@ import msgspec
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra
 from asktell_adapters._util.loop import Lock
-from asktell_adapters.llms._remote import without_secrets
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.metering import Call, Reading
 
@@ -250,7 +249,8 @@ def _checked(name: str, address: str) -> str:
     except ValueError:
         is_url = False
     if not is_url:
-        shown = without_secrets(address) if "://" in address else address
+        # Not a password or a key in it
+        shown = address.partition("?")[0].rpartition("@")[2]
         raise InvalidArgumentError(
             f"The address in {name} must be the root of an API, such as {_OPENAI!r}, got {shown!r}. Correct it."
         )
