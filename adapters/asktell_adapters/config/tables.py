@@ -204,6 +204,7 @@ TABLES = _Tables(
         "candidates": "candidates:CandidatesTable",
         "data": "data:DataTable",
         "evaluator": "harness:EvaluatorTable",
+        "evaluator.meter": "harness:MeterTable",
         "goal": "top:GoalTable",
         "improve": "improve:ImproveTable",
         "improve.writer": "improve:WriterTable",
