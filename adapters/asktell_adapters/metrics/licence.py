@@ -180,7 +180,10 @@ class Licence:
             agreement = f"agrees with people on {self.agreement:.0%} of {self.labels:,} labeled responses"
             interval = f"{self.low:.1%} to {self.high:.1%}"
         else:
-            agreement = f"agrees with people on {self.labels:,} labeled responses with a weighted kappa of {self.agreement:.2f}"
+            agreement = (
+                f"agrees with people on {self.labels:,} labeled responses with a weighted kappa of "
+                f"{self.agreement:.2f}"
+            )
             interval = f"{self.low:.3f} to {self.high:.3f}"
         among = (
             f", chosen among {self.candidates:,} judges" if self.candidates > 1 else ""
