@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from asktell.problem.examples.profile import ExampleProfile
     from asktell.problem.goals import BestFeasible, ParetoSet
     from asktell.problem.objectives import at_least, at_most, maximize, minimize, within
+    from asktell.results.assignment import Assignment, SegmentChoice
     from asktell.results.checks import Check
     from asktell.results.comparison import ChangedExample, Comparison, Noise
     from asktell.results.difference import Difference
@@ -56,13 +57,14 @@ if TYPE_CHECKING:
     from asktell.studies.study import Study
 
 __all__ = [
-    "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
+    "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "Assignment", "BestFeasible", "Budget",
+    "BudgetTooSmallError",
     "Candidates", "Change", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
     "ConflictingWorkerError", "Difference", "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult",
     "FolderBusyError",
     "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
-    "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
+    "Race", "RemoteStudy", "Result", "SegmentChoice", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
     "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
     "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
     "simulate", "within",
@@ -82,6 +84,7 @@ _LATE = {
         "within",
     ),
     "asktell.results.difference": ("Difference",),
+    "asktell.results.assignment": ("Assignment", "SegmentChoice"),
     "asktell.results.checks": ("Check",),
     "asktell.results.comparison": ("ChangedExample", "Comparison", "Noise"),
     "asktell.results.entries": ("PromptResult",),
