@@ -9,7 +9,7 @@ of a prompt, also those in other segments.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,22 +20,23 @@ from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Floats, Ints, decimal
 from asktell.numerics.shapes import Float, Int
 from asktell.posterior.segments import SegmentMeans
-from asktell.problem.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible
 from asktell.problem.problem import Problem
 from asktell.proofs.bounds import interval_of_mean, limits_if_binary, n_sequences
 from asktell.proofs.ordered import OrderedScores, longest
 from asktell.record import State
 from asktell.results import notebook
 from asktell.results.comparison import Pairs
-from asktell.results.entries import quoted
+from asktell.results.entries import quoted, unit_of
 from asktell.results.frames import frame_of
 from asktell.results.losses import alive_mask
-from asktell.results.printing import printable, with_doubt
+from asktell.results.printing import filled, printable, with_doubt
 
 if TYPE_CHECKING:
     import pandas
 
 _NAMED = 4  # segments by name in a sentence
+_WIDTH = 110  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,11 @@ class Assignment:
             a prompt is taken to be the same in all segments. If the cost is a metric of
             the goal, `estimates` has its means by segment.
         confidence: the probability that no segment has a worse prompt by chance.
+        tolerance: the tolerance of the metric. A prompt whose expected gain is not
+            above it is not assigned. 0 without a stated tolerance.
+        left_out: pairs of a segment and a prompt that is established to be better
+            there, but would make the assignment violate a constraint. These segments
+            keep the single best prompt.
     """
 
     single: str | int
@@ -110,6 +116,8 @@ class Assignment:
     estimates: Mapping[str, tuple[float, float]]
     cost: tuple[float, float] | None
     confidence: float
+    tolerance: float = 0.0
+    left_out: tuple[tuple[str, str | int], ...] = ()
 
     @property
     def candidates(self) -> dict[str, str | int]:
@@ -128,9 +136,8 @@ class Assignment:
         single, changed = quoted(self.single), self.changed
         if not changed:
             where = "the only segment" if len(self.segments) == 1 else "every segment"
-            return (
-                f"Use {single} in {where}. No other prompt is established to be better in a segment "
-                f"({self._percent} confidence over all segments and prompts together)."
+            return " ".join(
+                [f"Use {single} in {where}.", self._nothing, *self._refused()]
             )
         parts = [
             f"{quoted(row.candidate)} in {quoted(row.segment)}"
@@ -142,35 +149,59 @@ class Assignment:
         instead = " and ".join(
             [", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts
         )
-        before, after = self.estimates[self.metric]
+        name, per = unit_of(self.metric, self.estimates[self.metric])
+        before, after = (per * mean for mean in self.estimates[self.metric])
         word = "raise" if after >= before else "lower"
+        gain = with_error(per * self.gain, per * self.standard_error)
         sentences = [
             f"Use {single}, but {instead}.",
-            f"This is expected to {word} the mean {safe(self.metric)} by {with_error(self.gain, self.standard_error)}, "
-            f"from {in_digits(before, 3)} to {in_digits(after, 3)}.",
-            f"No segment is worse than with {single} alone with {in_percent(self.p_not_worse)} probability.",
+            f"This is expected to {word} the mean {safe(name)} by {gain}, from {in_digits(before, 3)} to "
+            f"{in_digits(after, 3)}.",
+            f"With {in_percent(self.p_not_worse)} probability, no segment is worse than with {single} alone.",
         ]
-        return " ".join([*sentences, *self._costs()])
+        return " ".join([*sentences, *self._others(), *self._refused()])
 
-    def _costs(self) -> list[str]:
-        """What the assignment costs, and its other metrics, as sentences."""
+    @property
+    def _nothing(self) -> str:
+        """The sentence that no other prompt is better."""
+        more = f" by more than {in_digits(self.tolerance, 2)}" if self.tolerance else ""
+        better = "is established to be better in a segment"
+        if self.left_out:
+            better = "that satisfies the constraints is established to be better in a segment"
+        together = f"{100 * self.confidence:g}% confidence over all segments and prompts together"
+        return f"No other prompt {better}{more} ({together})."
+
+    def _refused(self) -> list[str]:
+        """The prompts that would violate a constraint, as sentences."""
+        return [
+            f"{quoted(id_)} is better in {quoted(segment)}, but the constraints would be violated with it."
+            for segment, id_ in self.left_out[:_NAMED]
+        ]
+
+    def _others(self) -> list[str]:
+        """The other metrics and the cost with and without the assignment, as sentences."""
         rows = [
-            (f"The mean {safe(name)}", pair)
+            (f"mean {unit_of(name, pair)[0]}", unit_of(name, pair)[1], pair)
             for name, pair in self.estimates.items()
             if name != self.metric
         ]
         if self.cost is not None and "cost" not in self.estimates:
-            rows.append(("The mean cost of an evaluation", self.cost))
+            name, per = unit_of("cost", self.cost)
+            rows.append(
+                (
+                    f"mean {name} of an evaluation"
+                    if per == 1
+                    else f"mean {name} evaluations",
+                    per,
+                    self.cost,
+                )
+            )
         sentences = []
-        for what, (before, after) in rows:
-            old, new = in_digits(before, 3), in_digits(after, 3)
+        for what, per, (before, after) in rows:
+            old, new = in_digits(per * before, 3), in_digits(per * after, 3)
             change = f"changes from {old} to {new}" if old != new else f"stays at {old}"
-            sentences.append(f"{what} {change}.")
+            sentences.append(f"The {safe(what)} {change}.")
         return sentences
-
-    @property
-    def _percent(self) -> str:
-        return f"{100 * self.confidence:g}%"
 
     def to_dict(self) -> dict[str, Any]:
         """The assignment as a mapping that JSON can represent.
@@ -182,6 +213,7 @@ class Assignment:
             "segments": [asdict(row) for row in self.segments],
             "estimates": {name: list(pair) for name, pair in self.estimates.items()},
             "cost": None if self.cost is None else list(self.cost),
+            "left_out": [list(pair) for pair in self.left_out],
             "candidates": self.candidates,
             "sentence": self.sentence,
         }
@@ -196,11 +228,13 @@ class Assignment:
         return frame_of({name: [row[name] for row in rows] for name in rows[0]}, {})
 
     def __str__(self) -> str:
-        """The table of segments, and the sentence."""
-        return printable("\n".join([*aligned(self._table()), self.sentence]))
+        """The sentence, after the table of segments if a segment has another prompt than the single best one."""
+        rows = aligned(self._table()) if self.changed else []
+        lines = [row.rstrip() for row in rows]
+        return printable("\n".join([*lines, *filled(self.sentence, _WIDTH)]))
 
     def _repr_html_(self) -> str:
-        head, *rows = self._table()
+        head, *rows = self._table() if self.changed else [[]]
         return notebook.block(
             notebook.heading(self.sentence), notebook.table(head, rows)
         )
@@ -267,13 +301,16 @@ def assign(
     single = selected[0]
     stated = pairs.stated
     means = None if stated is None or stated.is_guess else stated.in_segments
-    chosen = np.full(len(segments.names), single)
+    chosen, left_out = np.full(len(segments.names), single), list[tuple[int, int]]()
     shares = segments.sizes / segments.sizes.sum()
     if stated is not None and means is not None and not pairs.doubtful:
         bounds = goal.resolved(stated.means)
         whole = _Whole(goal, bounds, means.means, shares)
-        chosen = whole.assigned(single, _established(state, pairs, single, confidence))
-    return _described(state, ids, single, chosen, means, shares, confidence)
+        established = _established(state, pairs, single, confidence)
+        chosen, left_out = whole.assigned(single, established)
+    assignment = _described(state, ids, single, chosen, means, shares, confidence)
+    named = tuple((segments.names[kind], ids[arm]) for arm, kind in left_out)
+    return replace(assignment, left_out=named)
 
 
 class _Whole(NamedTuple):
@@ -290,8 +327,10 @@ class _Whole(NamedTuple):
 
     def assigned(
         self, single: int, established: list[tuple[int, int]]
-    ) -> Int[Ints, " segments"]:
-        """The arm of each segment. `established` are pairs of an arm and a segment in which it is better.
+    ) -> tuple[Int[Ints, " segments"], list[tuple[int, int]]]:
+        """The arm of each segment, and the pairs that a constraint left out.
+
+        `established` are pairs of an arm and a segment in which it is better.
 
         Changes are made one by one, the largest expected gain first. A change is left
         out if the mean over all segments would then violate a constraint, or violate it
@@ -306,6 +345,7 @@ class _Whole(NamedTuple):
         gains = leads * self.shares
         least = goal.tolerances.get(goal.objective.metric, 0.0)
         order = sorted(established, key=lambda pair: -gains[pair])
+        left_out = []
         for arm, kind in order:
             if chosen[kind] != single or leads[arm, kind] <= least:
                 continue
@@ -315,7 +355,9 @@ class _Whole(NamedTuple):
             floor = before if goal.sure is not None else np.minimum(before, 0.0)
             if (after >= floor).all():
                 chosen = changed
-        return chosen
+            else:
+                left_out.append((arm, kind))
+        return chosen, [pair for pair in left_out if chosen[pair[1]] == single]
 
     def columns(self, chosen: Int[Ints, " segments"]) -> Float[Floats, " columns"]:
         """The mean of each column over all segments."""
@@ -455,6 +497,7 @@ def _described(
         estimates=estimates,
         cost=_costs(state, single, chosen, shares),
         confidence=confidence,
+        tolerance=goal.tolerances.get(objective.metric, 0.0),
     )
 
 
