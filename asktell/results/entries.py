@@ -145,6 +145,10 @@ class Summary(Protocol):
         """Selected prompts that a selected prompt dominates."""
 
     @property
+    def assigned(self) -> Mapping[str | int, Sequence[str]] | None:
+        """Prompt -> the segments that it is assigned to. None without an assignment."""
+
+    @property
     def bounds(self) -> Sequence[float]:
         """One bound per constraint."""
 

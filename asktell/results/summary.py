@@ -26,6 +26,7 @@ from asktell.problem.problem import Problem
 from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.proofs.ordered import joined_at
 from asktell.record import State, events
+from asktell.results.assignment import assign
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
@@ -122,6 +123,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         _factors=_factors(problem, statement),
         _comparer=pairs,
         _analyzed=partial(example_results, state),
+        _assigned=partial(assign, state, pairs, named.ids, answer),
     )
     # Which selected prompts are dominated follows from the result itself.
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))

@@ -424,6 +424,11 @@ _DECIDE = (
             _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
             _a("--examples", metavar="FILE.csv", type=Path,
                help="write a row per example: difficulty, discrimination, doubtful labels"),
+            _a("--segment-column", metavar="COLUMN",
+               help="column of a table with the segment of each example, such as its topic (default: segment)"),
+            _a("--assign", action="store_true",
+               help="also assign a candidate to each segment: the best one, unless another is established to be\n"
+                    "better there"),
             _JSON,
         ),
         "asktell analyze [OPTIONS] FILE ...",
