@@ -35,6 +35,7 @@ from asktell.errors import (
 if TYPE_CHECKING:
     from asktell.finished import analyze
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
+    from asktell.methods.referee import Referee
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.examples.profile import ExampleProfile
@@ -62,14 +63,15 @@ __all__ = [
     "FolderBusyError",
     "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
-    "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
-    "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
+    "Race", "Referee", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
+    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
     "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
     "simulate", "within",
 ]  # fmt: skip
 
 _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
+    "asktell.methods.referee": ("Referee",),
     "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
