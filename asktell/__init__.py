@@ -60,13 +60,12 @@ __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
     "Candidates", "Change", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
     "ConflictingWorkerError", "Difference", "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult",
-    "FolderBusyError",
-    "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
+    "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
     "Race", "Referee", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
-    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
-    "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
-    "simulate", "within",
+    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
+    "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset",
+    "run", "run_async", "simulate", "within",
 ]  # fmt: skip
 
 _LATE = {

@@ -51,7 +51,7 @@ Rejections are not part of the promise. A rejection is wrong with probability at
 """
 
 from dataclasses import dataclass
-from math import comb, pi
+from math import exp, lgamma, log, pi
 from typing import final
 
 import numpy as np
@@ -236,8 +236,11 @@ class Referee(AbstractMethod):
             n_accepted: how many candidates before it were accepted.
         """
         of_candidate = (1.0 - self.confidence) * 6.0 / (pi * number) ** 2
-        histories = 2 ** (n_accepted + 1) * comb(number - 1, n_accepted)
-        return max(of_candidate / histories, _SMALLEST_ERROR)
+        # As a logarithm, because the number of histories soon exceeds every float
+        n, k = number - 1, n_accepted
+        log_comb = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+        of_history = exp(-(k + 1) * log(2.0) - log_comb)
+        return max(of_candidate * of_history, _SMALLEST_ERROR)
 
     def _candidate(self, state: State) -> int | None:
         """The arm that has waited longest for a decision. None if no candidate waits."""
