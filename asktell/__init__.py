@@ -35,6 +35,7 @@ from asktell.errors import (
 if TYPE_CHECKING:
     from asktell.finished import analyze
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
+    from asktell.methods.referee import Referee
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, grid
     from asktell.problem.examples.profile import ExampleProfile
@@ -62,10 +63,9 @@ __all__ = [
     "BudgetTooSmallError",
     "Candidates", "Change", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
     "ConflictingWorkerError", "Difference", "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult",
-    "FolderBusyError",
-    "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
+    "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
-    "Race", "RemoteStudy", "Result", "SegmentChoice", "Selector", "ServiceError", "Simulation",
+    "Race", "Referee", "RemoteStudy", "Result", "SegmentChoice", "Selector", "ServiceError", "Simulation",
     "StorageBusyError", "StorageError",
     "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
     "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
@@ -74,6 +74,7 @@ __all__ = [
 
 _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
+    "asktell.methods.referee": ("Referee",),
     "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "grid"),
