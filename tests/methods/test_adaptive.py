@@ -55,7 +55,8 @@ def test_late_pulls_go_to_contenders_alone_when_those_are_equally_in_doubt() -> 
     scores = table(20, 400, m=1)
     scores[:2] += 5.0
     s = selector(scores, BestFeasible("a"), 400)
-    late = play(s, scores)[340:]  # at most two contend: 20 ** (1 - 340 / 400) < 2
+    # At most two contend: 20 ** (1 - (350 / 400) ** 1.5) < 2
+    late = play(s, scores)[385:]
     assert {trial.prompt_id for trial in late} == {0, 1}
 
 
@@ -209,7 +210,7 @@ def test_after_an_extension_every_prompt_may_be_evaluated_again() -> None:
     scores = table(20, 400, m=1)
     scores[:2] += 0.3
     in_steps = selector(scores, BestFeasible("a"), 400)
-    late = {trial.prompt_id for trial in play(in_steps, scores)[340:]}
+    late = {trial.prompt_id for trial in play(in_steps, scores)[385:]}
     in_steps.extend(50)
     next_ones = {trial.prompt_id for trial in play(in_steps, scores)}
     # At the end of a budget, only two prompts contend
