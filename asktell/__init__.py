@@ -35,12 +35,14 @@ from asktell.errors import (
 if TYPE_CHECKING:
     from asktell.finished import analyze
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
+    from asktell.methods.referee import Referee
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, grid
     from asktell.problem.examples.profile import ExampleProfile
     from asktell.problem.goals import BestFeasible, ParetoSet
     from asktell.problem.objectives import at_least, at_most, maximize, minimize, within
     from asktell.problem.trials import Tell, Trial
+    from asktell.results.assignment import Assignment, SegmentChoice
     from asktell.results.checks import Check
     from asktell.results.comparison import ChangedExample, Comparison, Noise
     from asktell.results.difference import Difference
@@ -57,13 +59,14 @@ if TYPE_CHECKING:
     from asktell.studies.study import Study
 
 __all__ = [
-    "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
+    "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "Assignment", "BestFeasible", "Budget",
+    "BudgetTooSmallError",
     "Candidates", "Change", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
     "ConflictingWorkerError", "Difference", "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult",
-    "FolderBusyError",
-    "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
+    "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
-    "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
+    "Race", "Referee", "RemoteStudy", "Result", "SegmentChoice", "Selector", "ServiceError", "Simulation",
+    "StorageBusyError", "StorageError",
     "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
     "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
     "simulate", "within",
@@ -71,6 +74,7 @@ __all__ = [
 
 _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
+    "asktell.methods.referee": ("Referee",),
     "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "grid"),
@@ -84,6 +88,7 @@ _LATE = {
     ),
     "asktell.problem.trials": ("Tell", "Trial"),
     "asktell.results.difference": ("Difference",),
+    "asktell.results.assignment": ("Assignment", "SegmentChoice"),
     "asktell.results.checks": ("Check",),
     "asktell.results.comparison": ("ChangedExample", "Comparison", "Noise"),
     "asktell.results.entries": ("PromptResult",),

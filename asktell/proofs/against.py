@@ -137,7 +137,9 @@ def _bounds_with_failures(
     First with the worst scores for the candidate and the best for the baseline, then
     the other way round.
     """
-    problem, history, reach = state.problem, state.history, first_out(state)
+    problem, history = state.problem, state.history
+    # Evaluations of departed arms that are still in progress do not matter
+    reach = first_out(state, set(state.left) - {candidate, baseline})
     limits = limits_if_binary(problem.goal, history.scores())
     scores = OrderedScores.of(problem, history, state.missing, reach)
     recorded = Bounds(scores, limits)
@@ -268,7 +270,8 @@ def _first_failed(
     Without examples, the places count the evaluations. Places from the first evaluation
     in progress on are ignored.
     """
-    problem, history, reach = state.problem, state.history, first_out(state)
+    problem, history = state.problem, state.history
+    reach = first_out(state, set(state.left) - {arm})
     failures = state.failures.pulls
     # Scores without a trial were observed elsewhere, or repeat an evaluation.
     scored = (history.arms() == arm) & (history.trials() >= 0)

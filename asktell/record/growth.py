@@ -144,13 +144,27 @@ def check_growth(state: State, event: Growth) -> None:
 
 
 def _check_retired(state: State, event: Retired) -> None:
-    """Check that an arm is not the baseline, and was not retired before. An eliminated arm may be retired."""
+    """Check that an arm is not the baseline or the incumbent, and was not retired before.
+
+    An eliminated arm may be retired.
+    """
     if (
         whole("an arm", event.arm, 0, state.problem.n_arms - 1)
         == state.problem.baseline
     ):
         raise InvalidArgumentError(
             "The baseline cannot be retired, because the selected prompt is compared with it."
+        )
+    # Of the methods, only `Referee` accepts an arm with an answer before the end.
+    accepting = [
+        decided.answer[0]
+        for _, decided in state.decisions
+        if decided.answer and decided.departures and not decided.finished
+    ]
+    if accepting and event.arm == accepting[-1]:
+        raise InvalidArgumentError(
+            "The incumbent cannot be retired, because candidates are compared with it. Add a better candidate, or "
+            "start a new selection with another baseline."
         )
     gone = state.left.get(event.arm)
     if gone is not None and gone[1].status == "retired":

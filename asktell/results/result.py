@@ -16,9 +16,11 @@ from asktell.numerics.cached import cached_property
 from asktell.numerics.pareto import dominators
 from asktell.numerics.shapes import Float
 from asktell.problem.budget import describe_spending
+from asktell.problem.checks import check_part
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.problem.prompts import AnyPrompt, ById, Prompts
 from asktell.results import notebook
+from asktell.results.assignment import Assignment
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
 from asktell.results.entries import (
@@ -76,6 +78,7 @@ _PLAIN = (
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
+_CONFIDENCE = 0.95  # of an assignment, unless another is wanted
 WIDTH = 110  # characters of a line, if the width of the terminal is unknown
 
 # Level -> metric -> estimate and error
@@ -83,6 +86,9 @@ Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]
 
 # By a metric, at a false discovery rate
 Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]
+
+# At a confidence
+Assigned: TypeAlias = Callable[[float], Assignment]
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,6 +173,7 @@ class Result:
     _comparer: Comparer | None = field(default=None, repr=False, compare=False)
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
     _analyzed: Analyzed | None = field(default=None, repr=False, compare=False)
+    _assigned: Assigned | None = field(default=None, repr=False, compare=False)
 
     @property
     def best(self) -> PromptResult | None:
@@ -259,6 +266,75 @@ class Result:
                 "Selector or a Study in this process: study.result().examples()."
             )
         return self._analyzed(metric, fdr)
+
+    @undisturbed
+    def assignment(self, confidence: float = _CONFIDENCE) -> Assignment:
+        """Assign a prompt to each segment: the best prompt, unless another is established to be better there.
+
+            >>> import asktell
+            >>> scores = [[1, 0, 1, 0, 1, 1] * 20, [0, 1, 0, 1, 1, 1] * 20]
+            >>> result = asktell.analyze(scores, asktell.BestFeasible("accuracy"), segments=["law", "math"] * 60)
+            >>> result.assignment().candidates
+            {'law': 'prompt 0', 'math': 'prompt 1'}
+
+        An interval of the lead over the best prompt is computed for every other prompt
+        in every segment. All of them hold together. A prompt is established to be
+        better if its whole interval is above 0. Among such prompts, a segment gets the
+        one with the best estimate. It must be better by more than the tolerance of the
+        objective, if the goal states one.
+
+        The constraints of the goal hold for the assignment as a whole: over all
+        segments, the estimates must satisfy every constraint. If those of the best
+        prompt alone do not, they must not get worse. A constraint on every segment must
+        hold in each of them.
+
+        Failed and retired prompts are not assigned. If a remark says that the scores are
+        doubtful, every segment gets the best prompt.
+
+        Args:
+            confidence: the probability that no segment gets a prompt that is worse than
+                the best prompt, above 0 and below 1. While a selection runs, it holds
+                no matter how often you look. In a finished table, and at the end of a
+                budget that was fixed beforehand, it is for one look.
+
+        Raises:
+            IncompatibleMethodError: the goal is a `ParetoSet`, or sampling="iid".
+            InvalidArgumentError: the examples have no segments, no prompt is selected
+                yet, `confidence` is out of range, or the result was loaded from JSON or
+                came over HTTP.
+        """
+        if self._assigned is None:
+            raise InvalidArgumentError(
+                "This result has no scores to assign prompts by, because it was loaded from JSON or came over HTTP. "
+                "Use a Selector or a Study in this process: study.result().assignment()."
+            )
+        confidence = check_part("The confidence", confidence)
+        return (
+            self._assignment
+            if confidence == _CONFIDENCE
+            else self._assigned(confidence)
+        )
+
+    @cached_property
+    def _assignment(self) -> Assignment:
+        assert self._assigned is not None
+        return self._assigned(_CONFIDENCE)
+
+    @property
+    def assigned(self) -> dict[str | int, list[str]] | None:
+        """The id of a prompt -> the segments that it is assigned to, with 95% confidence. See `assignment`.
+
+        None if the examples have no segments, for a `ParetoSet`, with sampling="iid",
+        and if the result was loaded from JSON or came over HTTP.
+        """
+        has_segments = bool(self.selected) and bool(self.selected[0].segments)
+        is_comparable = isinstance(self.goal, BestFeasible) and bool(self.n_examples)
+        if self._assigned is None or not has_segments or not is_comparable:
+            return None
+        by_prompt: dict[str | int, list[str]] = {}
+        for segment, id_ in self._assignment.candidates.items():
+            by_prompt.setdefault(id_, []).append(segment)
+        return by_prompt
 
     @undisturbed
     def compare(

@@ -262,6 +262,24 @@ _SELECT = (
             _a("--no-browser", action="store_true", help="only print the page's address"),
         ),
     ),
+    Command("judge", "judge:judge", "choose an LLM judge by labels, and license it",
+        "Choose the judge that agrees best with labels that people gave, among the judges in [metrics] and\n"
+        "[judge.candidates] of CONFIG. Write its licence: for which rubric, model and settings it is, and how far it\n"
+        "agrees with people, with an interval that allows for the choice. A gate can demand the licence.\n"
+        "FILE is a table with the columns input, response and label, such as the labels.csv of asktell label.\n"
+        "After Ctrl-C, the same command resumes.",
+        "example: asktell judge summarize.toml --labels runs/labels/labels.csv",
+        (
+            _CONFIG,
+            _a("--labels", metavar="FILE", type=Path, required=True, help="table of responses with labels by people"),
+            _a("-o", "--output", metavar="FILE.json", type=Path,
+               help="file of the licence (default: licence of [judge], or judge.json beside CONFIG)"),
+            _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
+            _a("--keep-going", action="store_true", help="do not stop when many evaluations in a row fail"),
+            _YES,
+            _NO_PROGRESS,
+        ),
+    ),
     Command("improve", "run:run_improvement", "write better prompts, and select among them",
         "Select among the prompts in CONFIG. Then an LLM writes new prompts from the best ones and from the examples\n"
         "on which they fail, and the selection is repeated, until the budget is spent or no better prompt is found.\n"
@@ -406,6 +424,11 @@ _DECIDE = (
             _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
             _a("--examples", metavar="FILE.csv", type=Path,
                help="write a row per example: difficulty, discrimination, doubtful labels"),
+            _a("--segment-column", metavar="COLUMN",
+               help="column of a table with the segment of each example, such as its topic (default: segment)"),
+            _a("--assign", action="store_true",
+               help="also assign a candidate to each segment: the best one, unless another is established to be\n"
+                    "better there"),
             _JSON,
         ),
         "asktell analyze [OPTIONS] FILE ...",

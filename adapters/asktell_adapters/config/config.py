@@ -162,7 +162,9 @@ class Config:
         with model.named():
             llm = self.models.make(self.concurrency)
             computed = {
-                name: with_llm(metric, llm, self.concurrency, self.cache)
+                name: with_llm(
+                    metric, llm, lambda table: table.make(self.concurrency), self.cache
+                )
                 for name, metric in self.metrics.items()
             }
             llms = llm.made.values() if isinstance(llm, Models) else [llm]
@@ -223,6 +225,8 @@ def configured(
         parts = _parts_of_labels(top, top.label)
     else:
         parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
+    if top.judge is not None:
+        parts = replace(parts, metrics=top.judge.demanded_of(parts.metrics or {}))
 
     # The selection, which checks the goal, the budget and the method against each other
     goal = top.needed("goal", top.goal).goal(*_computed(parts))

@@ -9,9 +9,11 @@ from typing import Any, final
 from asktell import Trial
 from asktell.extend import outside_of_loops
 from asktell_adapters.config.data import DataSet, DataTable, Prompts, read_examples
+from asktell_adapters.config.model import PriceTable
 from asktell_adapters.config.tables import Table, call_named, key, listed
 from asktell_adapters.evaluators.command import CommandEvaluator
 from asktell_adapters.llms.base import Example
+from asktell_adapters.llms.meter import Meter
 
 
 @final
@@ -54,6 +56,30 @@ class Harness:
         return outside_of_loops(each)
 
 
+class MeterTable(Table):
+    """The meter of a program's calls of LLMs."""
+
+    prices: dict[str, PriceTable] = key(
+        {},
+        'Prices of the models that the program calls: `prices = { "gpt-4o-mini" = { input = 0.15, output = 0.6, '
+        'cached_input = 0.075, currency = "USD" } }`, for a million tokens. `cache_write` is the price of tokens that '
+        "are written to a cache. Without a model's price, `cost` is unknown.",
+        expected="a table MODEL = { input = ..., output = ... }",
+    )
+    addresses: dict[str, str] = key(
+        {},
+        "Further environment variables from which the program reads the address of an API, with the real address: "
+        '`{ OPENROUTER_BASE_URL = "https://openrouter.ai/api/v1" }`.',
+        expected="a table VARIABLE = address",
+    )
+
+    def meter(self) -> Meter:
+        """The meter, whose addresses are checked."""
+        prices = {name: table.price() for name, table in self.prices.items()}
+        with self.named():
+            return Meter(prices, self.addresses)
+
+
 class EvaluatorTable(Table):
     """A program, or a harness with data, LLM and metrics of its own."""
 
@@ -77,6 +103,12 @@ class EvaluatorTable(Table):
         "command: rough cost of an evaluation, for `--estimate`.",
         said="unknown",
         ge=0,
+    )
+    meter: bool | MeterTable = key(
+        False,
+        "command: counts the program's calls of LLMs, their tokens and their cost as metrics: "
+        "[meter an agent](../how-to/meter-an-agent.md). A table has prices: see [evaluator.meter](#evaluatormeter).",
+        expected="true or false, or a table with prices, addresses or both",
     )
     type: str | None = key(
         None,
@@ -127,6 +159,7 @@ class EvaluatorTable(Table):
 _KINDS = ("command", "type", "loader")
 TUNING = ("timeout", "workers", "cost")
 """Keys of a command that change no score, and so are no part of a set-up."""
+_OF_COMMANDS = (*TUNING, "meter")
 _WORKERS = 4
 
 
@@ -150,7 +183,7 @@ def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harnes
         )
     if table.type is not None and table.type not in _TYPES:
         raise table.error("type", f"must be one of {listed(list(_TYPES))}", table.type)
-    for name in TUNING:
+    for name in _OF_COMMANDS:
         if table.has(name) and table.command is None:
             raise table.error(
                 name,
@@ -181,6 +214,9 @@ def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
     dataset = read_examples(data)
     rows = [_row(data, example) for example in dataset.examples]
     home = table.config_file.resolve().parent
+    meter = MeterTable.read(table.config_file, "evaluator.meter", {})
+    if isinstance(table.meter, MeterTable):
+        meter = table.meter
     with table.named():
         evaluator = CommandEvaluator(
             table.command or [],
@@ -188,6 +224,7 @@ def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
             timeout=table.timeout,
             folder=home,
             repeatable=table.repeatable,
+            meter=meter.meter() if table.meter else None,
         )
     workers = _WORKERS if table.workers is None else table.workers
     return Harness(

@@ -47,11 +47,12 @@ class PriceTable(Table):
     output: float
     cached_input: float | None = None
     currency: str = ""
+    cache_write: float | None = None
 
     def price(self) -> Price:
         """The price, whose numbers are checked."""
         with self.named():
-            return Price(self.input, self.output, self.cached_input, self.currency)
+            return Price(**self.model_dump())
 
 
 class ModelTable(Table):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asktell_adapters.config.harness import EvaluatorTable
     from asktell_adapters.config.improve import ImproveTable
     from asktell_adapters.config.label import LabelTable
+    from asktell_adapters.config.licence import LicenceTable
     from asktell_adapters.config.proxies import ProxiesTable
     from asktell_adapters.llms.cache import AnswerCache
 else:
@@ -33,6 +34,7 @@ else:
     EvaluatorTable = Annotated[Any, InTables("evaluator")]
     ImproveTable = Annotated[Any, InTables("improve")]
     LabelTable = Annotated[Any, InTables("label")]
+    LicenceTable = Annotated[Any, InTables("judge")]
     ProxiesTable = Annotated[Any, InTables("proxies")]
 
 STUDY = "study.db"
@@ -298,6 +300,8 @@ class TopTable(Table):
         "A program or another tool that evaluates, instead of `[model]` and `[metrics]`: [evaluator](#evaluator).")
     goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
     label: LabelTable | None = key(None, "People give the scores: [label](#label).")
+    judge: LicenceTable | None = key(None,
+        "The licence of the judge in `[metrics]`: how often it agrees with people: [judge](#judge).")
     cache: CacheTable | None = key(None, "Keeps responses on disk, so that they are paid only once: [cache](#cache).")
     improve: ImproveTable | None = key(None, "How `asktell improve` writes prompts: [improve](#improve).",
         said="its defaults")

@@ -16,6 +16,7 @@ from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
 from asktell_adapters.llms.llama_cpp import LlamaCpp
+from asktell_adapters.llms.meter import Meter
 from asktell_adapters.llms.models import Models
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.prompts import TEMPLATE, chat, check_fields, render
@@ -24,6 +25,6 @@ from asktell_adapters.llms.vllm import VLLM
 
 __all__ = [
     "LLM", "TEMPLATE", "VLLM", "AsyncLLM", "AsyncLLMEvaluator", "CommandEvaluator", "Completion", "CompletionError",
-    "Example", "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Metric", "Models", "OpenAIChat",
-    "Price", "Request", "ScriptedLLM", "chat", "check_fields", "render",
+    "Example", "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Meter", "Metric", "Models",
+    "OpenAIChat", "Price", "Request", "ScriptedLLM", "chat", "check_fields", "render",
 ]  # fmt: skip

@@ -26,6 +26,8 @@ from asktell_adapters._util.scores import (
 )
 from asktell_adapters._util.session import Session
 from asktell_adapters.llms.base import Example, names_of
+from asktell_adapters.llms.meter import Meter
+from asktell_adapters.llms.metering import METRICS, Reading
 
 # Bytes kept from the end of standard output, so the longest possible last line
 _OUTPUT = 2**20
@@ -75,6 +77,11 @@ class CommandEvaluator:
     - The text `output` is stored in a study as the response.
     - Other values are ignored.
 
+    **Meter.** With a `meter`, asktell counts the calls of LLMs that the program makes, their
+    tokens and their cost, without the help of the program: see `Meter`. A metric that the
+    program prints counts instead of the meter's. If the goal or the budget needs a number
+    that the meter does not know, the evaluation fails, and the reason says why.
+
     **Failures.** The evaluation fails in each of these cases:
 
     - The exit code is not 0.
@@ -82,8 +89,9 @@ class CommandEvaluator:
     - The last line is not a JSON object.
 
     The reason of the failure contains the end of the program's standard error. The cost
-    of a failed evaluation is the last `cost` that the program printed. So a program that
-    runs for long should print a line such as `{"cost": 0.02}` now and then.
+    of a failed evaluation is the last `cost` that the program printed, or else what the
+    meter has counted until then. So without a meter, a program that runs for long should
+    print a line such as `{"cost": 0.02}` now and then.
 
     **Stopping.** The program is stopped at the timeout, if its prompt is eliminated, or
     if the run is interrupted. The program, all processes of its session and all
@@ -112,6 +120,7 @@ class CommandEvaluator:
         repeatable: True if the program prints the same scores whenever an evaluation is
             repeated. If False, `asktell.run` may repeat some evaluations to check this
             (see its argument `repeatable`).
+        meter: counts the program's calls of LLMs. `close` ends it.
 
     Raises:
         InvalidArgumentError: an argument is invalid, the program does not exist or may
@@ -127,6 +136,7 @@ class CommandEvaluator:
         folder: str | Path | None = None,
         grace: float = 5.0,
         repeatable: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         if not hasattr(os, "killpg"):
             raise InvalidArgumentError(
@@ -156,6 +166,9 @@ class CommandEvaluator:
         self.grace: Final = positive("grace", grace, " of seconds")
         self.folder: Final = Path(folder or ".")
         self.repeatable: Final = repeatable
+        self.meter: Final = meter
+        # Of the meter's, those that evaluations cannot do without
+        self._needed: set[str] = set()
         self._check_program()
 
     def _check_program(self) -> None:
@@ -191,27 +204,59 @@ class CommandEvaluator:
                 ids.
         """
         check_dataset(selection, self.examples, names_of)
+        needed = {*selection.metrics, *selection.proxies}
+        if selection.max_cost is not None:
+            needed.add("cost")
+        self._needed = needed.intersection(METRICS)
+
+    def close(self) -> None:
+        """End the meter, if there is one. It starts again with the next evaluation."""
+        if self.meter is not None:
+            self.meter.end()
 
     async def __call__(self, trial: Trial) -> Scores:
         """The metrics of one evaluation.
 
         Raises:
-            EvaluatorError: the evaluation failed. If the program had printed a cost,
-                the error has it as `cost`.
+            EvaluatorError: the evaluation failed. If the program had printed a cost, or
+                the meter had counted one, the error has it as `cost`.
             asyncio.CancelledError: the evaluation was canceled before the program
                 ended. It has the same `cost`.
         """
+        request = self.request(trial)
+        if self.meter is None:
+            return self._scores(await self._started(request, {}), Reading())
+        secret, variables = self.meter.open()
         try:
-            ended = await self._run(self.request(trial))
+            ended = await self._started(request, variables)
+        finally:
+            reading = self.meter.close(secret)
+        return self._scores(ended, reading)
+
+    async def _started(self, request: str, variables: Mapping[str, str]) -> "_Ended":
+        """Run the program.
+
+        Raises:
+            EvaluatorError: it could not be started.
+        """
+        try:
+            return await self._run(request, variables)
         except OSError as error:
             raise EvaluatorError(
                 f"the program {self.command[0]!r} could not be started ({error}). Check that it exists and is "
                 "executable"
             ) from error
+
+    def _scores(self, ended: "_Ended", reading: Reading) -> Scores:
+        """The metrics that the program has printed, and those of the meter.
+
+        Raises:
+            EvaluatorError, asyncio.CancelledError: as in a call.
+        """
         lines = ended.lines()
         metrics = _metrics(lines[-1]) if lines else None
         if ended.cancelled is not None and ended.code is None:
-            raise _with_cost(ended.cancelled, lines)
+            raise _with_cost(ended.cancelled, lines, reading)
         if ended.code is None:
             problem = (
                 f"the program was stopped at its timeout of {self.timeout:g} seconds"
@@ -224,11 +269,21 @@ class CommandEvaluator:
                 f"{_instead(ended, lines)}"
             )
         else:
-            scores, details = metrics
-            return Scores({"seconds": ended.seconds, **scores}, details)
+            printed, details = metrics
+            scores = {"seconds": ended.seconds, **self._metered(reading), **printed}
+            lacking = [name for name in self._needed if name not in scores]
+            if self.meter is None or not lacking:
+                return Scores(scores, details)
+            why = reading.why_unknown(lacking[0])
+            error = EvaluatorError(f"the meter does not know {lacking[0]!r}: {why}")
+            raise _with_cost(error, lines, reading)
         # A failed evaluation may have cost money. Without it, a budget in money would
         # be exceeded.
-        raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines)
+        raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines, reading)
+
+    def _metered(self, reading: Reading) -> dict[str, float]:
+        """The metrics of the meter."""
+        return {} if self.meter is None else reading.scores()
 
     def request(self, trial: Trial) -> str:
         """The input of the program for a trial, as one line of JSON.
@@ -255,8 +310,12 @@ class CommandEvaluator:
         # json writes plain ASCII. In UTF-8, half a surrogate pair could not be written.
         return json.dumps(data, default=_as_json) + "\n"
 
-    async def _run(self, request: str) -> "_Ended":
+    async def _run(self, request: str, variables: Mapping[str, str]) -> "_Ended":
         """Run the program until it ends, its time is over, or this task is canceled.
+
+        Args:
+            request: its standard input.
+            variables: further environment variables.
 
         Raises:
             OSError: the program could not be started.
@@ -273,6 +332,7 @@ class CommandEvaluator:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=self.folder,
+                env={**os.environ, **variables},
                 start_new_session=True,
             )
         start, code, seconds = time.perf_counter(), None, self.timeout
@@ -420,8 +480,10 @@ def _metrics(line: bytes) -> tuple[dict[str, float], dict[str, Any]] | None:
     return scores, {"output": output} if isinstance(output, str) else {}
 
 
-def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
-    """Set the error's `cost` to the last cost in the program's lines, if there is one. Return the error."""
+def _with_cost(error: _E, lines: Sequence[bytes], reading: Reading) -> _E:
+    """Set the error's `cost` to the last cost in the program's lines, or else to the meter's. Return the error."""
+    if reading.paid is not None:
+        error.cost = reading.paid  # type: ignore[attr-defined]
     candidates = (line for line in reversed(lines) if b"cost" in line)
     for line in itertools.islice(candidates, _COST_LINES):
         metrics = _metrics(line)

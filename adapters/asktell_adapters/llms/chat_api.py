@@ -8,6 +8,7 @@ from typing import Any, final
 from asktell import InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters.llms.base import Completion, CompletionError, Request
+from asktell_adapters.llms.usage import NOTHING, Usage, field_of, read_usage
 
 
 @final
@@ -26,6 +27,9 @@ class Price:
             in its prefix cache (default: the price `input`).
         currency: name of the currency, such as "USD", which is shown after amounts.
             Empty if unknown.
+        cache_write: price of the tokens that the model reads and that the server writes
+            to its prefix cache, which Anthropic charges more for (default: the price
+            `input`).
 
     Raises:
         InvalidArgumentError: a price is negative or not finite.
@@ -35,11 +39,17 @@ class Price:
     output: float
     cached_input: float | None = None
     currency: str = ""
+    cache_write: float | None = None
 
     def __post_init__(self) -> None:
         if not all(
             price is None or 0 <= price < float("inf")
-            for price in (self.input, self.output, self.cached_input)
+            for price in (
+                self.input,
+                self.output,
+                self.cached_input,
+                self.cache_write,
+            )
         ):
             raise InvalidArgumentError(
                 f"prices must be finite and not negative, got {self}."
@@ -55,12 +65,24 @@ class Price:
             completion_tokens: number of tokens written.
             cached_tokens: number of tokens read that were in the prefix cache.
         """
+        return self.of_usage(Usage(prompt_tokens, completion_tokens, cached_tokens))
+
+    def of_usage(self, usage: Usage) -> float:
+        """The cost of one response, or of several together, in the currency of the price.
+
+        Args:
+            usage: the tokens. If it is unknown how many were in the prefix cache, none
+                were.
+        """
         cached = self.input if self.cached_input is None else self.cached_input
-        fresh = max(0, prompt_tokens - cached_tokens)
+        kept = self.input if self.cache_write is None else self.cache_write
+        n_cached = usage.cached or 0
+        fresh = max(0, usage.read - n_cached - usage.cache_written)
         return (
             fresh * self.input
-            + cached_tokens * cached
-            + completion_tokens * self.output
+            + n_cached * cached
+            + usage.cache_written * kept
+            + usage.written * self.output
         ) / 1e6
 
 
@@ -130,7 +152,7 @@ class ChatAPI:
         """
         try:
             text, calls, finish_reason = _choice(reply)
-            usage = _usage(_get(reply, "usage", dict))
+            usage = read_usage(field_of(reply, "usage", dict)) or NOTHING
         except ValueError as error:
             raise CompletionError(
                 f"{source} sent a response that cannot be read as a chat completion, because {error}. Try again, or "
@@ -138,43 +160,32 @@ class ChatAPI:
                 attempts=attempts,
             ) from None
         if cost is None:
-            cost = self.price.of(*usage) if self.price else 0.0
+            cost = self.price.of_usage(usage) if self.price else 0.0
         cost *= paid
         if calls and not text:
             text = calls_text(calls)
         if not text and not self.allow_empty:
             raise CompletionError(
-                f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
-                f"{usage[1]} tokens). If finish_reason is 'length', raise max_new_tokens. To accept empty completions, "
-                "set allow_empty to true",
+                f"{source} sent an empty completion (finish_reason {finish_reason!r}, {usage.written} tokens). If "
+                "finish_reason is 'length', raise max_new_tokens. To accept empty completions, set allow_empty to true",
                 cost=cost,
                 attempts=attempts,
             )
         return Completion(
-            text, *usage, seconds, cost, finish_reason, attempts, tool_calls=calls
+            text,
+            usage.read,
+            usage.written,
+            usage.cached or 0,
+            seconds,
+            cost,
+            finish_reason,
+            attempts,
+            tool_calls=calls,
         )
 
 
-# In one request. A larger number is a server's mistake, and would become a cost.
-_MOST_TOKENS = 10**9
 # Of nested arguments, so that they can be written as JSON even deep inside a call stack
 _MOST_LEVELS = 100
-
-
-def _get(
-    thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool = False
-) -> Any:
-    """The value of a key in a JSON object, or None if there is no value and none is needed.
-
-    Raises:
-        ValueError: the value is of another type, or is needed and missing.
-    """
-    value = thing.get(key) if isinstance(thing, dict) else None
-    if value is None and not needed:
-        return None
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{key!r} is {short(value)}")
-    return value
 
 
 Calls = tuple[dict[str, Any], ...]
@@ -192,7 +203,7 @@ def calls_of(message: object) -> Calls:
     Raises:
         ValueError: a call is malformed.
     """
-    return tuple(_call(call) for call in _get(message, "tool_calls", list) or ())
+    return tuple(_call(call) for call in field_of(message, "tool_calls", list) or ())
 
 
 def _call(call: object) -> dict[str, Any]:
@@ -201,8 +212,8 @@ def _call(call: object) -> dict[str, Any]:
     Raises:
         ValueError: the call is malformed.
     """
-    function = _get(call, "function", dict, needed=True)
-    text = _get(function, "arguments", (str, dict)) or "{}"
+    function = field_of(call, "function", dict, needed=True)
+    text = field_of(function, "arguments", (str, dict)) or "{}"
     try:
         arguments = json.loads(text) if isinstance(text, str) else text
         if _levels(arguments) > _MOST_LEVELS:
@@ -212,7 +223,10 @@ def _call(call: object) -> dict[str, Any]:
             raise
         # An LLM may write invalid JSON, which is still a call, if a bad one
         arguments = text
-    return {"name": _get(function, "name", str, needed=True), "arguments": arguments}
+    return {
+        "name": field_of(function, "name", str, needed=True),
+        "arguments": arguments,
+    }
 
 
 def _levels(value: object) -> int:
@@ -230,12 +244,12 @@ def _levels(value: object) -> int:
 
 def _choice(reply: object) -> tuple[str, Calls, str | None]:
     """The text (empty if there is none), the tool calls, and the finish reason of a reply."""
-    choices = _get(reply, "choices", list, needed=True)
+    choices = field_of(reply, "choices", list, needed=True)
     if not choices:
         raise ValueError("'choices' is empty")
-    message = _get(choices[0], "message", dict, needed=True)
-    text, calls = _get(message, "content", str) or "", calls_of(message)
-    reason = _get(choices[0], "finish_reason", str)
+    message = field_of(choices[0], "message", dict, needed=True)
+    text, calls = field_of(message, "content", str) or "", calls_of(message)
+    reason = field_of(choices[0], "finish_reason", str)
     for part in (text, reason or "", calls_text(calls)):
         try:
             part.encode()
@@ -245,35 +259,3 @@ def _choice(reply: object) -> tuple[str, Calls, str | None]:
                 f"it has the character {part[error.start]!r}, which is not valid Unicode"
             ) from None
     return text.strip(), calls, reason
-
-
-def _usage(usage: object) -> tuple[int, int, int]:
-    """Tokens read, tokens written, and tokens read from a cache. All are 0 if the reply has no usage."""
-    if usage is None:
-        return 0, 0, 0
-    read = _tokens(usage, "prompt_tokens", needed=True)
-    cached = _tokens(_get(usage, "prompt_tokens_details", dict), "cached_tokens")
-    if cached > read:
-        raise ValueError(
-            f"'cached_tokens' is {cached}, more than the {read} 'prompt_tokens'"
-        )
-    # Some servers count the tokens of the reasoning in the total alone, and charge for
-    # them.
-    written = max(
-        _tokens(usage, "completion_tokens"), _tokens(usage, "total_tokens") - read
-    )
-    return read, written, cached
-
-
-def _tokens(usage: object, key: str, *, needed: bool = False) -> int:
-    """Read a number of tokens. 0 if it is missing and not needed.
-
-    Raises:
-        ValueError: it is not a whole number, or implausibly large.
-    """
-    count = _get(usage, key, (int, float), needed=needed) or 0
-    if not 0 <= count <= _MOST_TOKENS or count != int(count):
-        raise ValueError(
-            f"{key!r} is {count!r:.40}, not a whole number of at most {_MOST_TOKENS}"
-        )
-    return int(count)

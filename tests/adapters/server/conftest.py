@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import pytest
 
-from asktell_adapters.server.app import make_app
 from asktell_adapters.server.auth import Tokens
 from asktell_adapters.server.open_studies import OpenStudies
 
@@ -29,6 +28,8 @@ class Service:
         **options: Any,
     ) -> None:
         from starlette.testclient import TestClient
+
+        from asktell_adapters.server.app import make_app
 
         self.studies = OpenStudies(url, most)
         self.app = make_app(self.studies, tokens, most_bytes=most_bytes, **options)

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,9 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS
-from starlette.testclient import TestClient
 
-from asktell_adapters.server.app import make_app
 from asktell_adapters.server.auth import Tokens
 from asktell_adapters.server.open_studies import OpenStudies
 
@@ -26,8 +25,7 @@ STUDY = {
 }
 
 HEADERS = {"Authorization": "Bearer write-token-0123456789"}
-_app = make_app(OpenStudies("memory://properties"), Tokens("write-token-0123456789"))
-schema = schemathesis.openapi.from_asgi("/openapi.json", _app)
+documented = schemathesis.pytest.from_fixture("schema")
 
 # What a schema cannot say (a name that is taken, a goal without a metric) is refused
 # with 422 although it fits.
@@ -72,13 +70,26 @@ def studies_to_use() -> None:
     )
 
 
-_client = TestClient(_app, raise_server_exceptions=False)
+@cache
+def client() -> Any:
+    from starlette.testclient import TestClient
+
+    from asktell_adapters.server.app import make_app
+
+    tokens = Tokens("write-token-0123456789")
+    app = make_app(OpenStudies("memory://properties"), tokens)
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return schemathesis.openapi.from_asgi("/openapi.json", client().app)
 
 
 def send(
     method: str, path: str, body: bytes | None = None, kind: str = "application/json"
 ) -> Any:
-    return _client.request(
+    return client().request(
         method, path, content=body, headers={**HEADERS, "Content-Type": kind}
     )
 
@@ -91,7 +102,7 @@ def check(case: Any) -> None:
     assert response.status_code < 500
 
 
-@schema.parametrize()
+@documented.parametrize()
 # With --run-slow, or without
 @settings(max_examples=1_000 if settings().max_examples > 30 else 8)
 def test_all_operations_are_as_documented(case: Any) -> None:

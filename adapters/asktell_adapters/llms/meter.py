@@ -1,0 +1,257 @@
+"""A meter of the calls of LLMs that programs make, whatever they are written in."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from asktell import EvaluatorError, InvalidArgumentError
+from asktell.extend import check_extra
+from asktell_adapters._util.loop import Lock
+from asktell_adapters.llms.chat_api import Price
+from asktell_adapters.llms.metering import Call, Reading
+
+_OPENAI = "https://api.openai.com/v1"
+_ANTHROPIC = "https://api.anthropic.com"
+_VARIABLES: Final[Mapping[str, tuple[str, str | None]]] = {
+    # OpenAI's SDKs, and most clients of OpenAI-compatible servers
+    "OPENAI_BASE_URL": ("OPENAI_API_BASE", _OPENAI),
+    # LangChain, LiteLLM, and OpenAI's SDK before version 1
+    "OPENAI_API_BASE": ("OPENAI_BASE_URL", _OPENAI),
+    # Anthropic's SDKs, and Claude Code
+    "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_BASE", _ANTHROPIC),
+    # LiteLLM
+    "ANTHROPIC_API_BASE": ("ANTHROPIC_BASE_URL", _ANTHROPIC),
+    # OpenAI's SDK for Azure, where each account has an address of its own
+    "AZURE_OPENAI_ENDPOINT": ("AZURE_OPENAI_ENDPOINT", None),
+}
+"""The variables that SDKs read the address of an API from: another one that may have it, and the SDK's own address."""
+
+_LOOPBACK = "127.0.0.1"
+
+
+@final
+class Meter:
+    """Counts the calls of LLMs that the programs of a `CommandEvaluator` make, with their tokens and costs.
+
+    ```python
+    meter = Meter({"gpt-4o-mini": Price(0.15, 0.60, currency="USD")})
+    evaluator = CommandEvaluator(["python", "agent.py"], examples, meter=meter)
+    ```
+
+    Each program gets the address of a proxy on this machine in environment variables such
+    as OPENAI_BASE_URL and ANTHROPIC_BASE_URL, from which the SDKs of these APIs read it.
+    The proxy passes every request on to the real API, and every response back, unchanged
+    and as it comes. The real address is what the variable says in this process, or else
+    the SDK's own. API keys pass through, and are neither stored nor logged.
+
+    **Metrics.** `calls` (with those that failed), `errors` (of the API), `call_seconds`
+    (the sum over all calls), `tokens_in`, `tokens_out`, `tokens_cached` (of those in),
+    `tokens_reasoning` (of those out) and `cost`. If a response does not say how many
+    tokens it took, the numbers of tokens and the cost are unknown, and never 0. So they
+    are if there was no call.
+
+    **Safety.** The proxy can be reached from this machine only, under an address that
+    contains a secret of the evaluation, and not after the end of the evaluation. It
+    connects to the real addresses and nowhere else, and follows no redirects.
+
+    The proxy is a process, which starts with the first program and ends with this object
+    or with your Python process.
+
+    Args:
+        prices: model -> price. Without the price of a model that is called, the cost of
+            the evaluation is unknown.
+        addresses: further environment variables for programs, with the real address of
+            each: `{"OPENROUTER_BASE_URL": "https://openrouter.ai/api/v1"}`. They may
+            also replace the address of a variable that the meter sets by itself.
+
+    Raises:
+        InvalidArgumentError: an address is no URL of http or https.
+        MissingExtraError: the packages of the extra `meter` are not installed.
+    """
+
+    def __init__(
+        self,
+        prices: Mapping[str, Price] | None = None,
+        addresses: Mapping[str, str] | None = None,
+    ) -> None:
+        check_extra("meter", "starlette", "uvicorn", "httpx2")
+        self.prices: Final = dict(prices or {})
+        self.addresses: Final = _real_addresses(addresses or {})
+        self._lock = Lock()
+        self._process: _Process | None = None
+
+    def open(self) -> tuple[str, dict[str, str]]:
+        """Begin to count for an evaluation.
+
+        Returns:
+            The evaluation's secret, for `close`, and the environment variables of its
+            program.
+
+        Raises:
+            EvaluatorError: the proxy does not start.
+        """
+        secret = secrets.token_urlsafe(24)
+        with self._lock:
+            if self._process is None or not self._process.alive:
+                self._process = _Process(self.addresses)
+            port = self._process.port
+            self._process.order("open", secret)
+        # Otherwise a proxy for the internet would be asked for an address of this machine
+        direct = {
+            name: ",".join(filter(None, [os.environ.get(name), _LOOPBACK]))
+            for name in ("NO_PROXY", "no_proxy")
+        }
+        return secret, direct | {
+            name: f"http://{_LOOPBACK}:{port}/{secret}/{name}"
+            for name in self.addresses
+        }
+
+    def close(self, secret: str) -> Reading:
+        """End all requests of an evaluation, and return what was counted. Nothing is known if the proxy has ended."""
+        with self._lock:
+            try:
+                if self._process is None:
+                    raise EvaluatorError(_LOST)
+                calls = self._process.order("close", secret)
+            except EvaluatorError as error:
+                return Reading(problem=str(error))
+        return Reading(tuple(msgspec.convert(calls, list[Call])), self.prices)
+
+    def end(self) -> None:
+        """End the proxy. It starts again with the next evaluation."""
+        with self._lock:
+            if self._process is not None:
+                self._process.end()
+            self._process = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_process": None}
+
+
+_LOST = (
+    "the process of the meter has ended, so the calls of this evaluation are not known"
+)
+
+
+@final
+class _Process:
+    """The process of the proxy.
+
+    Raises:
+        EvaluatorError: it does not start.
+    """
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        # The script's folder is not on the search path, but the folders of this process are
+        command = [sys.executable, "-P", "-m", "asktell_adapters.llms._meter_proxy"]
+        path = os.pathsep.join(filter(None, sys.path))
+        # Without buffers, a forked process can close the pipes without waiting for a lock.
+        # In a session of its own, so that Ctrl-C does not end it before the agents
+        self._process = subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        # Byte by byte, a long reply would take as many system calls
+        self._replies = os.fdopen(self._process.stdout.fileno(), "rb", closefd=False)
+        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
+        try:
+            self.port = int(self._ask(addresses))
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def order(self, what: str, secret: str) -> Any:
+        """Begin or end an evaluation. Return the reply."""
+        return self._ask([what, secret])
+
+    def _ask(self, order: object) -> Any:
+        """Write a line, and read the reply.
+
+        Raises:
+            EvaluatorError: the process has ended.
+        """
+        stdin = self._process.stdin
+        assert stdin is not None
+        reply = b""
+        with suppress(BrokenPipeError):
+            stdin.write(json.dumps(order).encode() + b"\n")
+            reply = self._replies.readline()
+        if not reply:
+            raise EvaluatorError(_LOST)
+        return json.loads(reply)
+
+    def end(self) -> None:
+        """Kill the process. It has nothing to save."""
+        self._finalizer()
+
+
+def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    # A forked process is not the parent of the proxy
+    if os.getpid() != owner:
+        process.returncode = 0
+        return
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(5.0)
+
+
+def _real_addresses(further: Mapping[str, str]) -> dict[str, str]:
+    """The real address for each environment variable.
+
+    Raises:
+        InvalidArgumentError: a variable or an address is not valid.
+    """
+    addresses = {}
+    for name, (other, usual) in _VARIABLES.items():
+        address = os.environ.get(name) or os.environ.get(other) or usual
+        if name not in further and address is not None:
+            addresses[name] = _checked(name, address)
+    for name, address in further.items():
+        if not name.isidentifier() or not name.isascii():
+            raise InvalidArgumentError(
+                f"The addresses of a meter have names of environment variables, such as OPENAI_BASE_URL, got {name!r}."
+            )
+        addresses[name] = _checked(name, address)
+    return addresses
+
+
+def _checked(name: str, address: str) -> str:
+    """An address, checked.
+
+    Raises:
+        InvalidArgumentError: it is no URL of http or https, or has a query.
+    """
+    try:
+        parts = urlsplit(address)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_url = is_url and not parts.query and not parts.fragment and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        # Not a password or a key in it
+        shown = address.partition("?")[0].rpartition("@")[2]
+        raise InvalidArgumentError(
+            f"The address in {name} must be the root of an API, such as {_OPENAI!r}, got {shown!r}. Correct it."
+        )
+    return address
