@@ -59,7 +59,7 @@ import numpy as np
 from asktell.errors import IncompatibleMethodError
 from asktell.methods.base import AbstractMethod, check_not_sure
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
-from asktell.problem.goals import BestFeasible, check_over_all_examples
+from asktell.problem.goals import BestFeasible
 from asktell.problem.objectives import BEST
 from asktell.problem.problem import Problem
 from asktell.proofs.against import standing_against
@@ -157,7 +157,7 @@ class Referee(AbstractMethod):
                 f"BestFeasible, got a {type(goal).__name__}. Make the other metrics constraints, or use method='auto'."
             )
         check_not_sure(goal, "Referee")
-        check_over_all_examples(goal, "Referee")
+        goal.check_over_all_examples("Referee")
         relative = next((str(c) for c in goal.constraints if c.of == BEST), None)
         if relative is not None:
             raise IncompatibleMethodError(
