@@ -45,6 +45,11 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.night is None:
+        whole = config.option.run_slow or config.option.renew_pages
+        # A file that is named runs whole
+        named = any(".py" in argument for argument in config.args)
+        config.option.night = "too" if whole or named else "without"
     if not config.getoption("--hypothesis-profile", None):
         ordinary = "ci" if os.environ.get("CI") else "default"
         hypothesis.settings.load_profile(
@@ -56,13 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--run-slow",
         action="store_true",
-        help="also run the tests marked `slow`; includes --night too",
+        help="also run the tests marked `slow`",
     )
     parser.addoption(
         "--night",
         choices=["without", "only", "too"],
-        default="without",
-        help="whether to run the tests marked `night`, and the tests of counts over all of their seeds",
+        help="whether to run the tests marked `night`, and all seeds of those that count; by default "
+        "without them, but with --run-slow, and in files that are named, they run, too",
     )
     parser.addoption(
         "--skip-missing-extras",
@@ -128,12 +133,6 @@ def pytest_make_collect_report(
     return report
 
 
-def _night(config: pytest.Config) -> str:
-    if config.getoption("--run-slow") or config.getoption("--renew-pages"):
-        return "too"
-    return str(config.getoption("--night"))
-
-
 def _runs(item: pytest.Item, night: str) -> bool:
     """By day, what is not marked; at night, the rest, and all seeds of a test that runs with half of them by day."""
     marked = item.get_closest_marker("night") is not None
@@ -145,7 +144,7 @@ def _runs(item: pytest.Item, night: str) -> bool:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    run_slow, night = config.getoption("--run-slow"), _night(config)
+    run_slow, night = config.getoption("--run-slow"), config.getoption("--night")
     if night != "too":
         left_out = [item for item in items if not _runs(item, night)]
         items[:] = [item for item in items if _runs(item, night)]
@@ -190,7 +189,7 @@ def unchanged_imports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 @pytest.fixture(scope="session")
 def seeds(pytestconfig: pytest.Config) -> Seeds:
     """The seeds of a test that counts how often something is right."""
-    return half if _night(pytestconfig) == "without" else every
+    return half if pytestconfig.getoption("--night") == "without" else every
 
 
 # A PostgreSQL server

@@ -208,13 +208,17 @@ LEVELS = [
 
 @pytest.mark.parametrize(
     ("method", "tolerance"),
-    [(Race(), None), (Race(), 0.05), (Adaptive(confidence=0.95), None)],
+    [
+        (Race(), None),
+        (Race(), 0.05),
+        pytest.param(Adaptive(confidence=0.95), None, marks=pytest.mark.night),
+    ],
 )
 def test_a_clear_front_under_constraints_ends_early(
     method: Any, tolerance: float | None
 ) -> None:
     scores = zero_one(LEVELS, 150)
-    selector = played(scores, zero_one_goal(tolerance), method, batch=20)
+    selector = played(scores, zero_one_goal(tolerance), method, batch=10)
     result = selector.result()
     assert selected(selector) == [1, 2]
     assert result.stopped_early

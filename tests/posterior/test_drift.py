@@ -10,6 +10,7 @@ from asktell import BestFeasible, Selector
 from asktell.posterior.drift import NumberedRows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.of_state import drift, has_drifted
 from tests.plays import play
+from tests.seeds import Seeds
 
 
 def test_the_step_is_the_generalized_least_squares_estimate() -> None:
@@ -96,13 +97,13 @@ def selected(kind: Kind, method: str, seed: int, fall: float = 0.0) -> Selector:
 @pytest.mark.parametrize("kind", [binary, smooth])
 @pytest.mark.parametrize("method", ["auto", "csr-sh"])
 def test_without_a_drift_few_are_found_and_with_one_most(
-    kind: Kind, method: str
+    seeds: Seeds, kind: Kind, method: str
 ) -> None:
     """Methods that evaluate the lucky again are the hard case: later scores of these are lower."""
-    steady = [has_drifted(selected(kind, method, seed).state) for seed in range(10)]
+    steady = [has_drifted(selected(kind, method, seed).state) for seed in seeds(10)]
     assert sum(steady) <= 2  # of 4% each: more in 6 of 1,000 such tests
-    fallen = [selected(kind, method, seed, 0.6) for seed in range(4)]
-    assert sum(has_drifted(selector.state) for selector in fallen) >= 3
+    fallen = [selected(kind, method, seed, 0.6) for seed in seeds(4)]
+    assert sum(has_drifted(selector.state) for selector in fallen) >= len(fallen) - 1
     (step,) = drift(
         next(s for s in fallen if has_drifted(s.state)).state
     ).steps.values()

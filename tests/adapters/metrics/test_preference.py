@@ -30,6 +30,7 @@ from asktell_adapters.evaluators import (
 from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.metrics import Judge, JudgementError, Preference, range_of
 from asktell_adapters.metrics.preference import contradicted
+from tests.seeds import Seeds
 
 EXAMPLES = [
     Example(f"text {n}", id=f"e{n}", fields={"old": "2 old"}) for n in range(12)
@@ -417,22 +418,22 @@ def claims(result: asktell.Result) -> list[Any]:
     )
 
 
-def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end_all_certainty() -> (
-    None
-):
-    fooled = [race(seed, with_labels=False) for seed in range(2)]
+def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end_all_certainty(
+    seeds: Seeds,
+) -> None:
+    fooled = [race(seed, with_labels=False) for seed in seeds(2)]
     assert all(
         result.stopped_early and claims(result) and result.best.id == "bad"
         for result in fooled
     )
-    corrected = [race(seed, with_labels=True) for seed in range(10)]
+    corrected = [race(seed, with_labels=True) for seed in seeds(10)]
     assert not any(claims(result) or result.stopped_early for result in corrected)
     assert all(
         'People disagree with the judge. The mean preference for "bad" is 1.00 by the judge, but 0.'
         in str(result)
         for result in corrected
     )
-    assert sum(result.best.id == "good" for result in corrected) >= 9
+    assert sum(result.best.id == "good" for result in corrected) >= len(corrected) - 1
 
 
 def test_labels_that_agree_change_nothing() -> None:
