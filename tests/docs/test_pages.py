@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -1050,6 +1051,39 @@ def test_is_my_skill_worth_it(
         found = json.loads(cli("check skill.toml --json --prompt", version).out)
         assert found["answer"] == "I did: Do it."
         assert (found["scores"]["success"], found["scores"]["cost"]) == (success, 0.25)
+
+
+class Answers(FaultyLLMServer):
+    """An API whose LLM adds badly, and better if it checks its answer. Tokens are words."""
+
+    def _begin(self, body: dict[str, Any], token: str) -> Reply:
+        super()._begin(body, token)
+        turns = [turn["content"] for turn in body["messages"]]
+        a, b = map(int, re.findall(r"\d+", turns[0]))
+        luck = random.Random(f"{a} {b}").random()
+        text = str(a + b + (luck > (0.6 if len(turns) == 1 else 0.8)))
+        n_cached = len(turns) // 2 * 128
+        return Reply(text=f"It is {text}.", usage=(900 + 40 * len(turns), 3, n_cached))
+
+
+@pytest.mark.page("how-to/meter-an-agent.md")
+def test_meter_an_agent(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent calls a local API, by OpenAI's own SDK."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    Path("agent.py").write_text(page.take())
+    Path("agent.toml").write_text(page.block("toml"))
+    rows = [f"What is {11 * n} + {7 * n + 5}?,{18 * n + 5}\n" for n in range(20)]
+    Path("questions.csv").write_text("".join(["question,answer\n", *rows]))
+    tried, run, failed = [shlex.join(words[1:]) for words in page.commands()]
+    with Answers() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        for command in (tried, run):
+            page.printed(f"asktell {command}\n", cli(command).out)
+    with FaultyLLMServer([Reply(usage=None)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        page.printed(f"asktell {failed}\n", cli(failed, code=2).err)
+    page.run(examples=[{"question": "a"}])
 
 
 def rewritten(request: Any) -> Completion:
