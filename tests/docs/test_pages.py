@@ -1073,7 +1073,7 @@ def test_meter_an_agent(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     Path("agent.py").write_text(page.take())
     Path("agent.toml").write_text(page.block("toml"))
-    rows = [f"What is {11 * n} + {7 * n + 5}?,{18 * n + 5}\n" for n in range(20)]
+    rows = [f"What is {11 * n} + {7 * n + 5}?,{18 * n + 5}\n" for n in range(12)]
     Path("questions.csv").write_text("".join(["question,answer\n", *rows]))
     tried, run, failed = [shlex.join(words[1:]) for words in page.commands()]
     with Answers() as server:
