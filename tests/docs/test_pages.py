@@ -1082,7 +1082,7 @@ def test_meter_an_agent(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
             page.printed(f"asktell {command}\n", cli(command).out)
     with FaultyLLMServer([Reply(usage=None)]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        page.printed(f"asktell {failed}\n", cli(failed, code=2).err)
+        page.printed(f"asktell {failed}\n", cli(failed, code=1).err)
     page.run(examples=[{"question": "a"}])
 
 
