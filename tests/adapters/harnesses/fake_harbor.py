@@ -1,10 +1,12 @@
 """Stands in for `harbor run` of version 0.26: it takes its options, and writes a job as Harbor does.
 
-The agent's kwargs say what happens: `reward`, `fails` (a reason), `exit` (a code), and `trials` (their number).
+The agent's kwargs say what happens: `reward`, or the `chance` of one, `fails` (a reason), `exit` (a code), and `trials`
+(their number).
 """
 
 import argparse
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,13 @@ def write(
         "exception_type": "AgentTimeoutError",
         "exception_message": kwargs.get("fails"),
     }
+    reward = kwargs.get("reward", 1.0)
+    if "chance" in kwargs:
+        # The same in every attempt, so that pages show the same
+        luck = random.Random(f"{name} {agent}").random()
+        reward = float(
+            0.3 * luck + 0.7 * random.Random(name).random() < kwargs["chance"]
+        )
     row = {
         "task_name": name,
         "trial_name": f"{name}__{attempt}",
@@ -67,7 +76,7 @@ def write(
         },
         "verifier_result": None
         if kwargs.get("fails")
-        else {"rewards": {"reward": kwargs.get("reward", 1.0)}},
+        else {"rewards": {"reward": reward}},
         "exception_info": failure if kwargs.get("fails") else None,
         "started_at": "2026-01-31T10:00:00Z",
         "finished_at": "2026-01-31T10:05:00Z",
