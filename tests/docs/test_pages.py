@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,7 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
+from asktell_adapters.harnesses.harbor.__main__ import main as run_harbor
 from asktell_adapters.llms.prompts import chat_of
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.tables.datasets import load_prompts
@@ -51,6 +53,7 @@ from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.batch_server import BatchServer
 from tests.adapters.finished import test_formats as finished
 from tests.adapters.finished import test_harbor as harbor
+from tests.adapters.harnesses import fake_harbor
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
 from tests.plug_ins import TEMPLATE, install_template
@@ -1050,6 +1053,66 @@ def test_is_my_skill_worth_it(
         found = json.loads(cli("check skill.toml --json --prompt", version).out)
         assert found["answer"] == "I did: Do it."
         assert (found["scores"]["success"], found["scores"]["cost"]) == (success, 0.25)
+
+
+class Answers(FaultyLLMServer):
+    """An API whose LLM adds badly, and better if it checks its answer. Tokens are words."""
+
+    def _begin(self, body: dict[str, Any], token: str) -> Reply:
+        super()._begin(body, token)
+        turns = [turn["content"] for turn in body["messages"]]
+        a, b = map(int, re.findall(r"\d+", turns[0]))
+        luck = random.Random(f"{a} {b}").random()
+        text = str(a + b + (luck > (0.6 if len(turns) == 1 else 0.8)))
+        n_cached = len(turns) // 2 * 128
+        return Reply(text=f"It is {text}.", usage=(900 + 40 * len(turns), 3, n_cached))
+
+
+@pytest.mark.page("how-to/meter-an-agent.md")
+def test_meter_an_agent(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent calls a local API, by OpenAI's own SDK."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    Path("agent.py").write_text(page.take())
+    Path("agent.toml").write_text(page.block("toml"))
+    rows = [f"What is {11 * n} + {7 * n + 5}?,{18 * n + 5}\n" for n in range(12)]
+    Path("questions.csv").write_text("".join(["question,answer\n", *rows]))
+    tried, run, failed = [shlex.join(words[1:]) for words in page.commands()]
+    with Answers() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        for command in (tried, run):
+            page.printed(f"```sh\nasktell {command}\n", cli(command).out)
+    with FaultyLLMServer([Reply(usage=None)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        page.printed(f"```sh\nasktell {failed}\n", cli(failed, code=1).err)
+    page.run(examples=[{"question": "a"}])
+
+
+@pytest.mark.page("how-to/use-harbor.md")
+def test_use_harbor(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """A stand-in for Harbor runs the trials."""
+    fake_harbor.install(tmp_path / "bin")
+    folders = [str(tmp_path / "bin"), str(Path(sys.executable).parent)]
+    monkeypatch.setenv("PATH", os.pathsep.join(folders), prepend=os.pathsep)
+    agents = [
+        {"name": name, "model_name": f"openai/{model}", "kwargs": {"chance": chance}}
+        for name, model, chance in [
+            ("terminus-2", "gpt-5-mini", 0.4),
+            ("terminus-2", "gpt-5", 0.6),
+            ("codex", "gpt-5", 0.9),
+        ]
+    ]
+    tasks = [f"task-{n}" for n in range(12)]
+    fake_harbor.write_job(tmp_path / "jobs" / "first", agents, tasks)
+    init = "python -m asktell_adapters.harnesses.harbor jobs/first --init\n"
+    assert run_harbor(shlex.split(init)[3:]) == 0
+    page.printed(init, capsys.readouterr().out)
+    written, *_ = page.blocks("toml")
+    assert Path("agents.toml").read_text() == written.lstrip("\n")
+    _, run = [shlex.join(words[1:]) for words in page.commands()]
+    page.printed(f"asktell {run}\n", cli(run).out)
 
 
 def rewritten(request: Any) -> Completion:

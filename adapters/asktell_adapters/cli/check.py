@@ -241,6 +241,11 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     assert config.harness is not None
     trial, start = trials[0], time.perf_counter()
     with logging_to_stderr():
+        # As in a run, which has the reason if a metric of the goal is unknown
+        if callable(
+            prepare := getattr(config.harness.evaluator, "check_selection", None)
+        ):
+            prepare(config.selector)
         outcomes = [
             scores
             for trial in trials
