@@ -377,18 +377,18 @@ class Licensing:
         if licence is None:
             why = f", because there is no file {self.file!r}" if self.file else ""
             return (
-                f'The judge "{name}" has no licence{why}. So nothing is established. Make a licence by `asktell judge '
-                "CONFIG --labels FILE`.",
+                f'The judge of "{name}" has no licence{why}. So nothing is established. Make a licence by '
+                "`asktell judge CONFIG --labels FILE`.",
                 True,
             )
         if digests is not None and (differing := licence.differing(digests)):
             return (
-                f'The licence is not for the judge "{name}", so nothing is established. It is for "{licence.judge}" '
+                f'The licence is not for the judge of "{name}", so nothing is established. It is for "{licence.judge}" '
                 f"({licence.model}), whose {differing}. Use that judge, or make a licence for this one by `asktell "
                 "judge CONFIG --labels FILE`.",
                 True,
             )
-        words = f'The judge "{name}" {licence.sentence}. {licence.errors}'
+        words = f'The judge of "{name}" {licence.sentence}. {licence.errors}'
         if self.floor is not None and licence.low < self.floor:
             return (
                 f"{words} The lower bound, {licence.low:.3f}, is below the floor of {self.floor:g}, so nothing is "
