@@ -88,7 +88,7 @@ class LicenceTable(Table):
         if name not in judges:
             raise self.error(
                 "metric",
-                f"must be a judge in [metrics] ({listed(list(judges))}){nearest(name, list(judges))}",
+                f"must be a judge in [metrics]{nearest(name, list(judges))}. The judges there are {listed(list(judges))}",
                 name,
             )
         return name
