@@ -82,7 +82,7 @@ def _licence(judging: Judging, study: Study) -> Licence:
         EvaluatorError: no judge keeps the bounds.
     """
     selected = study.result().best
-    if selected is None:
+    if selected is None or selected.feasible is False:
         raise EvaluatorError(
             f"No judge keeps the bounds of at_most in [judge] ({study.goal}), so there is no licence. Raise the "
             "bounds, or add judges to [judge.candidates]."

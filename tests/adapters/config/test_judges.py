@@ -184,7 +184,7 @@ def test_a_judge_without_the_licence_that_its_file_demands_establishes_nothing(
     ("judge", "words"),
     [
         (JUDGE + OWN + "[judge]\nfloor = 1.5\n", "'floor' in [judge] must be at most 1, got 1.5"),
-        (JUDGE + OWN + '[judge]\nmetric = "qualty"\n', "must be a judge in [metrics] (did you mean 'quality'?), got 'qualty'. The judges there are 'quality'."),
+        (JUDGE + OWN + '[judge]\nmetric = "qualty"\n', "(did you mean 'quality'?), got 'qualty'. The judges there are"),
         (JUDGE + OWN + '[judge]\nlicence = "data.jsonl"\n', "[judge]: 'DATA' is not complete JSON"),
         (JUDGE + OWN + "[metrics.tone]\nmetric = 'judge'\ncriteria = { a = 'b' }\n" + OWN + "[judge]\n",
          "'metric' in [judge] is missing, because [metrics] has several judges"),
