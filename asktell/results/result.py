@@ -569,7 +569,7 @@ class Result:
         below = [
             *([self._legend] if self.unresolved else ["* selected"]),
             *in_words(self.failures, most=10),
-            *self.notes,
+            *self._other_notes,
             *(self.sentence or "").splitlines(),
         ]
         lines = [
@@ -611,7 +611,7 @@ class Result:
             else []
         )
         below += [self._legend] if self.unresolved else []
-        below += [*self.notes, *(self.sentence or "").splitlines()]
+        below += [*self._other_notes, *(self.sentence or "").splitlines()]
         marks = {True: "✓", False: "✗", None: "?"}
         # Notes repeat the checks that do not hold.
         checks = [check for check in self.checks if check.sentence not in self.notes]
@@ -764,10 +764,15 @@ class Result:
     def _conclusion(self, width: int, cost: str) -> list[str]:
         """The verdict, the levels of factors, notes, the cost and the comparison with the baseline."""
         lines: list[str] = []
-        for text in (self.verdict.sentence, *_by_factor(self), *self.notes):
+        for text in (self.verdict.sentence, *_by_factor(self), *self._other_notes):
             lines += filled(text, width)
         lines += [cost] if cost else []
         return lines + ([self.sentence] if self.sentence else [])
+
+    @property
+    def _other_notes(self) -> list[str]:
+        """The notes without those that the verdict repeats, such as why scores are doubtful."""
+        return [note for note in self.notes if note not in self.verdict.sentence]
 
     @property
     def _cost(self) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from asktell import ExampleResult, InvalidArgumentError, Result
 from asktell.extend import (
@@ -31,12 +32,16 @@ from asktell_adapters.finished import (
 )
 from asktell_adapters.tables.spreadsheets import csv_text
 
+if TYPE_CHECKING:
+    from asktell_adapters.metrics.licence import Licensing
+
 
 def analyze(arguments: argparse.Namespace) -> int:
     """`asktell analyze`: print which candidate in finished results is best. Nothing is evaluated."""
     for path in (arguments.output, arguments.examples):
         if path is not None:
             check_written(path)
+    licensing = licensing_for(arguments)
     scores = read(arguments.files, arguments)
     _check_segments(scores, arguments)
     goal, why = goal_for(scores, arguments)
@@ -48,6 +53,9 @@ def analyze(arguments: argparse.Namespace) -> int:
     )
     table = scores.table(goal).in_order_of_names()
     selector = table.selector(goal, baseline, arguments.inputs)
+    if licensing is not None:
+        text, is_doubtful = licensing.remark(goal.metrics[0])
+        selector.remark(text, topic=goal.metrics[0], doubtful=is_doubtful)
     result = selector.result()
     assignment = result.assignment() if arguments.assign else None
     if arguments.output is not None:
@@ -277,6 +285,20 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
         kind, maximize, minimize, at_least, at_most, ranges, tolerances=tolerances
     )
     return goal, why
+
+
+def licensing_for(arguments: argparse.Namespace) -> "Licensing | None":
+    """The licence that the flags demand. None if they demand none.
+
+    Raises:
+        InvalidArgumentError: the file is no licence, or the floor is invalid.
+    """
+    if arguments.licence is None and arguments.floor is None:
+        return None
+    # Here, since few commands need the metrics
+    from asktell_adapters.metrics.licence import Licensing
+
+    return Licensing.of_file(arguments.licence, arguments.floor)
 
 
 def _suggested(metrics: Sequence[str]) -> str:

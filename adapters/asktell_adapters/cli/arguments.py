@@ -156,12 +156,17 @@ _OF_RESULTS = (
     _a("--limited", choices=["count", "drop"], default="count",
        help="Inspect's samples that reached a limit and have a score: count the score, as Inspect does, or drop it\n"
             "and count a failure (default: %(default)s)"),
+    _a("--licence", metavar="FILE.json", type=Path,
+       help="licence of the LLM judge whose scores these are, as asktell judge wrote it. The output shows it"),
+    _a("--floor", metavar="X", type=float,
+       help="lowest agreement of the judge with people, from 0 to 1. If the licence is missing, or its lower bound is\n"
+            "below X, nothing is established"),
     _ENCODING,
 )
 OF_RESULTS: dict[str, Any] = {
     "maximize": [], "minimize": [], "at_least": [], "at_most": [], "within": [], "candidates": [], "metrics": [],
     "candidate_column": [], "example_column": [], "ignore": [], "repeats": None, "rename": [], "sheet": None,
-    "limited": "count", "encoding": None, "inputs": None, "range": [], "tolerance": [],
+    "limited": "count", "encoding": None, "inputs": None, "range": [], "tolerance": [], "licence": None, "floor": None,
 }
 """Values of the flags for files of results, if none is given."""
 

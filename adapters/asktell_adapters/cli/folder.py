@@ -8,6 +8,7 @@
 | `result.json`       | `Result.to_dict()`, once the run has finished                                       |
 | `improvement.json`  | of `asktell improve`: the generations, their parents, and why each was kept          |
 | `evaluations.jsonl` | one line per evaluation, written from the study at the end and at an interruption   |
+| `labels.csv`        | of `asktell label`: the labels with their responses, as `asktell judge` reads them   |
 | `lock`              | held by the process that was started here, and not by processes that join it        |
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import asktell
 from asktell import FolderBusyError, InvalidStateError, StudyNotFoundError
 from asktell.extend import write_atomically
+from asktell_adapters.tables.spreadsheets import csv_text
 
 try:
     import fcntl
@@ -62,6 +64,7 @@ class RunFolder:
         self.log_file = path / "evaluations.jsonl"
         self.result_file = path / "result.json"
         self.history_file = path / "improvement.json"
+        self.labels_file = path / "labels.csv"
         self.lock_file = path / "lock"
 
     @property
@@ -215,6 +218,37 @@ class RunFolder:
             write_atomically(
                 self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n"
             )
+
+    def write_labels(self, study: "Study", dataset: "DataSet", metric: str) -> None:
+        """Write the labels that people gave, each with its input and its response.
+
+        Args:
+            study: the study.
+            dataset: its examples.
+            metric: the metric that labels are scores of.
+        """
+        rows = []
+        for evaluation in study.evaluations():
+            details = evaluation.details or {}
+            row = evaluation.example
+            if "rater" not in details or row is None or not evaluation.scores:
+                continue
+            example = dataset.examples[row]
+            reference = example.reference
+            # The first of several references: a cell has one text
+            if reference is not None and not isinstance(reference, str):
+                reference = reference[0]
+            texts = example.input, reference, details.get("output"), details.get("other")  # fmt: skip
+            ids = evaluation.prompt, dataset.ids[row]
+            rows.append((*ids, *texts, evaluation.scores[metric], details["rater"]))
+        columns = ("prompt", "example", "input", "reference", "response", "other", "label", "rater")  # fmt: skip
+        used = [
+            i
+            for i, name in enumerate(columns)
+            if name not in ("reference", "other") or any(row[i] is not None for row in rows)
+        ]  # fmt: skip
+        lines = ([row[i] for i in used] for row in rows)
+        write_atomically(self.labels_file, csv_text([columns[i] for i in used], lines))
 
     def write_history(self, history: Mapping[str, Any]) -> None:
         """Write the generations of `asktell improve`."""

@@ -82,14 +82,13 @@ def _licence(judging: Judging, study: Study) -> Licence:
         EvaluatorError: no judge keeps the bounds.
     """
     selected = study.result().best
-    if selected is None:
+    if selected is None or selected.feasible is False:
         raise EvaluatorError(
             f"No judge keeps the bounds of at_most in [judge] ({study.goal}), so there is no licence. Raise the "
             "bounds, or add judges to [judge.candidates]."
         )
     name = str(selected.id)
     details: dict[int, Mapping[str, Any] | None] = {}
-    costs: list[float] = []
     for evaluation in study.evaluations():
         if str(evaluation.prompt) == name and evaluation.example is not None:
             details[evaluation.example] = (
@@ -108,7 +107,8 @@ def _licence(judging: Judging, study: Study) -> Licence:
             f"The judge {name!r} graded no response, so there is no licence. Remove the cause of the failures."
         )
     costs = [float(of_row[COST]) for of_row in details.values() if of_row is not None]
-    cost = statistics.fmean(costs) if judging.is_priced and costs else None
+    is_known = judging.is_priced or any(costs)
+    cost = statistics.fmean(costs) if is_known and costs else None
     return judging.licence(name, grades, cost)
 
 
@@ -137,7 +137,9 @@ def _rows(judging: Judging, study: Study) -> Iterator[list[str]]:
         details = None if evaluation.error is not None else evaluation.details
         by_judge.setdefault(str(evaluation.prompt), []).append(details)
     head = ["judge", "judgments", "false passes", "false fails", "no grade"]
-    yield [*head, "cost"] if judging.is_priced else head
+    # An LLM of the user's own may have costs without a price in the file
+    has_cost = judging.is_priced or study.spent_cost > 0
+    yield [*head, "cost"] if has_cost else head
     for name in judging.changes:
         all_details = by_judge.get(name, [])
         graded = [details for details in all_details if details is not None]
@@ -154,7 +156,7 @@ def _rows(judging: Judging, study: Study) -> Iterator[list[str]]:
         ]
         costs = [float(details[COST]) for details in graded]
         cost = f"{statistics.fmean(costs):.3g}" if costs else "-"
-        yield [*row, cost] if judging.is_priced else row
+        yield [*row, cost] if has_cost else row
 
 
 def _settings(judging: Judging, name: str) -> Iterator[str]:

@@ -57,7 +57,8 @@ def label(arguments: argparse.Namespace) -> int:
     with folder.open_study() as study:
         folder.write(study, config.dataset)
         show(
-            f"{describe_spending(study)}. `asktell result {arguments.config}` has the result so far."
+            f"{describe_spending(study)}. `asktell result {arguments.config}` has the result so far. The labels are "
+            f"in {folder.labels_file}."
         )
     return 0
 
@@ -162,6 +163,8 @@ def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Label
         with contextlib.suppress(asktell.StudyNotFoundError):
             _remark(study, config.labels.table.metric, ratings)
         labeling.close()
+        with contextlib.suppress(asktell.AsktellError), folder.open_study() as again:
+            folder.write_labels(again, config.dataset, config.labels.table.metric)
         if ratings:
             for line in aligned(list(rating_rows(ratings))):
                 show(line.rstrip())

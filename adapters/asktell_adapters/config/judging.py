@@ -471,12 +471,12 @@ def _labeled(
     label: LabelTable | None = top.label
     if file is None and label is not None and label.responses is not None:
         file, beside = label.responses, label.beside
-    dataset = None if top.data is None else read_examples(top.data)
+    data = top.data
     return LabeledResponses(
         path,
         scale,
-        dataset=dataset,
-        recorded=None if file is None else _recorded(beside(file)),
+        dataset=None if data is None else lambda: read_examples(data),
+        recorded=None if file is None else lambda: _recorded(beside(file)),
         against=None if against is None else str(against),
     )
 

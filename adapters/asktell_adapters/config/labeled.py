@@ -1,6 +1,7 @@
 """Labels by people for `asktell judge`: a table with a response and its label in each row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -36,8 +37,10 @@ class LabeledResponses:
             perhaps `reference`, `other`, `id` and `rater`. Other columns are fields of
             the example. Rows without a label are left out.
         scale: all grades that a label may be, ascending.
-        dataset: the examples of `[data]`, for labels without inputs.
-        recorded: (prompt, example) -> response, for labels without responses.
+        dataset: reads the examples of `[data]`, for labels without inputs. None if there
+            are none.
+        recorded: reads recorded responses, (prompt, example) -> response, for labels
+            without responses. None if there are none.
         against: column of the response to compare with, if labels are comparisons.
 
     Attributes:
@@ -56,16 +59,12 @@ class LabeledResponses:
         path: Path,
         scale: Sequence[float],
         *,
-        dataset: DataSet | None = None,
-        recorded: Mapping[tuple[str, str], str] | None = None,
+        dataset: Callable[[], DataSet] | None = None,
+        recorded: Callable[[], Mapping[tuple[str, str], str]] | None = None,
         against: str | None = None,
     ) -> None:
-        self._scale, self._recorded, self._against = scale, recorded, against
-        self._examples = (
-            {}
-            if dataset is None
-            else dict(zip(dataset.ids, dataset.examples, strict=True))
-        )
+        self._scale, self._against = scale, against
+        self._read_examples, self._read_recorded = dataset, recorded
         rows = Rows(path, _COLUMNS)
         if "label" not in rows.names:
             raise InvalidArgumentError(
@@ -114,6 +113,17 @@ class LabeledResponses:
             distinct(ids),
         )
 
+    @cached_property
+    def _examples(self) -> dict[str, Example]:
+        """The examples of the data, by their ids. Only labels without inputs need them."""
+        dataset = DataSet(()) if self._read_examples is None else self._read_examples()
+        return dict(zip(dataset.ids, dataset.examples, strict=True))
+
+    @cached_property
+    def _recorded(self) -> Mapping[tuple[str, str], str]:
+        """The recorded responses. Only labels without responses need them."""
+        return {} if self._read_recorded is None else self._read_recorded()
+
     def _label(self, row: Row, where: str) -> float:
         """The label of a row, which is a grade of the scale."""
         value = row.values["label"]
@@ -130,19 +140,18 @@ class LabeledResponses:
         """The response of a row, or the recorded response that it names."""
         if (text := row.values.get("response")) is not None:
             return str(text)
-        if self._recorded is None:
+        if self._read_recorded is None:
             check_column(row.values, "response", where, _HINT)
         for name in ("prompt", "example"):
             check_column(row.values, name, where, _HINT)
         cell = str(row.values["prompt"]), str(row.values["example"])
-        recorded = self._recorded or {}
-        if cell not in recorded:
-            prompts = list(dict.fromkeys(prompt for prompt, _ in recorded))
+        if cell not in self._recorded:
+            prompts = list(dict.fromkeys(prompt for prompt, _ in self._recorded))
             raise InvalidArgumentError(
                 f"{where}: There is no recorded response of the prompt {cell[0]!r} to the example {cell[1]!r}. The "
                 f"responses are of the prompts {some(prompts)}. Correct the ids, or add the response."
             )
-        return recorded[cell]
+        return self._recorded[cell]
 
     def _example(self, row: Row, where: str) -> Example:
         """The example of a row, by its input or by its id in the data."""
@@ -154,7 +163,7 @@ class LabeledResponses:
                 str(values["input"]), None if reference is None else str(reference)
             )
         else:
-            if not self._examples:
+            if self._read_examples is None:
                 check_column(values, "input", where, _HINT)
             check_column(values, "example", where, _HINT)
             id_ = str(values["example"])

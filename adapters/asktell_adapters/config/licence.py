@@ -88,7 +88,8 @@ class LicenceTable(Table):
         if name not in judges:
             raise self.error(
                 "metric",
-                f"must be a judge in [metrics] ({listed(list(judges))}){nearest(name, list(judges))}",
+                f"must be a judge in [metrics]{nearest(name, list(judges))}. The judges there are "
+                f"{listed(list(judges))}",
                 name,
             )
         return name

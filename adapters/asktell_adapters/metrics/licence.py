@@ -216,31 +216,13 @@ class Licence:
             f"better than that. Label more responses that people {'fail' if verb == 'passes' else 'pass'}."
         )
 
-    def objections(
-        self, digests: Mapping[str, str] | None, floor: float | None
-    ) -> list[str]:
-        """Why this licence does not cover a judge, as sentences. Empty if it does.
-
-        Args:
-            digests: the digests of the judge's parts. None if the judge is unknown.
-            floor: lowest lower bound of the agreement. None for no floor.
-        """
-        reasons = []
-        other = [
-            part
-            for part in PARTS
-            if digests is not None and digests.get(part) != self.digests[part]
-        ]
-        if other:
-            names = " and ".join([", ".join(other[:-1]), other[-1]] if other[1:] else other)  # fmt: skip
-            reasons.append(
-                f'The licence is for another judge ("{self.judge}"): the {names} differ{"" if other[1:] else "s"}.'
-            )
-        if floor is not None and self.low < floor:
-            reasons.append(
-                f"The lower bound of the agreement, {self.low:.3f}, is below the floor of {floor:g}."
-            )
-        return reasons
+    def differing(self, digests: Mapping[str, str]) -> str:
+        """The parts of a judge that differ from the licensed one, in words. Empty if none does."""
+        parts = [part for part in PARTS if digests.get(part) != self.digests[part]]
+        if not parts:
+            return ""
+        words = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        return f"{words} differ{'s' if len(parts) == 1 else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """The licence as JSON data, with a checksum."""
@@ -347,6 +329,8 @@ class Licensing:
     Attributes:
         licence: the licence. None if there is none.
         floor: lowest lower bound of the agreement, from 0 to 1. None for no floor.
+        file: the file that should have the licence, for messages. Empty if no file is
+            named.
 
     Raises:
         InvalidArgumentError: the floor is not a number from 0 to 1.
@@ -354,6 +338,7 @@ class Licensing:
 
     licence: Licence | None
     floor: float | None = None
+    file: str = ""
 
     def __post_init__(self) -> None:
         floor: Any = self.floor
@@ -372,8 +357,11 @@ class Licensing:
         Raises:
             InvalidArgumentError: the file cannot be read, or the floor is invalid.
         """
-        missing = path is None or not Path(path).exists()
-        return cls(None if missing else Licence.read(path or ""), floor)
+        if path is None:
+            return cls(None, floor)
+        path = Path(path)
+        licence = Licence.read(path) if path.exists() else None
+        return cls(licence, floor, path.name)
 
     def remark(
         self, name: str, digests: Mapping[str, str] | None = None
@@ -385,21 +373,31 @@ class Licensing:
             digests: the digests of the judge's parts. None if the judge is unknown,
                 because its scores are read from a file.
         """
-        if self.licence is None:
+        licence = self.licence
+        if licence is None:
+            why = f", because there is no file {self.file!r}" if self.file else ""
             return (
-                f'The judge "{name}" has no licence, so nothing is established. Make one by `asktell judge CONFIG '
-                "--labels FILE`.",
+                f'The judge of "{name}" has no licence{why}. So nothing is established. Make a licence by '
+                "`asktell judge CONFIG --labels FILE`.",
                 True,
             )
-        words = f'The judge "{name}" {self.licence.sentence}. {self.licence.errors}'
-        if reasons := self.licence.objections(digests, self.floor):
+        if digests is not None and (differing := licence.differing(digests)):
             return (
-                f"{' '.join(reasons)} So nothing is established. {words}",
+                f'The licence is not for the judge of "{name}", so nothing is established. It is for "{licence.judge}" '
+                f"({licence.model}), whose {differing}. Use that judge, or make a licence for this one by `asktell "
+                "judge CONFIG --labels FILE`.",
+                True,
+            )
+        words = f'The judge of "{name}" {licence.sentence}. {licence.errors}'
+        if self.floor is not None and licence.low < self.floor:
+            return (
+                f"{words} The lower bound, {licence.low:.3f}, is below the floor of {self.floor:g}, so nothing is "
+                "established. Label more responses, or choose a better judge by `asktell judge`.",
                 True,
             )
         if digests is None:
             words += " Whether the scores came from this judge cannot be checked."
-        return " ".join(filter(None, [words, self.licence.blind])), False
+        return " ".join(filter(None, [words, licence.blind])), False
 
 
 def scale_of(low: float, high: float, is_pairwise: bool) -> tuple[float, ...]:
