@@ -181,6 +181,18 @@ class Result:
         return self.selected[0] if self.selected else None
 
     @property
+    def worth(self) -> tuple[float, float, float] | None:
+        """What choosing among the prompts is worth: how far the best prompt is above the median prompt.
+
+        The estimate and the ends of its 95% interval, in the units of the first
+        objective, also if less is better. With constraints, the best feasible prompt
+        counts. If the interval ends near 0, the prompts hardly differ, and other
+        prompts help more than further evaluations. None for a Pareto set, for a single
+        prompt, and with too little data.
+        """
+        return self.verdict.worth
+
+    @property
     def bounds(self) -> tuple[float, ...]:
         """The bound of each constraint in `goal.constraints`, in the units of its metric.
 
@@ -269,7 +281,7 @@ class Result:
 
     @undisturbed
     def assignment(self, confidence: float = _CONFIDENCE) -> Assignment:
-        """Assign a prompt to each segment: the best prompt, unless another is established to be better there.
+        """Assign a prompt to each segment: the best prompt, unless another is shown to be better there.
 
             >>> import asktell
             >>> scores = [[1, 0, 1, 0, 1, 1] * 20, [0, 1, 0, 1, 1, 1] * 20]
@@ -277,11 +289,11 @@ class Result:
             >>> result.assignment().candidates
             {'law': 'prompt 0', 'math': 'prompt 1'}
 
-        An interval of the lead over the best prompt is computed for every other prompt
-        in every segment. All of them hold together. A prompt is established to be
-        better if its whole interval is above 0. Among such prompts, a segment gets the
-        one with the best estimate. It must be better by more than the tolerance of the
-        objective, if the goal states one.
+        Another prompt must be better in two ways. The interval of its lead in the
+        segment is above 0, as in `compare`. And by the statistical model, all changes
+        together make no segment worse with a probability of `confidence`. Among such
+        prompts, a segment gets the one with the best estimate. It must be better by
+        more than the tolerance of the objective, if the goal states one.
 
         The constraints of the goal hold for the assignment as a whole: over all
         segments, the estimates must satisfy every constraint. If those of the best
@@ -292,10 +304,9 @@ class Result:
         doubtful, every segment gets the best prompt.
 
         Args:
-            confidence: the probability that no segment gets a prompt that is worse than
-                the best prompt, above 0 and below 1. While a selection runs, it holds
-                no matter how often you look. In a finished table, and at the end of a
-                budget that was fixed beforehand, it is for one look.
+            confidence: the least probability that no segment gets a prompt that is
+                worse than the best prompt, and the confidence of each interval. Above 0
+                and below 1.
 
         Raises:
             IncompatibleMethodError: the goal is a `ParetoSet`, or sampling="iid".

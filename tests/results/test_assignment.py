@@ -1,4 +1,4 @@
-"""One prompt for each segment: only where another is established to be better."""
+"""One prompt for each segment: only where another is shown to be better."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def analyzed(scores: Any, goal: Any = GOAL, **options: Any) -> asktell.Result:
     return asktell.analyze(scores, goal, prompts=prompts, **options)
 
 
-def test_a_segment_gets_another_prompt_where_it_is_established_to_be_better() -> None:
+def test_a_segment_gets_another_prompt_where_it_is_shown_to_be_better() -> None:
     assignment = analyzed(UNEVEN).assignment()
     assert assignment.single == "p0"
     assert assignment.candidates == {"de": "p0", "en": "p0", "fr": "p1"}
@@ -62,7 +62,7 @@ def test_nothing_to_gain_is_said() -> None:
     assignment = analyzed(equal).assignment()
     assert assignment.changed == ()
     assert (assignment.gain, assignment.p_not_worse) == (0.0, 1.0)
-    assert "No other prompt is established to be better in a segment" in str(assignment)
+    assert "No other prompt is shown to be better in a segment" in str(assignment)
     assert "segment  " not in str(assignment)
 
 

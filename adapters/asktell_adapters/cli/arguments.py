@@ -432,8 +432,7 @@ _DECIDE = (
             _a("--segment-column", metavar="COLUMN",
                help="column of a table with the segment of each example, such as its topic (default: segment)"),
             _a("--assign", action="store_true",
-               help="also assign a candidate to each segment: the best one, unless another is established to be\n"
-                    "better there"),
+               help="assign a candidate to each segment: the best one, unless another is shown to be better there"),
             _JSON,
         ),
         "asktell analyze [OPTIONS] FILE ...",
