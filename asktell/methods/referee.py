@@ -51,23 +51,37 @@ Rejections are not part of the promise. A rejection is wrong with probability at
 """
 
 from dataclasses import dataclass
-from math import exp, lgamma, log, pi
+from math import exp, lgamma, log, pi, sqrt
+from statistics import NormalDist
 from typing import final
 
 import numpy as np
 
 from asktell.errors import IncompatibleMethodError
 from asktell.methods.base import AbstractMethod, check_not_sure
+from asktell.numerics.arrays import Floats
+from asktell.numerics.shapes import Float
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
 from asktell.problem.goals import BestFeasible
 from asktell.problem.objectives import BEST
 from asktell.problem.problem import Problem
 from asktell.proofs.against import standing_against
 from asktell.proofs.bounds import ROUNDING
+from asktell.proofs.ordered import OrderedScores, first_out
 from asktell.record import Decided, Departure, State
 
 # The number of examples between two looks at the scores.
-_BLOCK = 10
+BLOCK = 10
+
+# A candidate is given up as soon as its chance to be accepted by the rest of its
+# evaluations is below this. A judgement: equal candidates then take a fifth of their
+# evaluations, and true improvements are lost about as rarely (`benchmarks.selection.nights`).
+LEAST_CHANCE = 0.05
+# The number of pairs before which no candidate is given up.
+SOONEST = 20
+# Log wealth that a betting sequence needs beyond log(1 / error), because its first bets
+# are not the best ones. By simulation.
+_START = 0.8
 
 # A confidence is a number below 1, so smaller errors cannot be stated. Comparisons with
 # a smaller error are so rare that all of them together stay below rounding.
@@ -87,7 +101,9 @@ class Referee(AbstractMethod):
       tolerance, and to satisfy every constraint. It becomes the incumbent.
     - "rejected": established not to be better by more than the tolerance, or to violate
       a constraint.
-    - "undecided": neither was established by its `each` evaluations.
+    - "undecided": neither was established by its `each` evaluations. A candidate is
+      undecided earlier if the rest of its evaluations would establish that it is better
+      with a chance of under 5%, judged by its scores so far.
 
     The result selects the incumbent. The method "referee" is `Referee()`.
 
@@ -200,10 +216,13 @@ class Referee(AbstractMethod):
         cells: tuple[tuple[int, int], ...] = ()
         if departure is None:
             cells, is_used_up = self._cells(state)
+            why = "not established by its evaluations, which are used up"
+            if cells and self._chance(state, candidate) < LEAST_CHANCE:
+                cells, is_used_up = (), True
+                why = "more evaluations would hardly establish that it is better"
             if not cells and not is_used_up:
                 return self._finish(state)
             if not cells:
-                why = "not established by its evaluations, which are used up"
                 departure = _departure(state, candidate, "undecided", why)
         if departure is None:
             return Decided(number, plan=cells, answer=(incumbent,))
@@ -252,7 +271,7 @@ class Referee(AbstractMethod):
         if not state.told[candidate]:
             return None
         goal, incumbent = state.problem.goal, incumbent_of(state)
-        metric, baseline = goal.objectives[0].metric, state.problem.baseline
+        metric = goal.objectives[0].metric
         # More than the tolerance: prompts with the same scores everywhere are not
         # better. A multiple of the rounding, so that it survives it.
         tolerance = float(goal.value_tolerances[0])
@@ -270,19 +289,44 @@ class Referee(AbstractMethod):
         # What is not established at this error is not at a smaller one.
         if not all(claims[name] for name in names):
             return None
-        assert baseline is not None, "check() refuses selections without a baseline"
-        number = candidate + (candidate < baseline)
-        before = [
-            departure.arm
-            for _, departure in state.left.values()
-            if departure.status == "accepted"
-        ]
-        error = self.error(number, len(before))
-        claims = standing_against(state, candidate, incumbent, margin, 1.0 - error)
+        confidence = 1.0 - self._error(state, candidate)
+        claims = standing_against(state, candidate, incumbent, margin, confidence)
         if not all(claims[name] for name in names):
             return None
         why = f"established to be better{_by_more_than(tolerance)}"
         return _departure(state, candidate, "accepted", why)
+
+    def _error(self, state: State, candidate: int) -> float:
+        """The error of the comparison of a candidate with the incumbent."""
+        baseline = state.problem.baseline
+        assert baseline is not None, "check() refuses selections without a baseline"
+        accepted = {
+            departure.arm
+            for _, decided in state.decisions
+            for departure in decided.departures
+            if departure.status == "accepted" and departure.arm != baseline
+        }
+        return self.error(candidate + (candidate < baseline), len(accepted))
+
+    def _chance(self, state: State, candidate: int) -> float:
+        """About the probability that the rest of a candidate's evaluations establishes that it is better."""
+        problem = state.problem
+        pair = {candidate, incumbent_of(state)}
+        reach = first_out(state, set(state.left) - pair)
+        scores = OrderedScores.of(problem, state.history, state.missing, reach)
+        leads = scores.leads(candidate, incumbent_of(state), 0)
+        if len(leads) < SOONEST:
+            return 1.0
+        values = scores.first.values[:, 0]
+        tolerance = float(problem.goal.value_tolerances[0])
+        most = min(self.each, problem.examples.most_pulls or self.each)
+        # Once every given example was seen, the lead is known exactly.
+        error = (
+            1.0
+            if most == problem.examples.exhausted_at
+            else self._error(state, candidate)
+        )
+        return chance(leads - tolerance, most, error, float(np.ptp(values)))
 
     def _cells(self, state: State) -> tuple[tuple[tuple[int, int], ...], bool]:
         """The next evaluations for the candidate that has waited longest, and whether its evaluations are used up.
@@ -298,7 +342,7 @@ class Referee(AbstractMethod):
             arms.append(int(goal.baseline))
         most = min(self.each, examples.most_pulls or self.each)
         missing: list[tuple[int, int]] = []
-        for reach in range(_BLOCK, most + _BLOCK, _BLOCK):
+        for reach in range(BLOCK, most + BLOCK, BLOCK):
             missing = _missing(state, arms, min(reach, most))
             if missing:
                 break
@@ -324,6 +368,31 @@ def incumbent_of(state: State) -> int:
     baseline = state.problem.baseline
     assert baseline is not None, "check() refuses selections without a baseline"
     return baseline
+
+
+def chance(leads: Float[Floats, " n"], most: int, error: float, widest: float) -> float:
+    """About the probability that the mean of `most` leads is certainly above 0 at an error, after the first n of them.
+
+    The leads to come are taken for draws from a Gaussian with the mean and the spread
+    of those so far. Only the decision to give up a candidate uses this.
+
+    Args:
+        leads: the leads so far, less the tolerance.
+        most: the number of leads at the end, at least n.
+        error: the error of the confidence sequence. 1: the mean is known exactly at the
+            end.
+        widest: the largest lead that is possible. One more pair of such a lead counts
+            in the spread, because leads that all agree do not show how far others may
+            be off.
+    """
+    n, mean = len(leads), float(leads.mean())
+    if n >= most or not widest:
+        return float(mean > 0)
+    variance = (float(((leads - mean) ** 2).sum()) + widest**2) / (n + 1)
+    evidence = -log(error) + _START if error < 1.0 else 0.0
+    needed = sqrt(2.0 * variance * evidence / most)
+    deviation = sqrt(variance * (1.0 / n - 1.0 / most))
+    return NormalDist().cdf((mean - needed) / deviation)
 
 
 def _missing(state: State, arms: list[int], reach: int) -> list[tuple[int, int]]:
