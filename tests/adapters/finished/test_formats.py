@@ -434,12 +434,12 @@ def _is_there(package: str) -> bool:
 def test_without_a_package_for_zstandard_the_cure_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from asktell_adapters.harnesses.inspect import files
+    from asktell_adapters.finished import inspect_files
 
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(files, "import_module", missing)
+    monkeypatch.setattr(inspect_files, "import_module", missing)
     with pytest.raises(
         InvalidArgumentError,
         match=r"pip install zstandard.*inspect log convert --to json",
