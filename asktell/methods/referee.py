@@ -63,7 +63,6 @@ from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
 from asktell.problem.goals import BestFeasible
-from asktell.problem.objectives import BEST
 from asktell.problem.problem import Problem
 from asktell.proofs.against import standing_against
 from asktell.proofs.bounds import ROUNDING
@@ -174,7 +173,8 @@ class Referee(AbstractMethod):
             )
         check_not_sure(goal, "Referee")
         goal.check_over_all_examples("Referee")
-        relative = next((str(c) for c in goal.constraints if c.of == BEST), None)
+        pairs = zip(goal.constraints, goal.bounds, strict=True)
+        relative = next((str(c) for c, bound in pairs if bound.is_of_best), None)
         if relative is not None:
             raise IncompatibleMethodError(
                 f"The constraint {relative!r} compares with the best of all prompts, but the method 'referee' "
