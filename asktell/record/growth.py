@@ -362,7 +362,7 @@ def check_key(key: str | None) -> str | None:
 
 
 def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
-    """True if one of the prompts in a request exists already, with its own id."""
+    """True if a prompt of a request exists already, with its own id."""
     arm = None if isinstance(came.ids, range) else prompts.with_id(came.ids[number])
     # Positions identify no prompt, so texts without ids are always new.
     if arm is None or prompts.texts[arm] != came.texts[number]:
