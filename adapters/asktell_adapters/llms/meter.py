@@ -223,8 +223,8 @@ def _real_addresses(further: Mapping[str, str]) -> dict[str, str]:
         InvalidArgumentError: a variable or an address is not valid.
     """
     addresses = {}
-    for name, (other, usual) in _VARIABLES.items():
-        address = os.environ.get(name) or os.environ.get(other) or usual
+    for name, (alternative, usual) in _VARIABLES.items():
+        address = os.environ.get(name) or os.environ.get(alternative) or usual
         if name not in further and address is not None:
             addresses[name] = _checked(name, address)
     for name, address in further.items():

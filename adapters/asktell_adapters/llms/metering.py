@@ -75,9 +75,9 @@ class Reading:
             "errors": float(sum(call.is_error for call in self.calls)),
             "call_seconds": sum(call.seconds for call in self.calls),
         }
-        others = [name for name in METRICS if name not in counted]
+        uncertain = [name for name in METRICS if name not in counted]
         return counted | {
-            name: self._total(name) for name in others if not self.why_unknown(name)
+            name: self._total(name) for name in uncertain if not self.why_unknown(name)
         }
 
     def why_unknown(self, metric: str) -> str:
