@@ -109,7 +109,7 @@ class Reading:
         if metric in _DETAILS and any(
             _DETAILS[metric](call.usage) is None for call in self._charged if call.usage
         ):
-            return f"the API does not say how many tokens are {metric.removeprefix('tokens_')}"
+            return f"the API does not count how many tokens are {metric.removeprefix('tokens_')}"
         return ""
 
     @property
