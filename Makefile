@@ -22,7 +22,7 @@ VERSIONS ?= newest
 
 # Extras that the wheel is tried with, one at a time, and the Pythons that its tests run on; oldest: of 3.11 with the oldest
 # versions of what asktell needs.
-EXTRAS ?= plot analysis structured metrics postgresql client server openai optuna mcp
+EXTRAS ?= plot analysis structured metrics postgresql client server openai meter optuna mcp
 PYTHONS ?= 3.11 3.12 3.13 oldest
 
 # Those are installed by uv, which reads no configuration of pip.

@@ -800,8 +800,8 @@ class _OfBest:
         gap = self.gap
         most = max(gap.worth[2] if gap.worth else 0.0, gap.least_shown)
         return f"Take {names}: the scores do not separate them.", [
-            f"With 95% probability, the best of all prompts is at most {gap.number(most)} better than the median prompt "
-            f"in {gap.metric}.",
+            f"With 95% probability, the best of all prompts is at most {gap.number(most)} better than the median "
+            f"prompt in {gap.metric}.",
             *self.case.satisfies(),
             "Write prompts that differ more, or use a metric that separates them.",
         ]

@@ -4,7 +4,9 @@ A client sends requests to a local API, directly and through the meter, in turns
 both have the same load of the machine. The API is a process that responds at once with
 fixed bytes, so the times are all overhead. A call is a POST on a connection that stays
 open, until the last byte of its response. Calls at once have a connection each; their
-time is that of a round of them, divided by their number.
+time is that of a round of them, divided by their number. On a busy machine, most of the
+added time is the wait for a core, so the CPU time of the meter's process for a call is
+measured, too (on Linux).
 """
 
 import argparse
@@ -18,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from asktell_adapters.llms.meter import Meter
@@ -130,7 +133,10 @@ def rows(n_calls: int) -> list[dict[str, str]]:
         table = []
         for kind, words in KINDS.items():
             _medians(direct.call, metered.call, kind, 5)  # connects
+            before = _cpu_seconds()
             seconds = _medians(direct.call, metered.call, kind, n_calls)
+            n_metered = n_calls * (AT_ONCE if kind == "together" else 1)
+            of_meter = (_cpu_seconds() - before) / n_metered
             table.append(
                 {
                     "response": words,
@@ -138,6 +144,7 @@ def rows(n_calls: int) -> list[dict[str, str]]:
                     "metered, ms": f"{1000 * seconds[1]:.2f}",
                     "added, ms": f"{1000 * (seconds[1] - seconds[0]):.2f}",
                     "ratio": f"{seconds[1] / seconds[0]:.1f}",
+                    "CPU of the meter, ms": f"{1000 * of_meter:.2f}",
                 }
             )
         direct.close()
@@ -146,6 +153,19 @@ def rows(n_calls: int) -> list[dict[str, str]]:
         assert all(call.is_whole and not call.is_error for call in calls)
         meter.end()
     return table
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of the meter, which is the only child process with this name. NaN where there is no /proc."""
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc/self/task").glob("*/children"):
+        for pid in path.read_text().split():
+            if b"_meter_proxy" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                fields = (
+                    Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                )
+                return (int(fields[11]) + int(fields[12])) / tick
+    return float("nan")
 
 
 def _medians(

@@ -1063,7 +1063,7 @@ class Answers(FaultyLLMServer):
         turns = [turn["content"] for turn in body["messages"]]
         a, b = map(int, re.findall(r"\d+", turns[0]))
         luck = random.Random(f"{a} {b}").random()
-        text = str(a + b + (luck > (0.6 if len(turns) == 1 else 0.8)))
+        text = str(a + b + (luck > (0.4 if len(turns) == 1 else 0.95)))
         n_cached = len(turns) // 2 * 128
         return Reply(text=f"It is {text}.", usage=(900 + 40 * len(turns), 3, n_cached))
 
@@ -1104,13 +1104,15 @@ def test_use_harbor(
             ("codex", "gpt-5", 0.9),
         ]
     ]
-    tasks = [f"task-{n}" for n in range(12)]
+    tasks = [f"task-{n}" for n in range(8)]
     fake_harbor.write_job(tmp_path / "jobs" / "first", agents, tasks)
     init = "python -m asktell_adapters.harnesses.harbor jobs/first --init\n"
     assert run_harbor(shlex.split(init)[3:]) == 0
     page.printed(init, capsys.readouterr().out)
     written, *_ = page.blocks("toml")
     assert Path("agents.toml").read_text() == written.lstrip("\n")
+    # Two workers end in any order, and the choice of the next trial depends on it
+    Path("agents.toml").write_text(written.replace("workers = 2", "workers = 1"))
     _, run = [shlex.join(words[1:]) for words in page.commands()]
     page.printed(f"asktell {run}\n", cli(run).out)
 

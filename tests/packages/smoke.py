@@ -32,6 +32,7 @@ NEED = {
         "asktell.methods.rounds.estimators.",
     ],
     "server": ["asktell_adapters.server."],
+    "meter": ["asktell_adapters.llms._meter_proxy"],
     "postgresql": ["asktell.studies.storages.postgresql"],
     "config": [
         "asktell_adapters.config",
@@ -191,6 +192,16 @@ def openai() -> None:
     assert OpenAIChat("model", base_url="http://localhost:1")
 
 
+def meter() -> None:
+    from asktell_adapters.evaluators import Meter
+
+    meter = Meter()
+    secret, variables = meter.open()
+    assert variables["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+    assert meter.close(secret).scores()["calls"] == 0
+    meter.end()
+
+
 def optuna() -> None:
     from asktell_adapters.optimizers.optuna import AsktellSampler
 
@@ -207,6 +218,7 @@ DO: dict[str, Callable[[], None]] = {
     "server": server,
     "config": config,
     "openai": openai,
+    "meter": meter,
     "optuna": optuna,
 }
 

@@ -80,7 +80,7 @@ class CommandEvaluator:
     **Meter.** With a `meter`, asktell counts the calls of LLMs that the program makes, their
     tokens and their cost, without the help of the program: see `Meter`. A metric that the
     program prints counts instead of the meter's. If the goal or the budget needs a number
-    that the meter does not know, the evaluation fails, and the reason says why.
+    that the meter could not count, the evaluation fails, and the reason explains it.
 
     **Failures.** The evaluation fails in each of these cases:
 
@@ -275,7 +275,7 @@ class CommandEvaluator:
             if self.meter is None or not lacking:
                 return Scores(scores, details)
             why = reading.why_unknown(lacking[0])
-            error = EvaluatorError(f"the meter does not know {lacking[0]!r}: {why}")
+            error = EvaluatorError(f"the meter has no {lacking[0]!r}: {why}")
             raise _with_cost(error, lines, reading)
         # A failed evaluation may have cost money. Without it, a budget in money would
         # be exceeded.

@@ -75,13 +75,13 @@ class Price:
                 were.
         """
         cached = self.input if self.cached_input is None else self.cached_input
-        kept = self.input if self.cache_write is None else self.cache_write
+        cache_write = self.input if self.cache_write is None else self.cache_write
         n_cached = usage.cached or 0
         fresh = max(0, usage.read - n_cached - usage.cache_written)
         return (
             fresh * self.input
             + n_cached * cached
-            + usage.cache_written * kept
+            + usage.cache_written * cache_write
             + usage.written * self.output
         ) / 1e6
 

@@ -50,13 +50,13 @@ class Meter:
     Each program gets the address of a proxy on this machine in environment variables such
     as OPENAI_BASE_URL and ANTHROPIC_BASE_URL, from which the SDKs of these APIs read it.
     The proxy passes every request on to the real API, and every response back, unchanged
-    and as it comes. The real address is what the variable says in this process, or else
+    and as it comes. The real address is the value of the variable in this process, or else
     the SDK's own. API keys pass through, and are neither stored nor logged.
 
     **Metrics.** `calls` (with those that failed), `errors` (of the API), `call_seconds`
     (the sum over all calls), `tokens_in`, `tokens_out`, `tokens_cached` (of those in),
-    `tokens_reasoning` (of those out) and `cost`. If a response does not say how many
-    tokens it took, the numbers of tokens and the cost are unknown, and never 0. So they
+    `tokens_reasoning` (of those out) and `cost`. If a response has no number of its
+    tokens, the numbers of tokens and the cost are unknown, and never 0. So they
     are if there was no call.
 
     **Safety.** The proxy can be reached from this machine only, under an address that
@@ -223,8 +223,8 @@ def _real_addresses(further: Mapping[str, str]) -> dict[str, str]:
         InvalidArgumentError: a variable or an address is not valid.
     """
     addresses = {}
-    for name, (other, usual) in _VARIABLES.items():
-        address = os.environ.get(name) or os.environ.get(other) or usual
+    for name, (alternative, usual) in _VARIABLES.items():
+        address = os.environ.get(name) or os.environ.get(alternative) or usual
         if name not in further and address is not None:
             addresses[name] = _checked(name, address)
     for name, address in further.items():

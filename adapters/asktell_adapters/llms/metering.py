@@ -75,9 +75,9 @@ class Reading:
             "errors": float(sum(call.is_error for call in self.calls)),
             "call_seconds": sum(call.seconds for call in self.calls),
         }
-        others = [name for name in METRICS if name not in counted]
+        uncertain = [name for name in METRICS if name not in counted]
         return counted | {
-            name: self._total(name) for name in others if not self.why_unknown(name)
+            name: self._total(name) for name in uncertain if not self.why_unknown(name)
         }
 
     def why_unknown(self, metric: str) -> str:
@@ -109,7 +109,7 @@ class Reading:
         if metric in _DETAILS and any(
             _DETAILS[metric](call.usage) is None for call in self._charged if call.usage
         ):
-            return f"the API does not say how many tokens are {metric.removeprefix('tokens_')}"
+            return f"the API does not count how many tokens are {metric.removeprefix('tokens_')}"
         return ""
 
     @property

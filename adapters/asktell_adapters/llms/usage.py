@@ -1,4 +1,4 @@
-"""The tokens that a response of an API used, as OpenAI's chat completions and responses, and Anthropic's messages say.
+"""The tokens of a response, as it has them in OpenAI's chat completions and responses, and in Anthropic's messages.
 
 Everything comes from another machine, so it is checked before it is counted.
 """
@@ -31,10 +31,10 @@ class Usage(NamedTuple):
         read: number of tokens read, including those in a prefix cache.
         written: number of tokens written, including those of the reasoning.
         cached: number of tokens read from the prefix cache. None if the server does not
-            say it.
+            count it.
         cache_written: number of tokens read that were also written to the prefix cache.
         reasoning: number of tokens written as reasoning. None if the server does not
-            say it.
+            count it.
     """
 
     read: int

@@ -134,7 +134,7 @@ def test_the_goal_needs_what_the_meter_does_not_know(
     server.replies(Reply(usage=None), Reply())
     with pytest.raises(
         EvaluatorError,
-        match="does not know 'tokens_out': the tokens of 1 of 2 calls are unknown, because a response had no usage",
+        match="the meter has no 'tokens_out': the tokens of 1 of 2 calls are unknown, because a response had no usage",
     ) as failure:
         evaluated(meter, f"call(); call(); {SUCCESS}", goal=goal)
     assert failure.value.cost == pytest.approx(20e-6)  # type: ignore[attr-defined]
@@ -155,7 +155,7 @@ def test_a_budget_in_money_needs_the_cost(meter: Meter) -> None:
     program.check_selection(
         Selector(["a", "b"], BestFeasible("success"), Budget(cost=1.0), examples=1)
     )
-    with pytest.raises(EvaluatorError, match="does not know 'cost'"):
+    with pytest.raises(EvaluatorError, match="the meter has no 'cost'"):
         asyncio.run(program(TRIAL))
 
 

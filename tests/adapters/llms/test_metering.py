@@ -60,8 +60,8 @@ def test_the_price_is_that_of_the_model_asked_for_or_else_served() -> None:
             "cost tokens_in tokens_out tokens_cached tokens_reasoning",
             "was cut",
         ),
-        ((call(), call(Usage(1, 1, None, 0, 0))), "tokens_cached", "does not say"),
-        ((call(), call(Usage(1, 1, 0, 0, None))), "tokens_reasoning", "does not say"),
+        ((call(), call(Usage(1, 1, None, 0, 0))), "tokens_cached", "does not count"),
+        ((call(), call(Usage(1, 1, 0, 0, None))), "tokens_reasoning", "does not count"),
     ],
 )  # fmt: skip
 def test_unknown_is_left_out(calls: tuple[Call, ...], missing: str, words: str) -> None:
