@@ -39,28 +39,30 @@ class Share(NamedTuple):
     """A share of labels.
 
     Attributes:
-        count: number of labels that count.
+        number: number of labels that count.
         of: number of all labels.
         low: lower bound of the share.
         high: upper bound.
     """
 
-    count: int
+    number: int
     of: int
     low: float
     high: float
 
     @classmethod
-    def counted(cls, count: int, of: int, error: float) -> "Share":
+    def counted(cls, number: int, of: int, error: float) -> "Share":
         """A share with its exact interval, which is wrong with a probability of at most `error`.
 
         Source: Clopper & Pearson 1934.
         """
         from scipy import stats  # here, as it takes half a second
 
-        low = stats.beta.ppf(error / 2, count, of - count + 1) if count else 0.0
-        high = stats.beta.isf(error / 2, count + 1, of - count) if count < of else 1.0
-        return cls(count, of, float(low), float(high))
+        low = stats.beta.ppf(error / 2, number, of - number + 1) if number else 0.0
+        high = (
+            stats.beta.isf(error / 2, number + 1, of - number) if number < of else 1.0
+        )
+        return cls(number, of, float(low), float(high))
 
 
 @final
@@ -161,7 +163,7 @@ class Licence:
         n = len(people)
         if measure == ACCURACY:
             share = Share.counted(int((right == passed).sum()), n, error)
-            agreement, low, high = share.count / n, share.low, share.high
+            agreement, low, high = share.number / n, share.low, share.high
         else:
             agreement = weighted_kappa(people, by_judge)
             low, high = kappa_interval(people, by_judge, error)
@@ -170,7 +172,7 @@ class Licence:
             Share.counted(int((passed & ~right).sum()), int((~right).sum()), error),
             Share.counted(int((~passed & right).sum()), int(right.sum()), error),
             sum(grade is None for grade in grades), cost,
-            date or datetime.datetime.now(datetime.UTC).date().isoformat(),
+            date or today(),
         )  # fmt: skip
 
     @property
@@ -195,8 +197,8 @@ class Licence:
         """The false passes and the false fails in one sentence, or two if the judge failed on responses."""
         passes, fails = self.false_passes, self.false_fails
         words = (
-            f"It passes {passes.count:,} of the {passes.of:,} responses that people fail ({passes.low:.0%} to "
-            f"{passes.high:.0%}), and fails {fails.count:,} of the {fails.of:,} that people pass ({fails.low:.0%} to "
+            f"It passes {passes.number:,} of the {passes.of:,} responses that people fail ({passes.low:.0%} to "
+            f"{passes.high:.0%}), and fails {fails.number:,} of the {fails.of:,} that people pass ({fails.low:.0%} to "
             f"{fails.high:.0%})."
         )
         if self.failures:
@@ -497,6 +499,11 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
         return max(-1.0, 1.0 - math.exp(min(exponent, 1.0)))
 
     return bound(max(float(distances.max()), step), 1.0), bound(0.0, -1.0)
+
+
+def today() -> str:
+    """The day, in UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def digest(data: Any) -> str:
