@@ -464,7 +464,7 @@ def weighted_kappa(labels: Any, grades: Any) -> float:
         grades: grades by the judge.
     """
     x, y = np.asarray(labels, dtype=float), np.asarray(grades, dtype=float)
-    return 1.0 - float(np.abs(x - y).mean() / np.abs(x[:, None] - y).mean())
+    return 1.0 - float(np.abs(x - y).mean() / _distances(x, y).mean())
 
 
 def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float]:
@@ -482,10 +482,10 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
     n, distances = len(x), np.abs(x - y)
     if n < 3:
         return -1.0, 1.0
-    of_pairs = np.abs(x[:, None] - y)
-    by_chance = float(of_pairs.mean())
+    of_labels, of_grades = _distances(x, y), _distances(y, x)
+    by_chance = float(of_labels.mean())
     # As of a U statistic (Hoeffding 1948): each response is in two of its means
-    of_chance = (of_pairs.mean(axis=0) + of_pairs.mean(axis=1)) / by_chance - 2.0
+    of_chance = (of_labels + of_grades) / by_chance - 2.0
     step = float(np.diff(np.unique(np.concatenate([x, y]))).min())
     reach = float(stats.t.isf(error / 2, n - 1))
 
@@ -499,6 +499,12 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
         return max(-1.0, 1.0 - math.exp(min(exponent, 1.0)))
 
     return bound(max(float(distances.max()), step), 1.0), bound(0.0, -1.0)
+
+
+def _distances(x: Any, y: Any) -> Any:
+    """For each of some grades x, its mean distance from all grades y."""
+    grades, counts = np.unique(y, return_counts=True)
+    return np.abs(x[:, None] - grades) @ (counts / len(y))
 
 
 def today() -> str:
