@@ -17,7 +17,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,36 +219,32 @@ class RunFolder:
                 self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n"
             )
 
-    def write_labels(self, study: "Study", dataset: "DataSet", metric: str) -> None:
+    def write_labels(
+        self,
+        labels: Sequence[Mapping[str, Any]],
+        scores: Mapping[str, float],
+        dataset: "DataSet",
+    ) -> None:
         """Write the labels that people gave, each with its input and its response.
 
         Args:
-            study: the study.
-            dataset: its examples.
-            metric: the metric that labels are scores of.
+            labels: the labels of a journal, see `Journal.labels`.
+            scores: the score of each label, by its name.
+            dataset: the examples.
         """
-        rows = []
-        for evaluation in study.evaluations():
-            details = evaluation.details or {}
-            row = evaluation.example
-            if "rater" not in details or row is None or not evaluation.scores:
-                continue
-            example = dataset.examples[row]
-            reference = example.reference
-            # The first of several references: a cell has one text
-            if reference is not None and not isinstance(reference, str):
-                reference = reference[0]
-            texts = example.input, reference, details.get("output"), details.get("other")  # fmt: skip
-            ids = evaluation.prompt, dataset.ids[row]
-            rows.append((*ids, *texts, evaluation.scores[metric], details["rater"]))
         columns = ("prompt", "example", "input", "reference", "response", "other", "label", "rater")  # fmt: skip
-        used = [
-            i
-            for i, name in enumerate(columns)
-            if name not in ("reference", "other") or any(row[i] is not None for row in rows)
-        ]  # fmt: skip
-        lines = ([row[i] for i in used] for row in rows)
-        write_atomically(self.labels_file, csv_text([columns[i] for i in used], lines))
+        rows = []
+        for label in labels:
+            example = dataset.examples[label["example"]]
+            # The first of several references: a cell has one text
+            reference = example.references[0] if example.reference else None
+            texts = [*label["texts"], None][:2]
+            ids = label["prompt"], dataset.ids[label["example"]]
+            row = (*ids, example.input, reference, *texts, scores[label["label"]], label["rater"])  # fmt: skip
+            rows.append(dict(zip(columns, row, strict=True)))
+        used = [name for name in columns if any(row[name] is not None for row in rows)]
+        cells = ([row[name] for name in used] for row in rows)
+        write_atomically(self.labels_file, csv_text(used or columns, cells))
 
     def write_history(self, history: Mapping[str, Any]) -> None:
         """Write the generations of `asktell improve`."""

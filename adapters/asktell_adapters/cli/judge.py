@@ -4,6 +4,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from asktell import EvaluatorError, InvalidArgumentError, Study
@@ -56,7 +57,9 @@ def judge(arguments: argparse.Namespace) -> int:
         )
     for line in _settings(judging, licence.judge):
         show(line)
-    show(f"Licence: {path}")
+    # In the working folder, its name is enough
+    here = path.resolve().parent == Path.cwd().resolve()
+    show(f"Licence: {path.name if here else path}")
     return 0
 
 
@@ -81,8 +84,9 @@ def _licence(judging: Judging, study: Study) -> Licence:
     Raises:
         EvaluatorError: no judge keeps the bounds.
     """
-    selected = study.result().best
-    if selected is None or selected.feasible is False:
+    result = study.result()
+    selected = result.best
+    if selected is None or result.verdict.action == "none":
         raise EvaluatorError(
             f"No judge keeps the bounds of at_most in [judge] ({study.goal}), so there is no licence. Raise the "
             "bounds, or add judges to [judge.candidates]."

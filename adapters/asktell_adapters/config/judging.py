@@ -224,7 +224,7 @@ def load_judging(path: Path, labels: Path) -> Judging:
     prompts = _candidates(table, base, entries)
     changed = {
         name: _changed(top, table, base, prompts, name)
-        for name, _ in items(prompts)
+        for name in (str(id_) for id_, _ in items(prompts))
     }  # fmt: skip
     title = f"metrics.{base}" if base else "metrics"
     tables = {
@@ -266,7 +266,15 @@ def load_judging(path: Path, labels: Path) -> Judging:
         describe(settings, {"goal": {"at_most": table.at_most}}, {}, prompts, labeled.dataset),
         harness=Harness(judges, labeled.dataset), confirm_above=top.confirm_above,
     )  # fmt: skip
-    return Judging(config, table, labeled, judges, changed, title, is_priced)
+    changes = {
+        name: {
+            key: value
+            for key, value in keys.items()
+            if entries[base or name].get(key) != value
+        }
+        for name, keys in changed.items()
+    }
+    return Judging(config, table, labeled, judges, changes, title, is_priced)
 
 
 def _entries(
@@ -302,7 +310,7 @@ def _candidates(
     if not table.candidates:
         names = [base] if base else list(entries)
         return {name: name for name in names}
-    factors = {
+    factors: dict[str, Any] = {
         factor: {level: level for level in _levels(table, factor, values)}
         for factor, values in table.candidates.items()
     }

@@ -301,7 +301,7 @@ class TopTable(Table):
     goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
     label: LabelTable | None = key(None, "People give the scores: [label](#label).")
     judge: LicenceTable | None = key(None,
-        "The licence of the judge in `[metrics]`: how often it agrees with people: [judge](#judge).")
+        "The licence of the judge in `[metrics]`: how often it agrees with people: [judge](#judges-licence).")
     cache: CacheTable | None = key(None, "Keeps responses on disk, so that they are paid only once: [cache](#cache).")
     improve: ImproveTable | None = key(None, "How `asktell improve` writes prompts: [improve](#improve).",
         said="its defaults")

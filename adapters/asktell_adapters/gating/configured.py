@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -91,7 +91,9 @@ class ConfiguredGate:
     @property
     def _doubts(self) -> dict[str, str]:
         """Why no evaluation can establish anything, by metric: a judge of the goal lacks the licence that it needs."""
-        remarks = getattr(self.evaluator, "remarks", dict)()
+        remarks: dict[str, tuple[str, bool]] = getattr(
+            self.evaluator, "remarks", dict
+        )()
         return {
             metric: text
             for metric, (text, is_doubtful) in remarks.items()
@@ -171,7 +173,8 @@ class ConfiguredGate:
             }
 
         clocked, most_cost = timed(self.evaluator, keep), config.selector.max_cost
-        verdict, selector, remarks = UNDECIDED, self._kept_back, ()
+        verdict, selector = UNDECIDED, self._kept_back
+        remarks: Sequence[str] = ()
         if doubts := self._doubts:
             # Nothing could change the verdict, so nothing is paid
             for metric, text in doubts.items():

@@ -39,28 +39,30 @@ class Share(NamedTuple):
     """A share of labels.
 
     Attributes:
-        count: number of labels that count.
+        number: number of labels that count.
         of: number of all labels.
         low: lower bound of the share.
         high: upper bound.
     """
 
-    count: int
+    number: int
     of: int
     low: float
     high: float
 
     @classmethod
-    def counted(cls, count: int, of: int, error: float) -> "Share":
+    def counted(cls, number: int, of: int, error: float) -> "Share":
         """A share with its exact interval, which is wrong with a probability of at most `error`.
 
         Source: Clopper & Pearson 1934.
         """
         from scipy import stats  # here, as it takes half a second
 
-        low = stats.beta.ppf(error / 2, count, of - count + 1) if count else 0.0
-        high = stats.beta.isf(error / 2, count + 1, of - count) if count < of else 1.0
-        return cls(count, of, float(low), float(high))
+        low = stats.beta.ppf(error / 2, number, of - number + 1) if number else 0.0
+        high = (
+            stats.beta.isf(error / 2, number + 1, of - number) if number < of else 1.0
+        )
+        return cls(number, of, float(low), float(high))
 
 
 @final
@@ -161,7 +163,7 @@ class Licence:
         n = len(people)
         if measure == ACCURACY:
             share = Share.counted(int((right == passed).sum()), n, error)
-            agreement, low, high = share.count / n, share.low, share.high
+            agreement, low, high = share.number / n, share.low, share.high
         else:
             agreement = weighted_kappa(people, by_judge)
             low, high = kappa_interval(people, by_judge, error)
@@ -170,7 +172,7 @@ class Licence:
             Share.counted(int((passed & ~right).sum()), int((~right).sum()), error),
             Share.counted(int((~passed & right).sum()), int(right.sum()), error),
             sum(grade is None for grade in grades), cost,
-            date or datetime.datetime.now(datetime.UTC).date().isoformat(),
+            date or today(),
         )  # fmt: skip
 
     @property
@@ -195,8 +197,8 @@ class Licence:
         """The false passes and the false fails in one sentence, or two if the judge failed on responses."""
         passes, fails = self.false_passes, self.false_fails
         words = (
-            f"It passes {passes.count:,} of the {passes.of:,} responses that people fail ({passes.low:.0%} to "
-            f"{passes.high:.0%}), and fails {fails.count:,} of the {fails.of:,} that people pass ({fails.low:.0%} to "
+            f"It passes {passes.number:,} of the {passes.of:,} responses that people fail ({passes.low:.0%} to "
+            f"{passes.high:.0%}), and fails {fails.number:,} of the {fails.of:,} that people pass ({fails.low:.0%} to "
             f"{fails.high:.0%})."
         )
         if self.failures:
@@ -462,7 +464,7 @@ def weighted_kappa(labels: Any, grades: Any) -> float:
         grades: grades by the judge.
     """
     x, y = np.asarray(labels, dtype=float), np.asarray(grades, dtype=float)
-    return 1.0 - float(np.abs(x - y).mean() / np.abs(x[:, None] - y).mean())
+    return 1.0 - float(np.abs(x - y).mean() / _distances(x, y).mean())
 
 
 def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float]:
@@ -480,10 +482,10 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
     n, distances = len(x), np.abs(x - y)
     if n < 3:
         return -1.0, 1.0
-    of_pairs = np.abs(x[:, None] - y)
-    by_chance = float(of_pairs.mean())
+    of_labels, of_grades = _distances(x, y), _distances(y, x)
+    by_chance = float(of_labels.mean())
     # As of a U statistic (Hoeffding 1948): each response is in two of its means
-    of_chance = (of_pairs.mean(axis=0) + of_pairs.mean(axis=1)) / by_chance - 2.0
+    of_chance = (of_labels + of_grades) / by_chance - 2.0
     step = float(np.diff(np.unique(np.concatenate([x, y]))).min())
     reach = float(stats.t.isf(error / 2, n - 1))
 
@@ -497,6 +499,17 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
         return max(-1.0, 1.0 - math.exp(min(exponent, 1.0)))
 
     return bound(max(float(distances.max()), step), 1.0), bound(0.0, -1.0)
+
+
+def _distances(x: Any, y: Any) -> Any:
+    """For each of some grades x, its mean distance from all grades y."""
+    grades, counts = np.unique(y, return_counts=True)
+    return np.abs(x[:, None] - grades) @ (counts / len(y))
+
+
+def today() -> str:
+    """The day, in UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def digest(data: Any) -> str:

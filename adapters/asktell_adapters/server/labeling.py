@@ -769,7 +769,6 @@ class Labeling:
                         "label": option.label,
                         "seconds": label.seconds,
                         "output": item.responses.texts[0],
-                        **dict(zip(["other"], item.responses.texts[1:], strict=False)),
                     },
                 )
             except (StorageError, StudyNotFoundError):

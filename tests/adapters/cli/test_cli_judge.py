@@ -440,7 +440,7 @@ def test_a_run_that_asks_before_it_is_dear_wants_a_yes(project: Any) -> None:
 
 def test_no_judge_within_the_bounds_is_no_licence(project: Any, tmp_path: Path) -> None:
     project("at_most = {{ false_passes = 0.01 }}", ('"large" } }', '"small" } }'))
-    said = cli("judge run.toml --labels labels.csv", code=2)
+    said = cli("judge run.toml --labels labels.csv", code=1)
     assert "No judge keeps the bounds" in said.err
     assert not (tmp_path / "judge.json").exists()
 

@@ -191,7 +191,7 @@ def _sealed(**changes: Any) -> Callable[[str], bytes]:
         (_sealed(low=0.99), r"is damaged \(ValueError: the bounds are not in order"),
         (_sealed(digests={}), "is damaged"),
         (_sealed(measure="vibes"), "is damaged"),
-        (_sealed(false_fails={"count": -1, "of": 1, "low": 0, "high": 1}), "is damaged"),
+        (_sealed(false_fails={"number": -1, "of": 1, "low": 0, "high": 1}), "is damaged"),
         (_sealed(false_fails={}), "is damaged"),
     ],
 )  # fmt: skip
