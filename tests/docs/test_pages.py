@@ -219,6 +219,14 @@ def test_which_examples_are_wrong(page: Page) -> None:
     page.run()
 
 
+@pytest.mark.page("how-to/one-prompt-per-segment.md")
+def test_one_prompt_per_segment(page: Page) -> None:
+    page.run(1)
+    (command,) = page.commands()
+    page.printed("asktell analyze tickets.csv", cli(*command[1:]).out)
+    page.run()
+
+
 @pytest.mark.page("how-to/forty-human-labels.md")
 def test_forty_human_labels(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """The authors of ACLSum label; the key of the journal and one label at a time make the page repeatable."""
