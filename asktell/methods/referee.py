@@ -231,13 +231,12 @@ class Referee(AbstractMethod):
         return Decided(number, (departure,), plan=(), answer=(incumbent,))
 
     def answer(self, state: State) -> list[int]:
-        """Return the position of the incumbent. An empty list before its first score.
+        """Return the position of the incumbent.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        incumbent = incumbent_of(state)
-        return [incumbent] if state.told[incumbent] else []
+        return [incumbent_of(state)]
 
     def ended_by_scores(self, state: State) -> bool:
         """Return True if a candidate was judged, because the scores decided when.
