@@ -319,6 +319,9 @@ class Referee(AbstractMethod):
         values = scores.first.values[:, 0]
         tolerance = float(problem.goal.value_tolerances[0])
         most = min(self.each, problem.examples.most_pulls or self.each)
+        if problem.examples.target is None and problem.examples.population is not None:
+            # Repeats of an example are one lead, their mean
+            most = min(most, problem.examples.population)
         # Once every given example was seen, the lead is known exactly.
         error = (
             1.0
