@@ -231,13 +231,12 @@ class Referee(AbstractMethod):
         return Decided(number, (departure,), plan=(), answer=(incumbent,))
 
     def answer(self, state: State) -> list[int]:
-        """Return the position of the incumbent. An empty list before its first score.
+        """Return the position of the incumbent.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
         """
-        incumbent = incumbent_of(state)
-        return [incumbent] if state.told[incumbent] else []
+        return [incumbent_of(state)]
 
     def ended_by_scores(self, state: State) -> bool:
         """Return True if a candidate was judged, because the scores decided when.
@@ -320,6 +319,9 @@ class Referee(AbstractMethod):
         values = scores.first.values[:, 0]
         tolerance = float(problem.goal.value_tolerances[0])
         most = min(self.each, problem.examples.most_pulls or self.each)
+        if problem.examples.target is None and problem.examples.population is not None:
+            # Repeats of an example are one lead, their mean
+            most = min(most, problem.examples.population)
         # Once every given example was seen, the lead is known exactly.
         error = (
             1.0

@@ -80,14 +80,20 @@ def scores_of(kind: str, level: float, easy: Array, rng: np.random.Generator) ->
     return np.clip(level - 0.2 + 0.15 * easy + 0.1 * own, 0.0, 1.0)
 
 
-def night(kind: str, every: int | None, judge: Judge, seed: int) -> Night:
+def night(
+    kind: str,
+    every: int | None,
+    judge: Judge,
+    seed: int,
+    candidates: int = CANDIDATES,
+) -> Night:
     """Play a night. `every`: each such candidate is an improvement. None: there are none."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     easy, level = rng.standard_normal(INPUTS), 0.7
     incumbent, seen = scores_of(kind, level, easy, rng), 0
     accepted = n_false = n_true = evaluations = 0
     first = None
-    for number in range(1, CANDIDATES + 1):
+    for number in range(1, candidates + 1):
         gain = GAIN if every is not None and number % every == 0 else 0.0
         candidate = scores_of(kind, level + gain, easy, rng)
         decision = judge(candidate - incumbent, number, accepted)
@@ -108,20 +114,22 @@ def night(kind: str, every: int | None, judge: Judge, seed: int) -> Night:
 
 def referee(leads: Array, number: int, accepted: int, each: int) -> Decision:
     """What a `Referee` decides. Its goal has one metric from 0 to 1, and no tolerance."""
-    method, leads = Referee(each=each), leads[:each]
-    error = method.error(number, accepted)
-    betting = Betting(-1.0, 1.0)
-    capital = betting.log_capital(leads, _STRICT)
-    against = betting.log_capital(-leads, -_STRICT)
-    # The statement that it is not better has half of the error, beside that on failures.
-    won = np.maximum.accumulate(capital) >= -log(error)
-    lost = np.maximum.accumulate(against) >= -log((1 - method.confidence) / 2)
-    means = leads.cumsum() / np.arange(1, each + 1)
+    method, betting = Referee(each=each), Betting(-1.0, 1.0)
+    error, reach = method.error(number, accepted), 0
     for n in range(BLOCK, each + 1, BLOCK):
-        mean = means[n - 1]
-        if lost[n - 1] and mean <= 0:
+        if n > reach:
+            # Most candidates need few of their evaluations
+            reach = min(each, max(60, 4 * reach))
+            x = leads[:reach]
+            won = betting.log_capital(x, _STRICT) >= -log(error)
+            # "Not better" has half of the error, beside the statement on failures
+            lost = betting.log_capital(-x, -_STRICT) >= -log(
+                (1 - method.confidence) / 2
+            )
+        mean = leads[:n].mean()
+        if mean <= 0 and lost[:n].any():
             return Decision(False, n)
-        if won[n - 1] and mean >= 0:
+        if mean >= 0 and won[:n].any():
             return Decision(True, n)
         if SOONEST <= n < each and chance(leads[:n], each, error, 1.0) < LEAST_CHANCE:
             return Decision(False, n)

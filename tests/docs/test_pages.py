@@ -1209,6 +1209,45 @@ def test_the_file_on_improving_has_every_key_with_its_default() -> None:
     )
 
 
+@pytest.mark.page("how-to/a-night-of-self-improvement.md")
+def test_a_night_of_self_improvement(page: Page, capsys: Output) -> None:
+    gains = {
+        "Be friendly.": 0.0,
+        "Think step by step.": 0.22,
+        "Answer in one word.": -0.3,
+        "Be exact.": 0.0,
+        "Check your answer.": 0.16,
+        "Do your best.": 0.0,
+    }
+    written, tried = random.Random(2), set[str]()
+
+    def evaluate(prompt: str, example: int) -> float:
+        """1 if the response is right: common luck of the example, and own luck of the prompt."""
+        right = 0.5 + sum(gain for words, gain in gains.items() if words in prompt)
+        easy = random.Random(example).random()
+        own = random.Random(f"{prompt} {example}").random()
+        return float(0.8 * easy + 0.2 * own < right)
+
+    def rewrite(prompt: str) -> str:
+        """The prompt with other sentences, never the same twice."""
+        left = [words for words in gains if words not in prompt]
+        while True:
+            more = written.sample(left, min(len(left), 1 + written.randrange(3)))
+            text = " ".join([prompt, *more])
+            if text not in tried:
+                tried.add(text)
+                return text
+
+    names = page.run(examples=range(2000), evaluate=evaluate, rewrite=rewrite)
+    statuses = [entry.status for entry in names["night"].result().prompts[1:]]
+    assert {"accepted", "undecided"} <= set(statuses)
+    assert "Think step by step." in names["night"].result().best.prompt
+    assert names["cheaper"].is_relative
+    # The loop has about twenty lines
+    assert len(page.blocks("python")[0].strip().splitlines()) <= 25
+    assert "v13: " in capsys.readouterr().out
+
+
 @pytest.mark.page("explanation/how-sure.md")
 def test_how_sure(page: Page) -> None:
     assert page.run()["selector"].result().verdict.action == "take"

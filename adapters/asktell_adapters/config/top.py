@@ -249,9 +249,12 @@ class TopTable(Table):
     output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
     method: str = key("auto", "The name of a [method](methods.md).")
     confidence: float | None = key(None,
-        "Ends the run early, once the selected prompt is the best with this probability, such as 0.95. Only with the "
-        "methods `auto` and `race`.",
-        said="none. For `race`: 0.95")
+        "Ends the run early, once the selected prompt is the best with this probability, such as 0.95. With the method "
+        "`referee`, the probability that no candidate is ever accepted falsely. Only with the methods `auto`, `race` "
+        "and `referee`.",
+        said="none. For `race` and `referee`: 0.95")
+    each: int | None = key(None,
+        "Largest number of evaluations of a candidate. Only with the method `referee`.", said="200")
     confidence_kind: str | None = key(None,
         "What `confidence` needs. `proof`: the statistical model gives this probability, and a test that does not "
         "depend on this model confirms the selection. `posterior`: only the statistical model gives this probability. "
