@@ -84,10 +84,14 @@ def drift(state: State) -> Drift:
         or problem.looks_once
     ):
         return Drift(len(rows), {})
+    examples = history.examples()[rows]
     scores, cells = (
         history.scores()[rows],
-        NumberedRows.of(history.arms()[rows], history.examples()[rows]),
+        NumberedRows.of(history.arms()[rows], examples),
     )
+    # Examples are chosen by their segment only if the goal depends on segments.
+    segments = problem.examples.segments if problem.goal.by_segment else None
+    of_rows = None if segments is None else segments.of_examples[examples]
     steps = {}
     for j, metric in enumerate(
         problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]
@@ -103,6 +107,7 @@ def drift(state: State) -> Drift:
                 max(example, least),
                 residual,
                 fit.noise,
+                of_rows,
             )
     return Drift(len(rows), steps)
 

@@ -231,15 +231,24 @@ def keep(
     file.write_text(json.dumps({"on": list(names), "runs": runs}), encoding="utf-8")
 
 
-def kept(names: Sequence[str], file: Path) -> dict[tuple[str, float], Array]:
-    """The runs in a file, if they are on the same tables or worlds."""
-    saved = json.loads(file.read_text(encoding="utf-8"))
+def kept(
+    names: Sequence[str], n_seeds: int, file: Path
+) -> dict[tuple[str, float], Array]:
+    """The runs in a file, if they are on the same tables or worlds and have as many seeds."""
+    try:
+        saved = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"--against: cannot read runs from {file}: {error}") from error
     if saved["on"] != list(names):
         raise SystemExit(f"{file} has runs on {saved['on']}, not on {list(names)}")
-    return {
+    runs = {
         (method, budget): np.array(values, dtype=float)
         for method, budget, values in saved["runs"]
     }
+    seeds = {values.shape[1] for values in runs.values()}
+    if seeds != {n_seeds}:
+        raise SystemExit(f"{file} has runs of {seeds} seeds, pass --seeds to match")
+    return runs
 
 
 def main() -> None:
@@ -271,9 +280,13 @@ def main() -> None:
     )
     parser.add_argument("--parts", type=float, nargs="+", default=PARTS)
     parser.add_argument("--each", type=float, nargs="+", help="evaluations per model")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=20, help="at least 2")
     args = parser.parse_args()
     names, sizes = _sizes(parser, args)
+    # Before the runs, so that a wrong file does not cost them
+    earlier = None if args.against is None else kept(names, args.seeds, args.against)
+    if args.json is not None and not args.json.parent.is_dir():
+        parser.error(f"--json: there is no folder {args.json.parent}")
     is_each = bool(args.each or args.worlds)
     budgets = args.each or (OF_WORLDS if args.worlds else args.parts)
     tasks = []
@@ -303,8 +316,8 @@ def main() -> None:
             print(f"\n{by_table(outcomes, names)}")
         else:
             print(f"\n{confidence_budgets(outcomes)}")
-    if args.against is not None:
-        print(f"\n{differences(outcomes, kept(names, args.against), names)}")
+    if earlier is not None:
+        print(f"\n{differences(outcomes, earlier, names)}")
 
 
 def _sizes(
@@ -314,9 +327,10 @@ def _sizes(
     if args.worlds:
         for name in args.worlds:
             world, _, n_arms = name.rpartition(":")
-            if world not in worlds.WORLDS or not n_arms.isdecimal():
+            is_size = n_arms.isascii() and n_arms.isdecimal() and int(n_arms) > 1
+            if world not in worlds.WORLDS or not is_size:
                 parser.error(
-                    f"--worlds takes names such as 'far ahead:100', got {name!r}. "
+                    f"--worlds takes a world and at least two prompts, such as 'far ahead:100', got {name!r}. "
                     f"Worlds: {', '.join(worlds.WORLDS)}"
                 )
             goal = worlds.WORLDS[world](np.random.default_rng(0), 2).goal

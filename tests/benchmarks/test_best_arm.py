@@ -15,6 +15,7 @@ from benchmarks.selection.best_arm import (
     drawn,
     keep,
     kept,
+    main,
     run,
 )
 
@@ -71,8 +72,24 @@ def test_differences_to_runs_that_were_kept_are_paired(tmp_path: Path) -> None:
     before = {("auto", 2.0): np.array([[[0.5, 0.0, 0.0, 1.0], [1.5, 0.0, 0.0, 0.0]]])}
     after = {("auto", 2.0): before["auto", 2.0] - 0.25}
     keep(before, ["w:3"], tmp_path / "runs.json")
-    earlier = kept(["w:3"], tmp_path / "runs.json")
+    earlier = kept(["w:3"], 2, tmp_path / "runs.json")
     (rows,) = tables(differences(after, earlier, ["w:3"]))
     assert rows[1] == ["w:3", "2", "auto", *["-0.250 ± 0.000"] * 4]
     with pytest.raises(SystemExit, match="has runs on"):
-        kept(["w:4"], tmp_path / "runs.json")
+        kept(["w:4"], 2, tmp_path / "runs.json")
+    with pytest.raises(SystemExit, match=r"of \{2\} seeds"):
+        kept(["w:3"], 5, tmp_path / "runs.json")
+    with pytest.raises(SystemExit, match="cannot read"):
+        kept(["w:3"], 2, tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["far ahead", "far ahead:", "far ahead:1", "far ahed:9", "rare errors:9"]
+)
+def test_a_world_that_is_none_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["best_arm", "--worlds", name])
+    with pytest.raises(SystemExit):
+        main()
+    assert name.rpartition(":")[0] in capsys.readouterr().err

@@ -799,6 +799,7 @@ def _answer(state: State, statement: Statement | None) -> list[int]:
         allowed,
         state.told,
         estimates,
+        statement.alike,
     )
 
 
