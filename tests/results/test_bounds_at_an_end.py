@@ -136,11 +136,10 @@ def test_a_front_is_as_without_a_bound_that_all_keep(seeds: Seeds) -> None:
             selector = Selector(
                 [f"p{i}" for i in range(8)], goal, 40, examples=examples, seed=seed
             )
-            while trials := selector.ask(4):
-                for trial in trials:
-                    a = int(trial.prompt_id) / 8
-                    scores = random.normal([a, 1 - a**2], 0.1)
-                    selector.tell(trial, [*scores, *([1.0] if subject_to else [])])
+            while trial := selector.ask():
+                a = int(trial.prompt_id) / 8
+                scores = random.normal([a, 1 - a**2], 0.1)
+                selector.tell(trial, [*scores, *([1.0] if subject_to else [])])
             fronts.append({entry.id for entry in selector.result().selected})
             assert selector.result().feasible is (True if subject_to else None)
         assert len(fronts[0]) > 1
