@@ -7,11 +7,14 @@ import os
 import pickle
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -476,6 +479,24 @@ def test_a_proxy_that_is_killed_starts_again(upstream: Upstream) -> None:
     meter.end()
 
 
+def test_the_proxy_ends_with_a_process_that_is_killed() -> None:
+    code = """
+import os, signal
+from asktell_adapters.llms.meter import Meter
+meter = Meter()
+meter.open()
+print(meter._process._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    stat = Path(f"/proc/{int(done.stdout)}/stat")
+    until = time.monotonic() + 20
+    # A zombie has ended
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_meter_can_be_pickled(meter: Meter) -> None:
     copy: Meter = pickle.loads(pickle.dumps(meter))
     assert (copy.prices, copy.addresses) == (meter.prices, meter.addresses)
@@ -522,8 +543,8 @@ def test_an_invalid_address_is_refused(address: str) -> None:
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.delitem(__import__("sys").modules, "uvicorn", raising=False)
-    monkeypatch.delitem(__import__("sys").modules, "starlette", raising=False)
+    monkeypatch.delitem(sys.modules, "uvicorn", raising=False)
+    monkeypatch.delitem(sys.modules, "starlette", raising=False)
     with pytest.raises(MissingExtraError, match=r"asktell\[meter\]"):
         Meter()
 
