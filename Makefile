@@ -36,7 +36,7 @@ endif
 # Builds packages and looks through them, through the workflows and the metadata.
 TOOLS = .venvs/tools
 
-.PHONY: demo test lint lint-files lint-page types contracts compiled tests postgresql browser test-adapters families affected slow bench bench-full \
+.PHONY: demo test lint lint-files lint-page types contracts compiled tests night postgresql browser test-adapters families affected slow bench bench-full \
 	dist test-dist test-pythons changelog lock clean
 
 demo: $(VENV)/.demo
@@ -79,6 +79,10 @@ compiled: $(VENV)/.test
 
 tests: $(VENV)/.test postgresql browser
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed
+
+# What `make test` leaves out: the tests marked `night`, and all seeds of those that it runs over half of their seeds.
+night: $(VENV)/.test postgresql browser
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed --night only
 
 # Tests of `make test` that are run again against a family's own versions.
 AGAIN_dspy = tests/adapters/harnesses/test_gepa.py
@@ -149,9 +153,9 @@ docs: .venvs/docs/.made
 	@touch $@
 
 # The tests that a change can affect, in a minute or two: those that ran a line that is now different. The first time it runs
-# all of them, to learn which lines each test runs. Programs that a test starts are not seen.
+# all of them, to learn which lines each test runs. Programs that a test starts are not seen. Those of the night are among them.
 affected: $(VENV)/.test
-	$(VENV)/bin/python -m pytest --testmon -n 2 --all-installed || [ $$? = 5 ]
+	$(VENV)/bin/python -m pytest --testmon -n 2 --all-installed --night too || [ $$? = 5 ]
 
 slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest --run-slow --override-ini faulthandler_timeout=3900

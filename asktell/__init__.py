@@ -35,11 +35,14 @@ from asktell.errors import (
 if TYPE_CHECKING:
     from asktell.finished import analyze
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
+    from asktell.methods.referee import Referee
     from asktell.problem.budget import Budget
-    from asktell.problem.candidates import Candidates, Tell, Trial, grid
+    from asktell.problem.candidates import Candidates, grid
     from asktell.problem.examples.profile import ExampleProfile
     from asktell.problem.goals import BestFeasible, ParetoSet
     from asktell.problem.objectives import at_least, at_most, maximize, minimize, within
+    from asktell.problem.trials import Tell, Trial
+    from asktell.results.assignment import Assignment, SegmentChoice
     from asktell.results.checks import Check
     from asktell.results.comparison import ChangedExample, Comparison, Noise
     from asktell.results.difference import Difference
@@ -56,13 +59,14 @@ if TYPE_CHECKING:
     from asktell.studies.study import Study
 
 __all__ = [
-    "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
+    "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "Assignment", "BestFeasible", "Budget",
+    "BudgetTooSmallError",
     "Candidates", "Change", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError",
     "ConflictingWorkerError", "Difference", "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult",
-    "FolderBusyError",
-    "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
+    "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
     "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
-    "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
+    "Race", "Referee", "RemoteStudy", "Result", "SegmentChoice", "Selector", "ServiceError", "Simulation",
+    "StorageBusyError", "StorageError",
     "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
     "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "run_async",
     "simulate", "within",
@@ -70,9 +74,10 @@ __all__ = [
 
 _LATE = {
     "asktell.methods": ("METHODS", "Adaptive", "Elimination", "Race", "preset"),
+    "asktell.methods.referee": ("Referee",),
     "asktell.problem.examples.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
-    "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
+    "asktell.problem.candidates": ("Candidates", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet"),
     "asktell.problem.objectives": (
         "at_least",
@@ -81,7 +86,9 @@ _LATE = {
         "minimize",
         "within",
     ),
+    "asktell.problem.trials": ("Tell", "Trial"),
     "asktell.results.difference": ("Difference",),
+    "asktell.results.assignment": ("Assignment", "SegmentChoice"),
     "asktell.results.checks": ("Check",),
     "asktell.results.comparison": ("ChangedExample", "Comparison", "Noise"),
     "asktell.results.entries": ("PromptResult",),

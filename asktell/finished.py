@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from asktell._util.threads import undisturbed
 from asktell.errors import InvalidArgumentError, InvalidScoresError
-from asktell.numerics.arrays import Floats, Ints, counted
+from asktell.numerics.arrays import Bools, Floats, Ints, counted
 from asktell.numerics.cells import nth_asks
 from asktell.numerics.shapes import Float, Int
-from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import LARGEST
 from asktell.problem.goals import Goal
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.problem.words import exact, nearest, short, some
 from asktell.record import (
     Decided,
@@ -644,9 +645,7 @@ def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Ints]:
     return distinct, np.array([code[text] for text in texts], dtype=np.int64)
 
 
-def _numbers(
-    values: npt.NDArray[Any], name: str, cure: str = ""
-) -> npt.NDArray[np.float64]:
+def _numbers(values: npt.NDArray[Any], name: str, cure: str = "") -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -661,7 +660,7 @@ def _numbers(
             ) from error
 
 
-def _is_empty(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _is_empty(values: npt.NDArray[Any]) -> Bools:
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":

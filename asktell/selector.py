@@ -31,42 +31,22 @@ from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
 from asktell.errors import (
     InvalidArgumentError,
-    InvalidStateError,
     NotPicklableError,
 )
 from asktell.methods import AbstractMethod, preset
 from asktell.methods.rounds.parts import dump_part, load_method
 from asktell.problem.budget import Budget, describe_spending
-from asktell.problem.candidates import (
-    AnyPrompt,
-    AnyTrial,
-    ById,
-    Candidates,
-    Prompts,
-    Tell,
-    Trial,
-    all_taken,
-)
-from asktell.problem.checks import (
-    DAMAGED,
-    MalformedError,
-    check_format,
-    own_version,
-    whole,
-)
+from asktell.problem.candidates import Candidates
+from asktell.problem.checks import whole
 from asktell.problem.examples.examples import AnyProfile
-from asktell.problem.formats import checked, items, parse, typed
+from asktell.problem.formats import parse
 from asktell.problem.goals import Goal
 from asktell.problem.problem import checked_problem
-from asktell.problem.scores import Scores
-from asktell.problem.words import short, some
+from asktell.problem.prompts import AnyPrompt, ById, Prompts
+from asktell.problem.scores import AnyScores
+from asktell.problem.trials import AnyTrial, Tell, Trial, all_taken
 from asktell.record import Engine, State
-from asktell.record.saved import (
-    DEFAULTS,
-    SavedState,
-    dump_problem,
-    load_problem,
-)
+from asktell.record.saved_engine import dump_engine, load_engine
 from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.result import Result
@@ -121,7 +101,9 @@ class Selection(ABC):
         """Up to n trials."""
 
     @abstractmethod
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
+    def tell(
+        self, trial: AnyTrial, scores: AnyScores, cost: float | None = None
+    ) -> bool:
         """Record the scores of a trial. Trials can be told in any order.
 
         An error changes nothing, except that the scores stay recorded if a method of
@@ -178,7 +160,7 @@ class Selection(ABC):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
@@ -658,7 +640,9 @@ class Selector(Selection):
 
     # Telling
 
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
+    def tell(
+        self, trial: AnyTrial, scores: AnyScores, cost: float | None = None
+    ) -> bool:
         with self._lock:
             is_new = self._engine.tell(trial, scores, cost)
             if is_new:
@@ -684,7 +668,7 @@ class Selector(Selection):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
@@ -873,7 +857,8 @@ class Selector(Selection):
         """
         with self._lock:
             state = self._engine.state
-        data = _dump(self._engine.first_prompts, self.method, state)
+        method = dump_part(self.method)
+        data = dump_engine(self._engine.first_prompts, method, state)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -905,7 +890,7 @@ class Selector(Selection):
                 differences.
         """
         data = text if isinstance(text, Mapping) else parse(text, "The saved selector")
-        engine = load_engine(data, method)
+        engine = load_engine(data, lambda saved: load_method(saved, method))
         engine.state.problem.examples.check_same("The saved selector", examples)
         selector = cls.__new__(cls)
         selector._set(engine)
@@ -928,81 +913,3 @@ def selector_of(engine: Engine) -> Selector:
     selector = Selector.__new__(Selector)
     selector._set(engine)
     return selector
-
-
-# A whole selector as data
-
-_FORMAT, _VERSION = "asktell.selector", 1
-_KEYS = {
-    "format",
-    "version",
-    "asktell",
-    "prompts",
-    "method",
-    "goal",
-    "budget",
-    "state",
-    *DEFAULTS,
-}
-
-
-def _dump(prompts: Prompts, method: AbstractMethod, state: State) -> dict[str, Any]:
-    """The data of a selector. `prompts` are the prompts before the first evaluation."""
-    ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
-    saved = (
-        {"ids": ids, "texts": list(prompts.texts)}
-        if prompts.candidates is None
-        else prompts.candidates.to_data()
-    )
-    return {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "asktell": own_version(),
-        "prompts": saved,
-        "method": dump_part(method),
-        **dump_problem(state.growth.origin),
-        "state": SavedState.dump(state),
-    }
-
-
-@checked("The saved selector")
-def load_engine(
-    data: Mapping[str, Any], method: AbstractMethod | None = None
-) -> Engine:
-    """Load the data of a saved selector. `method` replaces a user-defined method.
-
-    Raises:
-        InvalidStateError: the data are malformed, foreign, or of an unknown version.
-    """
-    check_format("The saved selector", data, _FORMAT, _VERSION)
-    if unknown := data.keys() - _KEYS:
-        raise InvalidStateError(
-            f"The saved selector has the unknown key {some(sorted(map(str, unknown)))}. It states that asktell "
-            f"{short(data.get('asktell'))} wrote it, and this is asktell {own_version()}. {DAMAGED}"
-        )
-    saved = typed("prompts", data.get("prompts"), dict)
-    if "factors" in saved:
-        prompts = Prompts.of(Candidates.from_data(saved))
-    else:
-        ids, texts = saved.get("ids"), saved["texts"]
-        items("prompts", texts, None if ids is None else len(ids))
-        prompts = Prompts.of(
-            texts if ids is None else dict(zip(ids, texts, strict=True))
-        )
-    problem = load_problem(data, prompts)
-    method = load_method(data.get("method"), method)
-    method.check(problem)
-    state = SavedState.convert(data.get("state")).load(problem)
-    most = method.most_decisions(problem)
-    if (
-        most is not None
-        and not (state.finished or state.growth.reopened)
-        and len(state.decisions) > most
-    ):
-        raise MalformedError(
-            f"{len(state.decisions)} rounds were decided, but the method has {most}."
-        )
-    for grown in state.growth.events:
-        method.check_growth(grown.event)
-    # Refuses ids and texts of added prompts that exist already.
-    return Engine(prompts, method, state)

@@ -17,8 +17,10 @@ import pytest
 from asktell.errors import MissingExtraError
 from asktell.testing.postgresql_server import Server, find_binaries
 from asktell.testing.postgresql_server import postgresql_server as server_in
+from tests.seeds import Seeds, every, half
 
 os.environ["COLUMNS"] = "200"  # whatever terminal they run in
+os.environ["MPLBACKEND"] = "Agg"
 
 # JAX compiles a function once, for all workers and for the next run: most of what its
 # tests take.
@@ -43,6 +45,11 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.night is None:
+        whole = config.option.run_slow or config.option.renew_pages
+        # A file that is named runs whole
+        named = any(".py" in argument for argument in config.args)
+        config.option.night = "too" if whole or named else "without"
     if not config.getoption("--hypothesis-profile", None):
         ordinary = "ci" if os.environ.get("CI") else "default"
         hypothesis.settings.load_profile(
@@ -52,7 +59,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--run-slow", action="store_true", help="also run the tests marked `slow`"
+        "--run-slow",
+        action="store_true",
+        help="also run the tests marked `slow`",
+    )
+    parser.addoption(
+        "--night",
+        choices=["without", "only", "too"],
+        help="whether to run the tests marked `night`, and all seeds of those that count; by default "
+        "without them, but with --run-slow, and in files that are named, they run, too",
     )
     parser.addoption(
         "--skip-missing-extras",
@@ -118,10 +133,22 @@ def pytest_make_collect_report(
     return report
 
 
+def _runs(item: pytest.Item, night: str) -> bool:
+    """By day, what is not marked; at night, the rest, and all seeds of a test that runs with half of them by day."""
+    marked = item.get_closest_marker("night") is not None
+    if night == "without":
+        return not marked
+    return marked or "seeds" in getattr(item, "fixturenames", ())
+
+
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    run_slow = config.getoption("--run-slow")
+    run_slow, night = config.getoption("--run-slow"), config.getoption("--night")
+    if night != "too":
+        left_out = [item for item in items if not _runs(item, night)]
+        items[:] = [item for item in items if _runs(item, night)]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(
@@ -131,10 +158,15 @@ def pytest_collection_modifyitems(
             )
 
 
+def pytest_collection() -> None:
+    gc.disable()  # little of what is imported becomes garbage
+
+
 def pytest_collection_finish() -> None:
     # What was imported stays: looking for garbage in it took 5% of the time.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +184,12 @@ def unchanged_imports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         file = getattr(sys.modules[name], "__file__", None)
         if file and written in Path(file).parents:
             del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def seeds(pytestconfig: pytest.Config) -> Seeds:
+    """The seeds of a test that counts how often something is right."""
+    return half if pytestconfig.getoption("--night") == "without" else every
 
 
 # A PostgreSQL server

@@ -22,6 +22,7 @@ from asktell import (
     maximize,
     minimize,
 )
+from asktell.problem.objectives import Objective
 from asktell.studies import replica
 from asktell_adapters.cli import main as cli
 from asktell_adapters.llms.base import Completion, Request
@@ -143,7 +144,7 @@ def segmented() -> Selector:
         "model": {"small": "m-1", "large": "m-2"},
         "prompt": {"short": "Be short.", "kind": "Be kind."},
     }
-    bounds: dict[str | asktell.Objective, Any]
+    bounds: dict[str | Objective, Any]
     bounds = {
         "brevity": at_least(0.2, quantile=0.1),
         "safety": at_most(1.2, in_every_segment=True),

@@ -30,6 +30,7 @@ from asktell.selector import at_state
 from asktell.studies import replica
 from asktell.studies.storages.memory import MemoryStorage
 from benchmarks.selection.failures import METHODS, play, regret, scores_of
+from tests.seeds import Seeds
 
 ZERO_ONE = BestFeasible(maximize("a", range=(0, 1)))
 PROMPTS = [f"p{i}" for i in range(4)]
@@ -123,17 +124,19 @@ def test_failures_count_against_those_that_were_told_and_not_those_observed_or_r
 
 @pytest.mark.parametrize("method", METHODS)
 def test_random_failures_take_nobody_out_and_leave_the_choice_what_it_is(
+    seeds: Seeds,
     method: str,
 ) -> None:
     regrets: dict[float, list[float]] = {0.0: [], 0.1: []}
-    for seed in range(8):
+    for seed in seeds(8):
         scores = scores_of(8, 60, seed)
         fails = np.random.default_rng([seed, 1]).random(scores.shape)
         for rate, found in regrets.items():
             result = play(scores, fails < rate, method, 180, seed).result()
             found.append(regret(result, scores))
             assert "failed" not in {entry.status for entry in result.prompts}
-    assert np.mean(regrets[0.1]) < np.mean(regrets[0.0]) + 0.03
+    room = 0.32 / len(regrets[0.0])
+    assert np.mean(regrets[0.1]) < np.mean(regrets[0.0]) + room
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import asktell
@@ -46,6 +45,8 @@ METHODS: list[Callable[[], Any]] = [
 
 @pytest.mark.parametrize("make", METHODS)
 def test_a_whole_selection_of_numpy_is_saved_and_continued(make: Any) -> None:
+    import pandas as pd
+
     goal = BestFeasible(
         asktell.maximize(S("acc"), range=np.array([0, 1])),
         {
@@ -92,7 +93,7 @@ def test_ids_of_asktells_own_table_name_prompts_and_trials(kind: str) -> None:
     if kind == "bound":
         selector = selector.worker(S("me"), lease=np.float32(60))
     trial = selector.ask()
-    row = pd.DataFrame([trial._asdict()]).iloc[0]
+    row = pytest.importorskip("pandas").DataFrame([trial._asdict()]).iloc[0]
     assert selector.release(row["id"])
     (trial,) = selector.ask(I(1))
     assert selector.tell(I(trial.id), np.float32(0.5), cost=np.float32(0.25))
@@ -182,6 +183,8 @@ def test_numbers_of_a_run_and_a_simulation() -> None:
 
 
 def test_ids_of_examples_may_be_of_numpy() -> None:
+    import pandas as pd
+
     for ids in (np.array(["a", "b"]), [S("a"), S("b")], pd.Index(["a", "b"])):
         selector = Selector(["x", "y"], BestFeasible("acc"), 4, examples=ids)  # type: ignore[arg-type]
         assert is_plain(selector.example_ids)

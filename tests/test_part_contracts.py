@@ -89,6 +89,14 @@ class TestMethods(MethodContract):
         return request.param
 
 
+class TestReferee(MethodContract):
+    options: ClassVar[dict[str, Any]] = {"baseline": 0}
+
+    @pytest.fixture(params=[asktell.Referee(), asktell.Referee(each=3)], ids=str)
+    def method(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+
 class Whole(AbstractMethod):
     """Plans one evaluation of each prompt, and selects the prompt that `choose` returns."""
 

@@ -112,7 +112,7 @@ def test_pronouns_among_the_assigned_names_by_hand() -> None:
 
 def test_the_kernel_is_what_the_guide_names() -> None:
     names = [path.name for path in kernel()]
-    assert names[0] == "candidates.py"
+    assert names[0] == "trials.py"
     assert names[-1] == "selector.py"
     assert all(path.is_file() for path in kernel())
 

@@ -1,4 +1,4 @@
-"""Methods by name: "auto", "race", and the published methods as compositions of parts."""
+"""Methods by name: "auto", "race", "referee", and the published methods as compositions of parts."""
 
 from collections.abc import Callable
 from inspect import isabstract
@@ -10,6 +10,7 @@ from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.methods.auto.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod
 from asktell.methods.race import Race
+from asktell.methods.referee import Referee
 from asktell.methods.rounds import allocators, estimators, rules, schedulers
 from asktell.methods.rounds.allocators import AbstractAllocator, GOptimalDesign, Uniform
 from asktell.methods.rounds.elimination import PART_KINDS, Elimination, rule_of
@@ -62,13 +63,18 @@ _PRESETS = {
 
 
 # Methods that are not composed of parts.
-_WHOLE: dict[str, type[AbstractMethod]] = {"auto": Adaptive, "race": Race}
+_WHOLE: dict[str, type[AbstractMethod]] = {
+    "auto": Adaptive,
+    "race": Race,
+    "referee": Referee,
+}
 
 METHODS = (*_WHOLE, *_PRESETS)
 """The names that `preset` and `Selector(..., method=...)` accept.
 
 - "auto": `Adaptive` with its default arguments.
 - "race": `Race` with its default arguments.
+- "referee": `Referee` with its default arguments.
 - "uniform": evaluates every prompt equally often, for any goal.
 - "csr", "csr-sh", "lcsh" and "mlp-csr": methods with rounds for `BestFeasible`.
 - "ege-sr", "ege-sh", "gege" and "mlp-ege": methods with rounds for `ParetoSet`.
@@ -94,7 +100,7 @@ REGISTRY: Registry[type[AbstractMethod] | _Preset] = Registry(
 
 # The methods and their parts that a saved selector may contain, by class name.
 PARTS: dict[str, type] = {
-    kind.__name__: kind for kind in (Adaptive, Race, Elimination)
+    kind.__name__: kind for kind in (Adaptive, Race, Referee, Elimination)
 } | {
     name: part
     for package in (schedulers, allocators, estimators, rules)

@@ -27,7 +27,6 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
-from asktell.problem.goals import check_over_all_examples
 from asktell.problem.problem import Problem
 from asktell.proofs.standing import standing
 from asktell.record import Decided, Departure, State
@@ -90,7 +89,7 @@ class Race(AbstractMethod):
                 uses segments (`in_every_segment` or `worst_segment`).
         """
         check_not_sure(problem.goal, "Race")
-        check_over_all_examples(problem.goal, "Race")
+        problem.goal.check_over_all_examples("Race")
 
     def due(self, state: State) -> bool:
         """Return True if the plan is used up and more can be planned, or if no more scores can come.

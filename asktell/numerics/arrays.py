@@ -19,7 +19,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
-def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def distinct(values: Ints) -> Ints:
     """The distinct whole numbers, ascending. Many times as fast as `np.unique`, which hashes large arrays."""
     return counted(values)[0]
 
@@ -29,8 +29,8 @@ _SPARSE = 64
 
 
 def numbered(
-    values: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    values: Ints,
+) -> tuple[Ints, Ints]:
     """The distinct whole numbers of at least 0, ascending, and the place of each value among them.
 
     Many times as fast as `np.unique` where the numbers are small.
@@ -42,9 +42,7 @@ def numbered(
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[values]
 
 
-def without(
-    values: npt.NDArray[np.int64], excluded: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def without(values: Ints, excluded: Ints) -> Ints:
     """The values that are not excluded, in their order. Many times as fast as `np.setdiff1d` where both are few."""
     if not len(excluded) or not len(values):
         return values
@@ -54,8 +52,8 @@ def without(
 
 
 def counted(
-    values: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    values: Ints,
+) -> tuple[Ints, Ints]:
     """The distinct whole numbers, ascending, and the number of occurrences of each."""
     ordered = np.sort(values)
     starts = (
@@ -66,9 +64,7 @@ def counted(
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
-def decimal(
-    differences: npt.NDArray[np.float64], largest: float
-) -> npt.NDArray[np.float64]:
+def decimal(differences: Floats, largest: float) -> Floats:
     """Differences of numbers up to `largest`, rounded to their precision, so that 0.3 - 0.1 equals 0.5 - 0.3.
 
     Numbers beyond the size of any score are not rounded.

@@ -112,6 +112,21 @@ class Cells(NamedTuple):
         # A cell fails once, so repeated scores tell nothing about the noise of failures.
         return self if self.asks.all() else self._replace(is_noisy=False)
 
+    def alike(self, n_arms: int) -> Int[Ints, " arms"]:
+        """A number (n_arms,) for each arm. Arms with the same scores of the same examples have the same number."""
+        order = np.lexsort((self.examples, self.arms))
+        rows = np.column_stack(
+            (self.examples, self.asks, self.scores, self.squares)
+        ).astype(np.float64)[order]
+        # 0.0 and -0.0 are equal, and so are they as bytes after this.
+        rows = rows + 0.0
+        parts = np.split(rows, np.searchsorted(self.arms[order], np.arange(1, n_arms)))
+        numbers: dict[bytes, int] = {}
+        return np.array(
+            [numbers.setdefault(part.tobytes(), len(numbers)) for part in parts],
+            dtype=np.int64,
+        )
+
     def where(self, rows: Bool[Bools, " cells"]) -> "Cells":
         """Some of the cells."""
         return Cells(

@@ -9,6 +9,8 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
+from asktell.numerics.arrays import Ints
+
 # 2^64 over the golden ratio. This constant and those of `_mix` are SplitMix64's.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -33,22 +35,18 @@ def bits(seed: int, purpose: str, *counters: npt.ArrayLike) -> npt.NDArray[np.ui
     return state
 
 
-def integers(
-    seed: int, purpose: str, high: int, *counters: npt.ArrayLike
-) -> npt.NDArray[np.int64]:
+def integers(seed: int, purpose: str, high: int, *counters: npt.ArrayLike) -> Ints:
     """Uniform whole numbers in range(high), one for every element of the counters. `high` is below 2**31."""
     top = bits(seed, purpose, *counters) >> np.uint64(32)
     return ((top * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 
 
-def permutation(
-    seed: int, purpose: str, n: int, *counters: int
-) -> npt.NDArray[np.int64]:
+def permutation(seed: int, purpose: str, n: int, *counters: int) -> Ints:
     """A uniform order of range(n)."""
     return np.argsort(bits(seed, purpose, *counters, np.arange(n)), kind="stable")
 
 
-def chance_order(seed: int, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def chance_order(seed: int, items: npt.ArrayLike) -> Ints:
     """Positions of the items (whole numbers) in the order that decides among equals.
 
     The order of two items does not depend on the other items. So a selection changes by

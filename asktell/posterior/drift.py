@@ -21,6 +21,11 @@ the score, so it is a martingale, however the cells were chosen by earlier score
 standardized value is therefore normal for many scores (Brown 1971). Examples are random
 effects as well, since they come in a random order: otherwise, where each one is used up
 before the next, every drift would be taken for harder examples.
+
+If the goal depends on segments of examples, `auto` chooses examples by their segment.
+Then the examples no longer come in a random order: late evaluations may all be of the
+hardest segment. So each segment has a level of its own, and 1 is replaced by the
+indicators of the segments.
 """
 
 from typing import NamedTuple
@@ -32,6 +37,9 @@ from asktell.numerics.shapes import Float, Int
 from asktell.posterior.equations import table
 
 _PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
+# Least part of what the scores say about a step that is left after the levels. Less is
+# rounding.
+_LEAST_TOLD = 1e-9
 # Least noise within a cell, as a part of the residual's variance: rounding is no drift
 _LEAST_NOISE = 1e-3
 
@@ -73,22 +81,31 @@ def likeliest_step(
     example: float,
     residual: float,
     noise: float,
+    segments: Ints | None = None,
 ) -> Step:
     """The step of the most standard errors in the scores (n,).
 
     `prompt`, `example`, `residual`: variances of the model, in squares of the scores'
     units. `noise`: the part of the residual's that differs between evaluations of one
-    cell.
+    cell. `segments` (n,): the segment of each score's example, if examples were chosen
+    by their segment.
     """
     n = len(scores)
     places = np.ceil(np.array(_PLACES) * n)
     steps = (np.arange(n)[:, None] >= places).astype(np.float64)
-    vectors = np.column_stack((np.ones(n), steps, scores - scores.mean()))
+    groups = np.zeros(n, dtype=np.int64) if segments is None else segments
+    levels = (groups[:, None] == np.unique(groups)).astype(np.float64)
+    vectors = np.column_stack((levels, steps, scores - scores.mean()))
     products = _weighted_products(rows, vectors, prompt, example, residual, noise)
-    level, of_steps = products[0], products[1:-1]
-    told = np.diag(of_steps[:, 1:-1]) - level[1:-1] ** 2 / level[0]
-    sums = of_steps[:, -1] - level[1:-1] * level[-1] / level[0]
-    told = np.maximum(told, np.finfo(float).tiny)
+    n_levels = levels.shape[1]
+    of_levels, of_steps = products[:n_levels], products[n_levels:-1]
+    left = of_steps[:, n_levels:] - of_steps[:, :n_levels] @ np.linalg.solve(
+        of_levels[:, :n_levels], of_levels[:, n_levels:]
+    )
+    told, sums = np.diag(left[:, :-1]), left[:, -1]
+    # A step where another segment begins cannot be distinguished from its level.
+    is_told = told > _LEAST_TOLD * np.diag(of_steps[:, n_levels:-1])
+    told = np.where(is_told, told, np.inf)
     errors = sums / np.sqrt(told)
     most = int(np.abs(errors).argmax())
     return Step(_PLACES[most], float(sums[most] / told[most]), float(errors[most]))

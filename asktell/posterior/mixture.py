@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Floats
-from asktell.numerics.shapes import Float
+from asktell.numerics.arrays import Floats, Ints
+from asktell.numerics.shapes import Float, Int
 
 _BLOCK = 1 << 9  # rows at a time, so that their products stay in the processor's cache
 
@@ -101,6 +101,16 @@ class Posterior(NamedTuple):
     def mean(self) -> Float[Floats, " arms"]:
         """Posterior means."""
         return np.asarray(self.weights @ np.array([part.mean for part in self.parts]))
+
+    def of_some(self, arms: Int[Ints, " some"]) -> "Posterior":
+        """The posterior of some of the means, in the order of `arms`."""
+        parts = tuple(
+            part._replace(
+                mean=part.mean[arms], rows=part.rows[arms], own=part.own[arms]
+            )
+            for part in self.parts
+        )
+        return self._replace(parts=parts, sd=self.sd[arms])
 
     def averages(
         self, weights: Float[Floats, "sums arms"]

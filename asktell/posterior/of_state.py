@@ -15,7 +15,7 @@ from asktell.posterior.regressors import Regressors, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.problem.problem import Problem
 from asktell.record import Failures, State
-from asktell.record.history import repeated
+from asktell.record.repeated import Repeated
 
 # Evaluations below which the residuals are too uncertain to look for a drift. A
 # judgement.
@@ -80,14 +80,18 @@ def drift(state: State) -> Drift:
         len(rows) < _FEWEST_FOR_DRIFT
         or estimates is None
         or state.growth.has_widened
-        or problem.examples.tells is not None
+        or problem.examples.informativeness is not None
         or problem.looks_once
     ):
         return Drift(len(rows), {})
+    examples = history.examples()[rows]
     scores, cells = (
         history.scores()[rows],
-        NumberedRows.of(history.arms()[rows], history.examples()[rows]),
+        NumberedRows.of(history.arms()[rows], examples),
     )
+    # Examples are chosen by their segment only if the goal depends on segments.
+    segments = problem.examples.segments if problem.goal.by_segment else None
+    of_rows = None if segments is None else segments.of_examples[examples]
     steps = {}
     for j, metric in enumerate(
         problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]
@@ -103,6 +107,7 @@ def drift(state: State) -> Drift:
                 max(example, least),
                 residual,
                 fit.noise,
+                of_rows,
             )
     return Drift(len(rows), steps)
 
@@ -111,7 +116,7 @@ def has_drifted(state: State) -> bool:
     """True if the scores have drifted, according to late repeats if there are enough of them, else to the residuals."""
     if state.problem.looks_once:
         return False
-    again = repeated(state.problem, state.history)
+    again = Repeated.of(state.problem, state.history)
     return again.has_drifted if again.tells_drift else drift(state).is_found
 
 

@@ -73,6 +73,8 @@ class Statement(NamedTuple):
     example: Float[Floats, " columns"]  # variances of the example effect
     residual: Float[Floats, " columns"]  # variances of the residual
     n_seen: int  # number of distinct examples
+    # (K,) a number for each arm, the same for arms that the model cannot distinguish
+    alike: Int[Ints, " arms"]
     # True after a single evaluation, which supports no error and no probability
     is_guess: bool
     fits: list[Posterior]  # (c,) posteriors of the two-way model
@@ -109,6 +111,9 @@ def statement(model: Model) -> Statement:
     # Over the given examples, draws include the scores that are not known yet.
     if model.n_examples is None or model.n_examples >= ENDLESS:
         values = _with_kept(drawn, model, of_ends, rng)
+    alike = _alike(model)
+    # Equals have the same estimates, without the noise of the draws.
+    means, errors = _mean_of_equals(means, alike), _mean_of_equals(errors, alike)
     variances = np.array([fit.variances for fit in drawn.fits])
     for j, (_, columns) in in_log_odds.items():
         # Averaged over the two models, as the draws are. Scores that agree so far need
@@ -136,10 +141,31 @@ def statement(model: Model) -> Statement:
         example=variances[:, 1],
         residual=variances[:, 2],
         n_seen=cells.n_examples_seen,
+        alike=alike,
         is_guess=len(cells.of_column(0).arms) < 2,
         fits=drawn.fits,
         in_segments=in_segments,
     )
+
+
+def _alike(model: Model) -> Int[Ints, " arms"]:
+    """Numbers of the arms, equal if their scores are the same, and no factors or proxies distinguish them."""
+    if model.regressors is not None or model.proxies is not None:
+        return np.arange(model.n_arms)
+    return model.cells.alike(model.n_arms)
+
+
+def _mean_of_equals(
+    numbers: Float[Floats, "arms columns"], alike: Int[Ints, " arms"]
+) -> Float[Floats, "arms columns"]:
+    """The numbers, with the mean of those that are alike in place of each."""
+    sizes = np.bincount(alike)
+    if sizes.max() == 1:
+        return numbers
+    sums = np.stack([np.bincount(alike, column) for column in numbers.T], axis=1)
+    means = sums[alike] / sizes[alike][:, None]
+    # A number that has no equal stays as it is, to the last digit.
+    return np.where(sizes[alike][:, None] > 1, means, numbers)
 
 
 def _most_draws(model: Model) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Floats
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float
 from asktell.problem.checks import LARGEST
 from asktell.problem.words import short
@@ -34,7 +34,7 @@ class PCA(NamedTuple):
     """
 
     features: Float[Floats, "arms features"]
-    explained_variance_ratio: npt.NDArray[np.float64]
+    explained_variance_ratio: Floats
 
 
 def pca(embedding: npt.ArrayLike, d: int) -> PCA:
@@ -148,7 +148,7 @@ def _rows(prompts: Sequence[str], seed: int) -> Any:
     return csr_array((value, column, starts), shape=(n, _BUCKETS))
 
 
-def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
+def _grams(text: str, seed: int) -> Ints:
     """Buckets of the n-grams of a text: n-grams of its bytes, with a space at each end, and n-grams of its words."""
     raw = np.frombuffer(
         f" {text} ".encode("utf-8", "surrogatepass"), dtype=np.uint8

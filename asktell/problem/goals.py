@@ -203,6 +203,20 @@ class Goal(ABC):
         vars(goal).update(subsets=subsets, worst_of=tuple(worst_of))
         return goal
 
+    def check_over_all_examples(self, method: str) -> None:
+        """Check that all examples count alike, for a method that bounds means over all examples only.
+
+        Args:
+            method: the method in the error, such as "Race".
+
+        Raises:
+            IncompatibleMethodError: the worst segment counts for a metric.
+        """
+        if self.by_segment:
+            raise IncompatibleMethodError(
+                f"{method} does not support goals with segments (in_every_segment, worst_segment). Use method='auto'."
+            )
+
     def with_baseline(self, arm: int | None) -> Self:
         """The same goal, with the position of the baseline. `Selector` calls this method.
 
@@ -259,7 +273,7 @@ class Goal(ABC):
             column = means[..., bound.column]
             if bound.of is None:
                 reference: Any = 0.0
-            elif bound.of == BASELINE:
+            elif bound.is_of_baseline:
                 reference = column[..., self.baseline]
             else:
                 rivals = (
@@ -797,11 +811,3 @@ def _counts_worst_segment(*parts: Objective | Constraint) -> list[bool]:
         part.worst_segment if isinstance(part, Objective) else part.in_every_segment
         for part in parts
     ]
-
-
-def check_over_all_examples(goal: Goal, method: str) -> None:
-    """Check that all examples count alike, for a method that bounds means over all examples only."""
-    if goal.by_segment:
-        raise IncompatibleMethodError(
-            f"{method} does not support goals with segments (in_every_segment, worst_segment). Use method='auto'."
-        )

@@ -137,7 +137,7 @@ def minimize(
     worst_segment: bool = False,
     tolerance: float | None = None,
 ) -> Objective:
-    """An objective to minimize, such as latency or cost. The arguments and errors are those of `maximize`.
+    """An objective to minimize, such as latency or cost. The arguments and errors are as for `maximize`.
 
         >>> import asktell
         >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost")))
@@ -230,7 +230,7 @@ def at_most(
     in_every_segment: bool = False,
     tolerance: float | None = None,
 ) -> Threshold:
-    """Require that a metric's mean is at most `bound`. The arguments and errors are those of `at_least`.
+    """Require that a metric's mean is at most `bound`. The arguments and errors are as for `at_least`.
 
     With `at_most(2.0, quantile=0.95)`, at least 95% of the examples must score 2.0 or
     less.
@@ -420,6 +420,16 @@ class Bound(NamedTuple):
     at_most: bool
     scale: float
     of: str | None = None
+
+    @property
+    def is_of_best(self) -> bool:
+        """True if the bound is relative to the best prompt in the metric."""
+        return self.of == BEST
+
+    @property
+    def is_of_baseline(self) -> bool:
+        """True if the bound is relative to the baseline."""
+        return self.of == BASELINE
 
     @property
     def margin(self) -> float:

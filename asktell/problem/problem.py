@@ -12,11 +12,12 @@ from asktell.numerics.cached import Memo, cached_property
 from asktell.numerics.shapes import Float
 from asktell.problem import checks
 from asktell.problem.budget import Budget
-from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import whole
 from asktell.problem.examples.examples import AnyProfile, Examples, checked_examples
 from asktell.problem.features import check_features, text_features
 from asktell.problem.goals import Goal
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.problem.words import nearest, short, some
 
 SKIP: Final = "skip"

@@ -16,7 +16,8 @@ from asktell.problem.checks import (
 )
 from asktell.problem.words import exact, nearest, short, some
 
-Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
+AnyScores: TypeAlias = Mapping[str, float] | Sequence[float] | float
+"""Scores of one evaluation: by metric, in the order of the metrics, or a single one."""
 
 
 # Rounding can put a score slightly outside its range. Up to this share of the range's

@@ -12,7 +12,7 @@ import numpy as np
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.shapes import Float, Int
 from asktell.problem.checks import LARGEST, check_number, check_part
-from asktell.problem.goals import Goal, ParetoSet, check_over_all_examples
+from asktell.problem.goals import Goal, ParetoSet
 from asktell.problem.objectives import FAILURE_RATE, check_less_than_range
 from asktell.proofs.bounds import ROUNDING, Bounds, binary_ranges, limits_if_binary
 from asktell.proofs.claims import satisfies, violates
@@ -63,7 +63,7 @@ def standing_against(
             and below 1.
     """
     goal, error = state.problem.goal, 1 - check_part("The confidence", confidence)
-    check_over_all_examples(goal, "a gate")
+    goal.check_over_all_examples("a gate")
     check_margin(goal, max(0.0, margin), state.history.scores())
     # The values of a Pareto set are in units of the metrics' ranges.
     is_scaled = isinstance(goal, ParetoSet)
@@ -137,7 +137,9 @@ def _bounds_with_failures(
     First with the worst scores for the candidate and the best for the baseline, then
     the other way round.
     """
-    problem, history, reach = state.problem, state.history, first_out(state)
+    problem, history = state.problem, state.history
+    # Evaluations of departed arms that are still in progress do not matter
+    reach = first_out(state, set(state.left) - {candidate, baseline})
     limits = limits_if_binary(problem.goal, history.scores())
     scores = OrderedScores.of(problem, history, state.missing, reach)
     recorded = Bounds(scores, limits)
@@ -268,7 +270,8 @@ def _first_failed(
     Without examples, the places count the evaluations. Places from the first evaluation
     in progress on are ignored.
     """
-    problem, history, reach = state.problem, state.history, first_out(state)
+    problem, history = state.problem, state.history
+    reach = first_out(state, set(state.left) - {arm})
     failures = state.failures.pulls
     # Scores without a trial were observed elsewhere, or repeat an evaluation.
     scored = (history.arms() == arm) & (history.trials() >= 0)

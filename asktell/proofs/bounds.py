@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell.numerics.arrays import Bools, Floats, Ints, decimal
 from asktell.numerics.shapes import Bool, Float, Int
@@ -369,7 +368,7 @@ def _few_values(values: Float[Floats, " rows"]) -> Limits:
     return None
 
 
-def mostly_equal(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def mostly_equal(rows: Floats) -> Bools:
     """True for rows of which at least half is one number. Such a row gives little information on the other numbers."""
     n = rows.shape[-1]
     if not n:

@@ -72,7 +72,7 @@ from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.shapes import Bool, Float, Int
 from asktell.problem.goals import BestFeasible, Goal
-from asktell.problem.objectives import BASELINE, BEST, Bound
+from asktell.problem.objectives import Bound
 from asktell.proofs.bounds import Bounds, limits_if_few
 from asktell.proofs.intervals.betting import Betting
 from asktell.proofs.intervals.racing import certainly_worse
@@ -107,12 +107,12 @@ def n_misses(goal: Goal, n_arms: int) -> int:
     A bound relative to the best prompt in a metric counts K - 1 times, once for each
     prompt that may be ahead of the selected prompt.
     """
-    return sum(max(1, n_arms - 1) if bound.of == BEST else 1 for bound in goal.bounds)
+    return sum(max(1, n_arms - 1) if bound.is_of_best else 1 for bound in goal.bounds)
 
 
 def _n_skips(goal: Goal, n_arms: int) -> int:
     """The number of claims that may wrongly establish that the best prompt, to which bounds are relative, is not."""
-    return sum(n_arms - 1 for bound in goal.bounds if bound.of == BEST)
+    return sum(n_arms - 1 for bound in goal.bounds if bound.is_of_best)
 
 
 def satisfies(
@@ -170,7 +170,7 @@ def _bound(bounds: Bounds, column: int) -> Bound:
 def _rivals(bounds: Bounds, column: int) -> list[int]:
     """The arms to which the bound of a column of slacks may be relative, the highest mean first."""
     goal, scores = bounds.problem.goal, bounds.scores
-    if _bound(bounds, column).of == BASELINE:
+    if _bound(bounds, column).is_of_baseline:
         return [] if goal.baseline is None else [int(goal.baseline)]
     means = np.where(scores.counts > 0, scores.means[:, column], -np.inf)
     order = np.argsort(-means, kind="stable")

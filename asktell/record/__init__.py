@@ -23,13 +23,13 @@ from asktell.record.events import (
 )
 from asktell.record.failures import Failures
 from asktell.record.fold import apply, check, check_decision, decision_of
-from asktell.record.growth import grown
+from asktell.record.growth import problem_after
 from asktell.record.history import History
-from asktell.record.state import Grown, State, initial
+from asktell.record.state import GrowthStep, State, initial
 
 __all__ = [
     "Added", "Asked", "Decided",
-    "Departure", "Engine", "Event", "Extended", "Failed", "Failures", "Grown", "Growth", "History", "Observed",
+    "Departure", "Engine", "Event", "Extended", "Failed", "Failures", "Growth", "GrowthStep", "History", "Observed",
     "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decision_of",
-    "grown", "initial",
+    "initial", "problem_after",
 ]  # fmt: skip

@@ -12,7 +12,6 @@ from operator import attrgetter
 from asktell._util.threads import undisturbed
 from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
 from asktell.numerics.intmap import IntMap
-from asktell.problem.candidates import AnyPrompt, AnyTrial, Prompts, Trial, from_json
 from asktell.problem.checks import (
     check_cost,
     check_name,
@@ -21,11 +20,13 @@ from asktell.problem.checks import (
 )
 from asktell.problem.goals import Goal
 from asktell.problem.problem import Problem
-from asktell.problem.scores import Scores, by_name, proxy_score
+from asktell.problem.prompts import AnyPrompt, Prompts
+from asktell.problem.scores import AnyScores, by_name, proxy_score
+from asktell.problem.trials import AnyTrial, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record import events, growth
 from asktell.record.fold import Decider, apply, check, decision_of
-from asktell.record.state import Grown, State, initial
+from asktell.record.state import GrowthStep, State, initial
 
 
 def checked_scores(
@@ -109,7 +110,7 @@ class Engine:
         """Begin again. In a forked process, because a thread of the parent may have left a step half done."""
         self.prompts = self.first_prompts
         # The growth that `prompts` include
-        self._growth: tuple[Grown, ...] = ()
+        self._growth: tuple[GrowthStep, ...] = ()
         self.go_to(self.state)
 
     def go_to(self, state: State) -> None:
@@ -266,16 +267,16 @@ class Engine:
 
     # Telling
 
-    def tell(self, trial: AnyTrial, scores: Scores, cost: float | None) -> bool:
+    def tell(self, trial: AnyTrial, scores: AnyScores, cost: float | None) -> bool:
         """Record the scores of a trial."""
         problem = self.state.problem
         vector, proxies = checked_scores(problem.goal, problem.proxies, scores)
         assert vector is not None, "only observations have no vector"
         cost = needed_cost(cost, problem.max_cost)
         id_, pull = self.find(trial)
-        return self.told(events.Told(id_, vector, cost, proxies), pull)
+        return self.tell_checked(events.Told(id_, vector, cost, proxies), pull)
 
-    def told(self, told: events.Told, pull: events.Pull | None) -> bool:
+    def tell_checked(self, told: events.Told, pull: events.Pull | None) -> bool:
         """Record scores that were checked. `pull` is what `find` returned for the trial."""
         # A worker may repeat a tell whose answer was lost. The same scores change nothing.
         if pull is None:
@@ -287,7 +288,7 @@ class Engine:
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:

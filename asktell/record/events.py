@@ -137,7 +137,8 @@ class Departure(NamedTuple):
     Attributes:
         arm: the position of the prompt.
         status: "accepted" (selected), "rejected" (eliminated, or not selected at the
-            end), "failed" (too many evaluations failed, or it has no score) or
+            end), "undecided" (compared with the incumbent of a `Referee`, without a
+            decision), "failed" (too many evaluations failed, or it has no score) or
             "retired" (by the user).
         reason: the reason, as text for the result.
         means: the arm's estimates at that moment, in the order of `goal.columns`. Empty
@@ -146,7 +147,7 @@ class Departure(NamedTuple):
     """
 
     arm: Index
-    status: Literal["accepted", "rejected", "failed", "retired"]
+    status: Literal["accepted", "rejected", "undecided", "failed", "retired"]
     reason: str
     means: tuple[Estimate, ...] = ()
     standard_errors: tuple[Estimate | None, ...] = ()
@@ -182,7 +183,8 @@ class Decided(Event, frozen=True, tag="d"):
 
     A decision has either `pulls` or a `plan`. The last decision has neither. It has the
     selected arms as its `answer`, and a departure for each arm that was still active.
-    Only a baseline that is not selected has no departure.
+    Only a baseline that is not selected has no departure, and candidates that the
+    budget of a `Referee` did not reach.
 
     Attributes:
         round: the number of earlier decisions.
@@ -190,7 +192,9 @@ class Decided(Event, frozen=True, tag="d"):
         pulls: the number of evaluations of each arm that stays active, in ascending
             order of arms. A single number if it is the same for all arms.
         finished: True for the last decision.
-        answer: the selected arms, best first. Empty before the last decision.
+        answer: the selected arms, best first. Before the last decision, the incumbent
+            after the decision if the method has an incumbent (`Referee`), and empty
+            otherwise.
         plan: the evaluations themselves, in the order in which to assign them. Each is
             a pair of arm and example, or of arm and -1 without examples.
         settled: True if the selection ended before its budget was spent, because it had

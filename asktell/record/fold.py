@@ -20,9 +20,15 @@ from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.costs import Costs
 from asktell.record.events import Pull
-from asktell.record.growth import check_growth, departed, grown, reopens
+from asktell.record.growth import check_growth, departed, problem_after, reopens
 from asktell.record.proxies import ProxyScores
-from asktell.record.state import Grown, Remarks, State, examples_left, observed_examples
+from asktell.record.state import (
+    GrowthStep,
+    Remarks,
+    State,
+    examples_left,
+    observed_examples,
+)
 
 
 class Decider(Protocol):
@@ -149,7 +155,7 @@ def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
 
 
 def _check_decided(state: State, decided: events.Decided) -> None:
-    """Check that a decision is due, and that the budget covers its plan."""
+    """Check that a decision is due, and that the budget covers its plan besides what is in progress."""
     check_decision(state.problem, decided)
     if not state.may_decide or decided.round != len(state.decisions):
         raise MalformedError(
@@ -161,7 +167,13 @@ def _check_decided(state: State, decided: events.Decided) -> None:
         n_planned = decided.pulls * (len(state.active) - len(decided.departures))
     else:
         n_planned = sum(decided.pulls)
-    if n_planned > state.problem.budget - state.spent - len(state.plan.pending):
+    # Returned evaluations are part of the plan, too. A plan of cells drops those that
+    # no longer fit the budget of cost.
+    n_kept = sum(
+        decided.plan is None or state.fits(pull.arm) for pull in state.plan.returned
+    )
+    room = state.problem.budget - state.spent - len(state.plan.pending) - n_kept
+    if n_planned > max(0, room):
         raise MalformedError(
             f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows."
         )
@@ -353,10 +365,10 @@ def _grown(state: State, event: events.Growth) -> State:
     """
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
     growth = state.growth
-    before = Grown(len(state.decisions), state.spent, state.costs.total, event)
+    before = GrowthStep(len(state.decisions), state.spent, state.costs.total, event)
     n_more = len(event.texts) if isinstance(event, events.Added) else 0
     state = state._replace(
-        problem=grown(state.problem, event),
+        problem=problem_after(state.problem, event),
         growth=replace(
             growth,
             events=(*growth.events, before),

@@ -6,10 +6,10 @@ from typing import Any
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem import checks
-from asktell.problem.candidates import Prompts
 from asktell.problem.checks import whole
 from asktell.problem.examples.ids import numbered
 from asktell.problem.problem import Problem, check_proxy_scores
+from asktell.problem.prompts import Prompts
 from asktell.problem.words import short
 from asktell.record.events import (
     Added,
@@ -19,7 +19,7 @@ from asktell.record.events import (
     Growth,
     Retired,
 )
-from asktell.record.state import Departures, Grown, State
+from asktell.record.state import Departures, GrowthStep, State
 
 
 def reopens(event: Growth, last: Decided | None) -> bool:
@@ -59,7 +59,7 @@ def departed(
 
 
 def told_departures(
-    decisions: Sequence[tuple[int, Decided]], growth: Sequence[Grown]
+    decisions: Sequence[tuple[int, Decided]], growth: Sequence[GrowthStep]
 ) -> tuple[Departures, bool]:
     """The arms that departed because of decisions and growth, and whether the last decision was reopened.
 
@@ -86,7 +86,7 @@ def told_departures(
     return left, reopened
 
 
-def grown(problem: Problem, event: object) -> Problem:
+def problem_after(problem: Problem, event: object) -> Problem:
     """The problem after an event. Only new prompts, budget or examples change it."""
     if isinstance(event, Added):
         candidates = problem.candidates
@@ -144,13 +144,27 @@ def check_growth(state: State, event: Growth) -> None:
 
 
 def _check_retired(state: State, event: Retired) -> None:
-    """Check that an arm is not the baseline, and was not retired before. An eliminated arm may be retired."""
+    """Check that an arm is not the baseline or the incumbent, and was not retired before.
+
+    An eliminated arm may be retired.
+    """
     if (
         whole("an arm", event.arm, 0, state.problem.n_arms - 1)
         == state.problem.baseline
     ):
         raise InvalidArgumentError(
             "The baseline cannot be retired, because the selected prompt is compared with it."
+        )
+    # Of the methods, only `Referee` accepts an arm with an answer before the end.
+    accepting = [
+        decided.answer[0]
+        for _, decided in state.decisions
+        if decided.answer and decided.departures and not decided.finished
+    ]
+    if accepting and event.arm == accepting[-1]:
+        raise InvalidArgumentError(
+            "The incumbent cannot be retired, because candidates are compared with it. Add a better candidate, or "
+            "start a new selection with another baseline."
         )
     gone = state.left.get(event.arm)
     if gone is not None and gone[1].status == "retired":
@@ -348,7 +362,7 @@ def check_key(key: str | None) -> str | None:
 
 
 def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
-    """True if one of the prompts in a request exists already, with its own id."""
+    """True if a prompt of a request exists already, with its own id."""
     arm = None if isinstance(came.ids, range) else prompts.with_id(came.ids[number])
     # Positions identify no prompt, so texts without ids are always new.
     if arm is None or prompts.texts[arm] != came.texts[number]:

@@ -10,10 +10,10 @@ from msgspec import structs
 from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.intmap import IntMap
 from asktell.problem.budget import Budget
-from asktell.problem.candidates import ById, Prompts
 from asktell.problem.checks import MalformedError, whole
 from asktell.problem.formats import Decoder, builtins, dump_goal, items, load_goal
 from asktell.problem.problem import Problem, checked_problem
+from asktell.problem.prompts import ById, Prompts
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.costs import SavedCosts, Total
@@ -21,11 +21,11 @@ from asktell.record.events import Index
 from asktell.record.facet import Pack, Saved, column, matrix
 from asktell.record.failures import Failures, SavedFailures
 from asktell.record.fold import check_decision
-from asktell.record.growth import check_growth, grown, told_departures
+from asktell.record.growth import check_growth, problem_after, told_departures
 from asktell.record.history import History
 from asktell.record.plan import Plan, Queue
 from asktell.record.proxies import SavedProxies
-from asktell.record.state import Grown, Growths, Remarks, State, initial
+from asktell.record.state import GrowthSoFar, GrowthStep, Remarks, State, initial
 
 DEFAULTS: dict[str, Any] = {
     "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
@@ -147,7 +147,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     redraws: tuple[tuple[Index, Index], ...] = ()
     # Arm, round and reason of each arm that failed too often
     failed_out: tuple[tuple[Index, Index, str], ...] = ()
-    growth: tuple[Grown, ...] = ()
+    growth: tuple[GrowthStep, ...] = ()
     remarks: tuple[events.Remarked, ...] = ()
 
     @classmethod
@@ -209,7 +209,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
             InvalidStateError: the saved state is malformed, or contradicts itself.
             InvalidArgumentError: a number is out of range.
         """
-        problem = _grown(self.growth, origin, len(self.decisions))
+        problem = _problem_after(self.growth, origin, len(self.decisions))
         _check_asked(self, problem)
         n_arms, last_example = problem.n_arms, (problem.examples.n or 0) - 1
         trials = column("trials", self.trials, -1, self.asked - 1)
@@ -233,7 +233,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
             )
         state = _with_decisions(
             self.decisions,
-            Growths(origin, self.growth),
+            GrowthSoFar(origin, self.growth),
             initial(problem),
             trials,
             arms,
@@ -282,13 +282,15 @@ _MOST_FORGOTTEN = 10**7
 _STATE = Decoder[SavedState](SavedState)
 
 
-def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:
+def _problem_after(
+    growth: tuple[GrowthStep, ...], problem: Problem, n_decisions: int
+) -> Problem:
     """The problem after growth. Each event must be valid at its position."""
     before = 0
     for addition in growth:
         before = whole("decisions", addition.decisions, before, n_decisions)
         check_growth(initial(problem), addition.event)
-        problem = grown(problem, addition.event)
+        problem = problem_after(problem, addition.event)
     return problem
 
 
@@ -370,7 +372,7 @@ def _isin(ids: Ints, others: Ints) -> Any:
 
 def _with_decisions(
     decisions: tuple[tuple[int, events.Decided], ...],
-    growth: Growths,
+    growth: GrowthSoFar,
     state: State,
     trials: Ints,
     arms: Ints,

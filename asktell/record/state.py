@@ -24,9 +24,10 @@ from asktell.record.events import (
     Remarked,
 )
 from asktell.record.failures import Failures
-from asktell.record.history import History, repeated
+from asktell.record.history import History
 from asktell.record.plan import Plan
 from asktell.record.proxies import ProxyScores
+from asktell.record.repeated import Repeated
 
 _NONE = Failures()
 
@@ -35,7 +36,7 @@ _NONE = Failures()
 _ENOUGH_AGREE = 20
 
 
-class Grown(NamedTuple):
+class GrowthStep(NamedTuple):
     """An event of growth, with the numbers of decisions and evaluations and the cost before it."""
 
     decisions: int
@@ -45,7 +46,7 @@ class Grown(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Growths:
+class GrowthSoFar:
     """What was added to a selection after its start.
 
     - `origin`: the problem before the first evaluation.
@@ -56,7 +57,7 @@ class Growths:
     """
 
     origin: Problem
-    events: tuple[Grown, ...] = ()
+    events: tuple[GrowthStep, ...] = ()
     reopened: bool = False
 
     @property
@@ -147,7 +148,7 @@ class State(NamedTuple):
     """
 
     problem: Problem
-    growth: Growths
+    growth: GrowthSoFar
     history: History
     failures: Failures
     proxies: ProxyScores
@@ -202,7 +203,7 @@ class State(NamedTuple):
             or len(self.history) == self.spent
         ):
             return problem
-        again = repeated(problem, self.history)
+        again = Repeated.of(problem, self.history)
         if not again.changed and again.times < _ENOUGH_AGREE:
             return problem
         return problem.by_noise[again.changed > 0]
@@ -404,7 +405,7 @@ def initial(problem: Problem) -> State:
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
     return State(
         problem,
-        Growths(problem),
+        GrowthSoFar(problem),
         History(n_metrics),
         Failures(),
         ProxyScores(),

@@ -23,9 +23,10 @@ from asktell._util.chats import readable
 from asktell._util.threads import undisturbed
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending, money_per
-from asktell.problem.candidates import Candidates, Prompts
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import check_texts, own_version
 from asktell.problem.goals import ParetoSet
+from asktell.problem.prompts import Prompts
 from asktell.record import State
 from asktell.reports import words
 from asktell.reports.heat_map import (
@@ -342,6 +343,9 @@ def _segments(
     arms += [baseline] if baseline is not None and baseline not in arms else []
     if not arms or not result.prompts[arms[0]].segments:
         return None
+    assignment = _assignment(result)
+    if assignment is not None:
+        arms += [arm for arm in dict.fromkeys(assignment["arms"]) if arm not in arms]
     rows = [result.prompts[arm].segments for arm in arms]
     columns = sorted(range(len(goal.columns)), key=lambda j: j not in goal.by_segment)
     cells = [
@@ -354,6 +358,23 @@ def _segments(
         "arms": arms,
         "means": [[[mean for mean, _ in cell] for cell in row] for row in cells],
         "errors": [[[error for _, error in cell] for cell in row] for row in cells],
+        "assignment": assignment,
+    }
+
+
+def _assignment(result: Result) -> dict[str, Any] | None:
+    """The prompt of each segment, with the gain over the single best prompt. None without an assignment."""
+    if result.assigned is None:
+        return None
+    assignment = result.assignment()
+    place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
+    return {
+        "sentence": assignment.sentence,
+        "single": place[assignment.single],
+        "arms": [place[choice.candidate] for choice in assignment.segments],
+        "gains": [choice.gain for choice in assignment.segments],
+        "errors": [choice.standard_error for choice in assignment.segments],
+        "p_worse": [choice.p_worse for choice in assignment.segments],
     }
 
 

@@ -153,7 +153,9 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
     if shape is not None:
         # The share of the evaluated cells that is on the most informative fifth of the
         # examples
-        most = np.argsort(-shape.tells, kind="stable")[: max(1, len(shape.tells) // 5)]
+        most = np.argsort(-shape.informativeness, kind="stable")[
+            : max(1, len(shape.informativeness) // 5)
+        ]
         share = float(np.isin(grid.examples, most).mean())
         known = problem.examples.profile
         earlier = {
@@ -187,7 +189,7 @@ def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None
                 "duplicates": [
                     place[duplicate] for duplicate in examples[e].near_duplicates
                 ],
-                "earlier": None if shape is None else float(shape.tells[e]),
+                "earlier": None if shape is None else float(shape.informativeness[e]),
             }
             for e in listed
         ],

@@ -9,7 +9,7 @@ import numpy as np
 from asktell._util.terminal import safe
 from asktell.posterior.of_state import drift
 from asktell.record import State
-from asktell.record.history import Repeated, repeated
+from asktell.record.repeated import Repeated
 from asktell.results.labels import agreements
 
 CheckName: TypeAlias = Literal[
@@ -69,7 +69,7 @@ class Check:
 
 def checks(state: State, failures: str = "") -> tuple[Check, ...]:
     """All checks of a state. `failures`: the sentence about failed evaluations, empty without failures."""
-    again = repeated(state.problem, state.history)
+    again = Repeated.of(state.problem, state.history)
     return (
         _range(state),
         _noise(state, again),

@@ -12,10 +12,10 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
 from asktell.posterior.statement import Statement
-from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part
 from asktell.problem.objectives import check_less_than_range
 from asktell.problem.problem import Problem
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.problem.words import short, some
 from asktell.proofs.bounds import n_sequences
 from asktell.proofs.ordered import common_scores

@@ -43,10 +43,13 @@ class PromptResult:
         status: "active" (may still be evaluated), "accepted" (selected), "rejected"
             (eliminated, or not selected at the end), "failed" (too many of its
             evaluations failed, or it has no scores at the end) or "retired" (withdrawn
-            by a user). A baseline that is not selected stays "active".
+            by a user). A baseline that is not selected stays "active". With the method
+            "referee", a candidate is "accepted" if it became the incumbent, also if
+            another one has replaced it since. It is "undecided" if its evaluations
+            are used up.
         round: the round in which the prompt was accepted, eliminated or retired. None
-            if it is active. The methods "auto" and "race" have no rounds, so ignore it
-            there.
+            if it is active. The methods "auto", "race" and "referee" have no rounds, so
+            ignore it there.
         reason: why the prompt was eliminated, failed or was retired. None if it is
             unknown.
         feasible: True if the prompt satisfies every constraint with a probability of at
@@ -143,6 +146,10 @@ class Summary(Protocol):
     @property
     def dominated(self) -> Mapping[str | int, str | int]:
         """Selected prompts that a selected prompt dominates."""
+
+    @property
+    def assigned(self) -> Mapping[str | int, Sequence[str]] | None:
+        """Prompt -> the segments that it is assigned to. None without an assignment."""
 
     @property
     def bounds(self) -> Sequence[float]:

@@ -16,9 +16,11 @@ from asktell.numerics.cached import cached_property
 from asktell.numerics.pareto import dominators
 from asktell.numerics.shapes import Float
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import AnyPrompt, ById, Prompts
+from asktell.problem.checks import check_part
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.prompts import AnyPrompt, ById, Prompts
 from asktell.results import notebook
+from asktell.results.assignment import Assignment
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
 from asktell.results.entries import (
@@ -76,6 +78,7 @@ _PLAIN = (
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
+_CONFIDENCE = 0.95  # of an assignment, unless another is wanted
 WIDTH = 110  # characters of a line, if the width of the terminal is unknown
 
 # Level -> metric -> estimate and error
@@ -83,6 +86,9 @@ Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]
 
 # By a metric, at a false discovery rate
 Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]
+
+# At a confidence
+Assigned: TypeAlias = Callable[[float], Assignment]
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,11 +173,24 @@ class Result:
     _comparer: Comparer | None = field(default=None, repr=False, compare=False)
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
     _analyzed: Analyzed | None = field(default=None, repr=False, compare=False)
+    _assigned: Assigned | None = field(default=None, repr=False, compare=False)
 
     @property
     def best(self) -> PromptResult | None:
         """The first selected prompt. None if no prompt is selected yet."""
         return self.selected[0] if self.selected else None
+
+    @property
+    def worth(self) -> tuple[float, float, float] | None:
+        """What choosing among the prompts is worth: how far the best prompt is above the median prompt.
+
+        The estimate and the ends of its 95% interval, in the units of the first
+        objective, also if less is better. With constraints, the best feasible prompt
+        counts. If the interval ends near 0, the prompts hardly differ, and other
+        prompts help more than further evaluations. None for a Pareto set, for a single
+        prompt, and with too little data.
+        """
+        return self.verdict.worth
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -259,6 +278,74 @@ class Result:
                 "Selector or a Study in this process: study.result().examples()."
             )
         return self._analyzed(metric, fdr)
+
+    @undisturbed
+    def assignment(self, confidence: float = _CONFIDENCE) -> Assignment:
+        """Assign a prompt to each segment: the best prompt, unless another is shown to be better there.
+
+            >>> import asktell
+            >>> scores = [[1, 0, 1, 0, 1, 1] * 20, [0, 1, 0, 1, 1, 1] * 20]
+            >>> result = asktell.analyze(scores, asktell.BestFeasible("accuracy"), segments=["law", "math"] * 60)
+            >>> result.assignment().candidates
+            {'law': 'prompt 0', 'math': 'prompt 1'}
+
+        Another prompt must be better in two ways. The interval of its lead in the
+        segment is above 0, as in `compare`. And by the statistical model, all changes
+        together make no segment worse with a probability of `confidence`. Among such
+        prompts, a segment gets the one with the best estimate. It must be better by
+        more than the tolerance of the objective, if the goal states one.
+
+        The constraints of the goal hold for the assignment as a whole: over all
+        segments, the estimates must satisfy every constraint. If those of the best
+        prompt alone do not, they must not get worse. A constraint on every segment must
+        hold in each of them.
+
+        Failed and retired prompts are not assigned. If a remark says that the scores are
+        doubtful, every segment gets the best prompt.
+
+        Args:
+            confidence: the least probability that no segment gets a prompt that is
+                worse than the best prompt, and the confidence of each interval. Above 0
+                and below 1.
+
+        Raises:
+            IncompatibleMethodError: the goal is a `ParetoSet`, or sampling="iid".
+            InvalidArgumentError: the examples have no segments, no prompt is selected
+                yet, `confidence` is out of range, or the result was loaded from JSON or
+                came over HTTP.
+        """
+        if self._assigned is None:
+            raise InvalidArgumentError(
+                "This result has no scores to assign prompts by, because it was loaded from JSON or came over HTTP. "
+                "Use a Selector or a Study in this process: study.result().assignment()."
+            )
+        confidence = check_part("The confidence", confidence)
+        return (
+            self._assignment
+            if confidence == _CONFIDENCE
+            else self._assigned(confidence)
+        )
+
+    @cached_property
+    def _assignment(self) -> Assignment:
+        assert self._assigned is not None
+        return self._assigned(_CONFIDENCE)
+
+    @property
+    def assigned(self) -> dict[str | int, list[str]] | None:
+        """The id of a prompt -> the segments that it is assigned to, with 95% confidence. See `assignment`.
+
+        None if the examples have no segments, for a `ParetoSet`, with sampling="iid",
+        and if the result was loaded from JSON or came over HTTP.
+        """
+        has_segments = bool(self.selected) and bool(self.selected[0].segments)
+        is_comparable = isinstance(self.goal, BestFeasible) and bool(self.n_examples)
+        if self._assigned is None or not has_segments or not is_comparable:
+            return None
+        by_prompt: dict[str | int, list[str]] = {}
+        for segment, id_ in self._assignment.candidates.items():
+            by_prompt.setdefault(id_, []).append(segment)
+        return by_prompt
 
     @undisturbed
     def compare(
@@ -493,7 +580,7 @@ class Result:
         below = [
             *([self._legend] if self.unresolved else ["* selected"]),
             *in_words(self.failures, most=10),
-            *self.notes,
+            *self._other_notes,
             *(self.sentence or "").splitlines(),
         ]
         lines = [
@@ -535,7 +622,7 @@ class Result:
             else []
         )
         below += [self._legend] if self.unresolved else []
-        below += [*self.notes, *(self.sentence or "").splitlines()]
+        below += [*self._other_notes, *(self.sentence or "").splitlines()]
         marks = {True: "✓", False: "✗", None: "?"}
         # Notes repeat the checks that do not hold.
         checks = [check for check in self.checks if check.sentence not in self.notes]
@@ -688,10 +775,15 @@ class Result:
     def _conclusion(self, width: int, cost: str) -> list[str]:
         """The verdict, the levels of factors, notes, the cost and the comparison with the baseline."""
         lines: list[str] = []
-        for text in (self.verdict.sentence, *_by_factor(self), *self.notes):
+        for text in (self.verdict.sentence, *_by_factor(self), *self._other_notes):
             lines += filled(text, width)
         lines += [cost] if cost else []
         return lines + ([self.sentence] if self.sentence else [])
+
+    @property
+    def _other_notes(self) -> list[str]:
+        """The notes without those that the verdict repeats, such as why scores are doubtful."""
+        return [note for note in self.notes if note not in self.verdict.sentence]
 
     @property
     def _cost(self) -> str:

@@ -5,10 +5,11 @@ the selection, the verdict, the checks and the notes. All numbers come from one
 posterior (`asktell.posterior.of_state.stated`), whatever the method is.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,12 @@ from asktell.posterior.of_state import has_drifted, stated
 from asktell.posterior.regressors import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
-from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.problem.problem import Problem
+from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.proofs.ordered import joined_at
-from asktell.record import State, events
+from asktell.record import Departure, State, events
+from asktell.results.assignment import assign
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped, quoted
@@ -104,7 +106,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         budget=problem.budget,
         spent_cost=state.costs.total,
         max_cost=problem.max_cost,
-        notes=_notes(state, method, selected, found_checks, of_failures),
+        notes=_notes(state, method, named, selected, found_checks, of_failures),
         checks=found_checks,
         done=state.finished,
         feasible=None if not feasible or None in feasible else all(feasible),
@@ -122,6 +124,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         _factors=_factors(problem, statement),
         _comparer=pairs,
         _analyzed=partial(example_results, state),
+        _assigned=partial(assign, state, pairs, named.ids, answer),
     )
     # Which selected prompts are dominated follows from the result itself.
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
@@ -224,6 +227,7 @@ def _looks_once(state: State, method: AbstractMethod) -> bool:
 def _notes(
     state: State,
     method: AbstractMethod,
+    named: Prompts,
     selected: list[PromptResult],
     found_checks: tuple[Check, ...],
     failures: str,
@@ -232,7 +236,11 @@ def _notes(
         *method.notes(state),
         *(remark.text for remark in state.remarks.in_order()),
     ]
-    if state.finished and not state.remarks.doubts and method.ended_by_scores(state):
+    judged = _judged(state)
+    if judged:
+        notes.append(_of_candidates(state, named, judged))
+    is_certain = state.finished and method.ended_by_scores(state)
+    if (_accepted(judged) if judged else is_certain) and not state.remarks.doubts:
         notes.append(_certainty(state, method, found_checks))
     # The verdict already has the doubts, and the failures come last
     elsewhere = {*state.remarks.doubts, " ".join(state.remarks.doubts), failures}
@@ -261,6 +269,61 @@ def _notes(
     return (*notes, *filter(None, (streak, failures)))
 
 
+def _reason(
+    departure: Departure, named: Prompts, judged: Mapping[int, "_Judged"]
+) -> str:
+    """The reason of a departure. Of a candidate of a `Referee`, with the incumbent of that time."""
+    how = judged.get(departure.arm)
+    if how is None or how.departure != departure:
+        return departure.reason
+    return f"{departure.reason} (compared with {quoted(named.ids[how.incumbent])})"
+
+
+class _Judged(NamedTuple):
+    """A candidate that a `Referee` judged: its departure, and the arm that was the incumbent then."""
+
+    departure: Departure
+    incumbent: int
+
+
+def _judged(state: State) -> dict[int, _Judged]:
+    """Arm -> how a `Referee` judged it, in the order of the decisions. Empty for other methods."""
+    judged: dict[int, _Judged] = {}
+    incumbent = state.problem.baseline
+    for _, decided in state.decisions:
+        if decided.answer and not decided.finished and incumbent is not None:
+            for departure in decided.departures:
+                judged[departure.arm] = _Judged(departure, incumbent)
+            incumbent = decided.answer[0]
+    return judged
+
+
+def _accepted(judged: Mapping[int, _Judged]) -> list[int]:
+    """The candidates that a `Referee` accepted, in this order."""
+    return [arm for arm, (how, _) in judged.items() if how.status == "accepted"]
+
+
+def _of_candidates(state: State, named: Prompts, judged: Mapping[int, _Judged]) -> str:
+    """How the candidates of a `Referee` ended, and which of them were incumbents, in two sentences."""
+    baseline = state.problem.baseline
+    assert baseline is not None, "a Referee needs one"
+    ends = Counter(
+        judged[arm].departure.status
+        if arm in judged
+        else state.left[arm][1].status
+        if arm in state.left
+        else "not judged yet"
+        for arm in range(state.problem.n_arms)
+        if arm != baseline
+    )
+    of_all = ", ".join(f"{n} {end}" for end, n in sorted(ends.items()))
+    names = ", then ".join(
+        quoted(named.ids[arm]) for arm in (baseline, *_accepted(judged))
+    )
+    n = ends.total()
+    return f"{n} candidate{'s' * (n != 1)}: {of_all}. The incumbent was {names}."
+
+
 def _within(goal: Goal) -> str:
     """The tolerances of the goal as a part of a sentence, with a space. Empty without a tolerance."""
     if not goal.tolerances:
@@ -273,8 +336,9 @@ def _within(goal: Goal) -> str:
 def _certainty(
     state: State, method: AbstractMethod, found_checks: tuple[Check, ...]
 ) -> str:
-    """How sure the recorded selection is."""
-    if not state.decisions[-1][1].settled:
+    """How sure the recorded selection is, or that a `Referee` accepted no candidate falsely."""
+    judged = _judged(state)
+    if not judged and not state.decisions[-1][1].settled:
         return "The budget was spent before the requested confidence was reached."
     if method.confidence is None:
         return f"{type(method).__name__} ended the run before the budget was spent."
@@ -295,6 +359,14 @@ def _certainty(
         sure = f"The selection is correct{within} with an estimated probability of {percent}."
         return f"{sure} This is not a guarantee."
     sure = f"The selection is correct{within} with {percent} confidence."
+    if judged:
+        tolerance = float(state.problem.goal.value_tolerances[0])
+        amount = f" by more than {tolerance:g}" if tolerance else ""
+        ends = ", and satisfies every constraint" * state.problem.goal.is_constrained
+        sure = (
+            f"With {percent} confidence for all of them together, each accepted candidate is better{amount} than the "
+            f"prompt that it replaced{ends}."
+        )
     unmet = [quoted(name) for name in _PREMISES if by_name[name].ok is not True]
     if not unmet:
         return sure
@@ -378,7 +450,7 @@ def _prompt_results(
         )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
     plain_means = _plain_means(state)
-    entries = []
+    entries, judged = [], _judged(state)
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
         means, errors = estimates[arm]
@@ -391,7 +463,7 @@ def _prompt_results(
                 evaluations=int(evaluations[arm]),
                 status="active" if departure is None else departure.status,
                 round=round_,
-                reason=None if departure is None else departure.reason,
+                reason=None if departure is None else _reason(departure, named, judged),
                 feasible=feasible[arm],
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],

@@ -66,6 +66,7 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
         _plain("round", entries, "Int64"),
         _plain("reason", entries, "object"),
         _plain("feasible", entries, "boolean"),
+        *_assigned(result, entries),
     ]
 
 
@@ -229,8 +230,17 @@ def _plain(field: str, entries: Sequence[PromptResult], dtype: str) -> Column:
     )
 
 
+def _assigned(result: Summary, entries: Sequence[PromptResult]) -> Iterator[Column]:
+    """The segments that a prompt is assigned to, separated by commas. For programs only."""
+    if (by_prompt := result.assigned) is not None:
+        labels = [", ".join(by_prompt.get(entry.id, ())) for entry in entries]
+        yield Column(
+            "assigned", "text", [], {"assigned": labels}, "object", shown=False
+        )
+
+
 # Names for programs. The column of a metric with such a name becomes "metric NAME".
 _TAKEN = (
     "id", "selected", "unresolved", "p_best", "p_feasible", "evaluations", "failures", "status", "round", "reason",
-    "feasible", "prompt",
+    "feasible", "assigned", "prompt",
 )  # fmt: skip

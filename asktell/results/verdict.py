@@ -20,7 +20,7 @@ from asktell.posterior.statement import Statement
 from asktell.problem.goals import ParetoSet
 from asktell.record import State
 from asktell.results.difference import BETTER, Difference
-from asktell.results.entries import capitalized, quoted
+from asktell.results.entries import capitalized, quoted, unit_of
 from asktell.results.losses import LIKELY, AbstractLoss, Chances, Gap, Miss
 from asktell.results.outlook import Forecaster, Outlook
 
@@ -673,8 +673,13 @@ class _OfBest:
         tolerance.
         """
         is_equal = self.gap.is_flat() and self.case.statement.n_seen >= _FEWEST
-        is_small = self.gap.worth is not None and self.gap.worth[2] < self.gap.tolerance
-        return (is_equal or is_small) and self.is_sure and len(self._contenders()) > 1
+        is_open = self.is_sure and len(self._contenders()) > 1
+        return (is_equal or self.hardly_differ) and is_open
+
+    @property
+    def hardly_differ(self) -> bool:
+        """True if choosing is worth less than the tolerance."""
+        return self.gap.worth is not None and self.gap.worth[2] < self.gap.tolerance
 
     @property
     def _is_either(self) -> bool:
@@ -791,20 +796,45 @@ class _OfBest:
         """The headline and the reasons if several prompts are good."""
         names = _joined([self.case.name(arm) for arm in self._equals])
         return f"Take {names}: they do not differ in what matters.", [
-            f"Each of these {len(self._equals)} prompts is {self._close} with at least {in_percent(_GOOD)} probability."
+            f"Each of these {len(self._equals)} prompts is {self._close} with at least {in_percent(_GOOD)} "
+            "probability.",
+            *self._little_worth,
         ]
 
     def _unseparated(self) -> tuple[str, list[str]]:
         """The headline and the reasons if the scores do not separate the prompts."""
         names = _joined([self.case.name(arm) for arm in self._choices])
+        reasons = self._little_worth
+        if not self.hardly_differ:
+            reasons = [
+                f"All scores are equal so far. With 95% probability, {self._worth}.",
+                "Use examples or a metric that separate them.",
+            ]
+        return f"Take {names}: the scores do not separate them.", [
+            *self.case.satisfies(),
+            *reasons,
+        ]
+
+    @property
+    def _little_worth(self) -> list[str]:
+        """The sentences that no further evaluations are needed, if the prompts hardly differ."""
+        if not self.hardly_differ:
+            return []
+        n = int(self.case.alive.sum())
+        prompts = "The two prompts" if n == 2 else f"These {n:,} prompts"
+        return [
+            f"{prompts} hardly differ: with 95% probability, {self._worth}.",
+            "Write different prompts instead of evaluating more.",
+        ]
+
+    @property
+    def _worth(self) -> str:
+        """The clause on what choosing is worth at most."""
         gap = self.gap
         most = max(gap.worth[2] if gap.worth else 0.0, gap.least_shown)
-        return f"Take {names}: the scores do not separate them.", [
-            f"With 95% probability, the best of all prompts is at most {gap.number(most)} better than the median "
-            f"prompt in {gap.metric}.",
-            *self.case.satisfies(),
-            "Write prompts that differ more, or use a metric that separates them.",
-        ]
+        name, per = unit_of(self.case.goal.objectives[0].metric, [most])
+        metric = gap.metric if per == 1 else f'"{name}"'
+        return f"choosing is worth at most {in_digits(per * most, 2)} in {metric}"
 
 
 def _of_set(case: _Case, miss: Miss) -> Verdict:

@@ -16,8 +16,9 @@ from asktell.errors import (
     TellManyError,
 )
 from asktell.problem.budget import FREE
-from asktell.problem.candidates import ById, Tell, Trial
 from asktell.problem.checks import check_reason, whole
+from asktell.problem.prompts import ById
+from asktell.problem.trials import Tell, Trial
 from asktell.problem.words import cause_of, in_words
 from asktell.results.entries import kind_of
 from asktell.results.streak import FEWEST_ALIKE, have_common_cause

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from asktell._util.log import log
 from asktell.errors import EvaluatorError
-from asktell.problem.candidates import Trial
+from asktell.problem.trials import Trial
 from asktell.problem.words import in_words
 from asktell.running.board import Board
 from asktell.running.evaluator import Calling, attempt, attempt_async, is_failure

@@ -12,9 +12,9 @@ from asktell.errors import (
     InvalidArgumentError,
     MissingExtraError,
 )
-from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import check_cost, needed_cost, real
 from asktell.problem.scores import by_name
+from asktell.problem.trials import Tell, Trial
 from asktell.problem.words import cause_of, in_words, some
 from asktell.record import Told
 from asktell.record.engine import checked_scores

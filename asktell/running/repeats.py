@@ -13,7 +13,7 @@ import numpy as np
 from asktell.numerics import counters
 from asktell.numerics.arrays import Ints
 from asktell.numerics.shapes import Int
-from asktell.record.history import repeated
+from asktell.record.repeated import Repeated
 from asktell.record.state import State
 
 # Evaluations before the first repeat. Fewer evaluations establish nothing that repeats
@@ -54,7 +54,7 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     if problem.examples.repeats > 1 and not late:
         # All examples are evaluated again anyway.
         return []
-    so_far, wanted = repeated(problem, history), _early(state.spent)
+    so_far, wanted = Repeated.of(problem, history), _early(state.spent)
     n = (
         wanted - so_far.late
         if problem.examples.repeats > 1

@@ -15,9 +15,9 @@ from asktell.errors import (
     ConflictingWorkerError,
     InvalidArgumentError,
 )
-from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
 from asktell.problem.checks import check_reason
-from asktell.problem.scores import Scores
+from asktell.problem.scores import AnyScores
+from asktell.problem.trials import AnyTrial, Tell, Trial, all_taken
 from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
 from asktell.studies.leases import Holding
@@ -107,7 +107,7 @@ class AbstractStudy(Selection):
     def tell(
         self,
         trial: AnyTrial,
-        scores: Scores,
+        scores: AnyScores,
         cost: float | None = None,
         *,
         details: Mapping[str, Any] | None = None,
@@ -171,7 +171,7 @@ class AbstractStudy(Selection):
     def _tell_one(
         self,
         trial: AnyTrial,
-        scores: Scores,
+        scores: AnyScores,
         cost: float | None,
         details: Mapping[str, Any] | None,
     ) -> bool:

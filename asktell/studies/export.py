@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from asktell._util.files import replacing
 from asktell.errors import InvalidStateError
 from asktell.methods import AbstractMethod
+from asktell.methods.rounds.parts import load_method
 from asktell.problem import formats
 from asktell.problem.checks import MalformedError, check_format
 from asktell.record import Engine, State
-from asktell.selector import load_engine
+from asktell.record.saved_engine import load_engine
 from asktell.studies import log
 from asktell.studies.details import NOT_STORED, encode
 from asktell.studies.leases import Leases
@@ -43,7 +44,7 @@ class Document(NamedTuple):
 
     def engine(self, method: AbstractMethod | None = None) -> Engine:
         """Return an engine at the study's beginning. `method` is required if it has parts of the user's own."""
-        return load_engine(self.selector, method)
+        return load_engine(self.selector, lambda saved: load_method(saved, method))
 
 
 def from_bytes(data: bytes) -> Document:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from asktell.numerics.intmap import IntMap
-from asktell.problem.candidates import Trial
+from asktell.problem.trials import Trial
 from asktell.record import events
 
 Time: TypeAlias = events.Cost

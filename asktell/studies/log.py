@@ -32,9 +32,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from asktell.problem import formats
-from asktell.problem.candidates import Prompts
 from asktell.problem.checks import MalformedError
-from asktell.record import Engine, State, events, grown
+from asktell.problem.prompts import Prompts
+from asktell.record import Engine, State, events, problem_after
 from asktell.record.fold import not_pending
 from asktell.record.growth import prompts_after
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
@@ -167,7 +167,7 @@ def _evaluations(
                     cell = entry.arm, entry.example
                     paid[cell] = paid.get(cell, 0.0) + (entry.cost or 0.0)
                 elif isinstance(entry, events.Growth):
-                    problem = grown(problem, entry)
+                    problem = problem_after(problem, entry)
                     prompts = prompts_after(prompts, entry)
                 elif isinstance(entry, events.Asked):
                     out[entry.trial] = entry.arm, entry.example

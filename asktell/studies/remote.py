@@ -14,22 +14,15 @@ from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import AbstractMethod
 from asktell.methods.rounds.parts import dump_part, load_method, own_parts
 from asktell.problem import checks
-from asktell.problem.candidates import (
-    AnyPrompt,
-    AnyTrial,
-    ById,
-    Candidates,
-    Prompts,
-    Tell,
-    Trial,
-    from_json,
-)
+from asktell.problem.candidates import Candidates
 from asktell.problem.checks import whole
 from asktell.problem.examples.examples import Examples
 from asktell.problem.examples.ids import ExampleIds, numbered
 from asktell.problem.formats import checked, dump_goal, load_goal
 from asktell.problem.goals import Goal
-from asktell.problem.scores import Scores
+from asktell.problem.prompts import AnyPrompt, ById, Prompts
+from asktell.problem.scores import AnyScores
+from asktell.problem.trials import AnyTrial, Tell, Trial, from_json
 from asktell.problem.words import short, some
 from asktell.record.engine import checked_scores
 from asktell.results.comparison import Comparison, Place
@@ -278,7 +271,7 @@ class RemoteStudy(AbstractStudy):
     def _tell_one(
         self,
         trial: AnyTrial,
-        scores: Scores,
+        scores: AnyScores,
         cost: float | None,
         details: Mapping[str, Any] | None,
     ) -> bool:
@@ -342,7 +335,7 @@ class RemoteStudy(AbstractStudy):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:

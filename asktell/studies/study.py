@@ -25,10 +25,11 @@ from asktell.errors import (
 )
 from asktell.methods import AbstractMethod
 from asktell.problem.budget import describe_spending
-from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, whole
 from asktell.problem.goals import Goal
-from asktell.problem.scores import Scores
+from asktell.problem.prompts import AnyPrompt
+from asktell.problem.scores import AnyScores
+from asktell.problem.trials import AnyTrial, Tell, Trial
 from asktell.problem.words import short
 from asktell.record import events
 from asktell.record.engine import checked_scores
@@ -554,7 +555,7 @@ class Study(AbstractStudy):
                 replica.lease(worker, (id_,), clock(), 0.0)
         assert vector is not None, "only observations have no vector"
         cost = needed_cost(tell.cost, problem.max_cost)
-        is_new = engine.told(events.Told(id_, vector, cost, proxies), pull)
+        is_new = engine.tell_checked(events.Told(id_, vector, cost, proxies), pull)
         if is_new and details is not None:
             replica.attach(id_, details)
         return is_new
@@ -562,7 +563,7 @@ class Study(AbstractStudy):
     def observe(
         self,
         prompt: AnyPrompt,
-        scores: Scores | None,
+        scores: AnyScores | None,
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:

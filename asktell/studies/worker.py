@@ -19,8 +19,8 @@ from asktell._util.forks import fresh_after_fork
 from asktell._util.log import log
 from asktell.errors import AsktellError, InvalidArgumentError, StorageError
 from asktell.numerics.intmap import IntMap
-from asktell.problem.candidates import AnyTrial, Trial, from_json
 from asktell.problem.checks import as_integer, check_name, check_number, whole
+from asktell.problem.trials import AnyTrial, Trial, from_json
 from asktell.problem.words import short
 from asktell.studies.leases import Holding
 

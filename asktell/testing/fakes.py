@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell import EvaluatorError
+from asktell.numerics.arrays import Floats
 
 
 class Table:
@@ -73,7 +74,7 @@ class Table:
         return dict(zip(self.metrics, row.tolist(), strict=True))
 
     @property
-    def means(self) -> npt.NDArray[np.float64]:
+    def means(self) -> Floats:
         """The mean over all examples, for each prompt and metric. Shape (K, m).
 
         A selector with `inputs="given"` estimates these means.

@@ -8,7 +8,8 @@
 It needs pytest.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
@@ -33,11 +34,14 @@ class MethodContract:
         prompts: the numbers of prompts in the tests.
         evaluations: the evaluations per prompt in the tests. Leave out small budgets
             only if the method needs more, and give the reason in a comment.
+        options: more arguments of the selectors, such as `{"baseline": 0}`, if the
+            method needs them.
     """
 
     goal: ClassVar[Goal] = BestFeasible("score")
     prompts: ClassVar[tuple[int, ...]] = (1, 2, 5)
     evaluations: ClassVar[tuple[int, ...]] = (2, 5, 20)
+    options: ClassVar[Mapping[str, Any]] = {}
 
     @pytest.fixture
     def method(self) -> AbstractMethod:
@@ -47,7 +51,14 @@ class MethodContract:
     def selectors(self, method: AbstractMethod) -> list[Selector]:
         """A selector for each number of prompts and budget."""
         return [
-            Selector([f"prompt {k}" for k in range(n)], self.goal, n * per, method, 12)
+            Selector(
+                [f"prompt {k}" for k in range(n)],
+                self.goal,
+                n * per,
+                method,
+                12,
+                **self.options,
+            )
             for n in self.prompts
             for per in self.evaluations
         ]
@@ -100,7 +111,7 @@ class MethodContract:
         prompts = [f"prompt {k}" for k in range(max(self.prompts))]
         budget = Budget(20 * len(prompts), cost=1.0)
         try:
-            selector = Selector(prompts, self.goal, budget, method, 12)
+            selector = Selector(prompts, self.goal, budget, method, 12, **self.options)
         except IncompatibleMethodError:
             return
         while trial := selector.ask():

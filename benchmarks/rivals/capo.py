@@ -10,7 +10,6 @@ block is a quarter of the pulls that a prompt has on average.
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
 
 from asktell.problem.goals import Goal
 from benchmarks.rivals.pool import Array, Pool
@@ -48,6 +47,8 @@ def _values(goal: Goal, rows: Array) -> Array:
 
 def _better(values: Array) -> npt.NDArray[np.bool_]:
     """(A, A) whether prompt j is better than prompt i in every column; values (n, A, q)."""
+    from scipy.stats import t as student  # here, to keep the import of all rivals light
+
     n = len(values)
     difference = values[:, None] - values[:, :, None]  # (n, i, j, q): j less i
     mean = difference.mean(axis=0)

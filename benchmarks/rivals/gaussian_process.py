@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from benchmarks.rivals.pool import Array
@@ -26,6 +25,10 @@ class GaussianProcess:
 
     def fit(self, x: Array, y: Array, steps: int = 30) -> None:
         """Parameters for features (n, d) and targets (n,), and what prediction needs."""
+        from scipy.optimize import (
+            minimize,
+        )  # here, to keep the import of all rivals light
+
         squares = (x[:, None] - x[None]).transpose(2, 0, 1) ** 2
         bounds = [_SCALE] * x.shape[1] + [_SIGNAL, _NOISE]
         optimum = minimize(

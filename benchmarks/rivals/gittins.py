@@ -22,7 +22,6 @@ positive are ranked by the index of the objective.
 from functools import cache
 
 import numpy as np
-from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
 from asktell.problem.goals import Goal
@@ -71,6 +70,8 @@ def _noise(pool: Pool) -> Array:
 @cache
 def walk_roots(n_examples: int, noise: float, grid: int = 1025) -> Array:
     """(N + 1,) posterior mean from which on it is worth going on, after 0 to N evaluations, if stopping is worth 0."""
+    from scipy.signal import fftconvolve  # here, to keep the import of all rivals light
+
     of_table = 1 + noise / (n_examples * PRIOR_VARIANCE)
     variance = 1 / (1 / PRIOR_VARIANCE + np.arange(n_examples) / noise)
     steps = of_table * variance / np.sqrt(variance + noise)

@@ -15,7 +15,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.cluster.vq import kmeans2
 
 from asktell.methods.rounds.rules import ConstrainedRanking
 from asktell.problem.goals import Goal
@@ -74,6 +73,8 @@ def spread(
 
 def clusters(features: Array, n: int, seed: int, starts: int = 10) -> list[Arms]:
     """At most n groups of prompts: of several k-means the one with the least sum of squares."""
+    from scipy.cluster.vq import kmeans2  # here, to keep the import of all rivals light
+
     rng = np.random.default_rng(seed)
     least, labels = np.inf, np.zeros(len(features), dtype=np.int64)
     for _ in range(starts):

@@ -3,8 +3,7 @@
 python -m benchmarks.selection.judge_correction --runs 2000
 
 Three tables: grades about the middle of the scale; skewed ones, of which bad grades are
-rare; labels of 0 and 1. `--preference`: how often `Preference` says that people
-disagree with a judge, by the number of prompts with labels.
+rare; labels of 0 and 1.
 """
 
 import argparse
@@ -15,7 +14,6 @@ import numpy as np
 from scipy import stats
 
 from asktell_adapters.metrics import corrected_mean
-from asktell_adapters.metrics.preference import contradicted
 
 _JUDGES = {
     # name: of a human's grade, the judge's (in grades), with noise of its own
@@ -128,55 +126,12 @@ def accepted(
     return tuple(np.mean(outcomes, axis=0).tolist())
 
 
-def flagged(
-    prompts: int, labels: int, kinder: float, runs: int, seed: int
-) -> tuple[float, float, float]:
-    """How often any prompt is said to be contradicted by its labels, by a test of its own too; and the one favoured.
-
-    What the judge says of 60 % of the pairs has nothing to do with what people do. Of
-    one prompt it prefers, besides, the part `kinder` of the answers that people think
-    no better.
-    """
-    rng = np.random.default_rng(seed)
-    any_, any_alone, right = 0, 0, 0
-    for _ in range(runs):
-        people = rng.choice([0.0, 0.5, 1.0], (prompts, labels))
-        judge = np.where(
-            rng.random(people.shape) < 0.6,
-            rng.choice([0.0, 0.5, 1.0], people.shape),
-            people,
-        )
-        judge[0, (rng.random(labels) < kinder) & (people[0] < 1)] = 1.0
-        pairs = {i: list(zip(people[i], judge[i], strict=True)) for i in range(prompts)}
-        against = contradicted(pairs)
-        any_ += bool(against)
-        any_alone += any(contradicted({i: of_prompt}) for i, of_prompt in pairs.items())
-        right += 0 in against
-    return any_ / runs, any_alone / runs, right / runs
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--others", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--preference", action="store_true")
     arguments = parser.parse_args()
-    if arguments.preference:
-        print(
-            "| prompts | labels each | unbiased judge flagged | by a test for each | the favoured prompt flagged |"
-        )
-        print("|---|---|---|---|---|")
-        for prompts, labels in product((1, 2, 5, 30, 100), (20, 50)):
-            fair, alone, _ = flagged(
-                prompts, labels, 0.0, arguments.runs, arguments.seed
-            )
-            _, _, right = flagged(prompts, labels, 0.8, arguments.runs, arguments.seed)
-            print(
-                f"| {prompts} | {labels} | {fair:.1%} | {alone:.1%} | {right:.1%} |",
-                flush=True,
-            )
-        return
     error = math.sqrt(0.95 * 0.05 / arguments.runs)
     print(
         f"{arguments.runs} runs, {arguments.others} answers without a label; coverage ± {error:.1%}\n"

@@ -156,7 +156,7 @@ def measure(
             sure.append((state.spent, is_right(answer)))
         return unproven(state, answer, means, error)
 
-    with patch("asktell.methods.auto.adaptive.unproven", prove):
+    with patch("asktell.proofs.claims.unproven", prove):
         selector = asktell.Selector(
             [f"p{i}" for i in range(n_arms)], wanted, budget, method, n_examples, seed=seed,
             **WORLDS[inputs],

@@ -25,7 +25,7 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asktell.problem.candidates import Trial
+from asktell.problem.trials import Trial
 from asktell_adapters.evaluators import (
     LLM,
     VLLM,

@@ -219,6 +219,14 @@ def test_which_examples_are_wrong(page: Page) -> None:
     page.run()
 
 
+@pytest.mark.page("how-to/one-prompt-per-segment.md")
+def test_one_prompt_per_segment(page: Page) -> None:
+    page.run(1)
+    (command,) = page.commands()
+    page.printed("asktell analyze tickets.csv", cli(*command[1:]).out)
+    page.run()
+
+
 @pytest.mark.page("how-to/forty-human-labels.md")
 def test_forty_human_labels(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """The authors of ACLSum label; the key of the journal and one label at a time make the page repeatable."""
@@ -255,6 +263,37 @@ def test_forty_human_labels(page: Page, monkeypatch: pytest.MonkeyPatch) -> None
     page.printed("asktell result labels.toml", cli("result", "labels.toml").out)
     page.run()
     assert "Report:" in cli("report labels.toml").out
+
+
+@pytest.mark.page("how-to/choose-a-judge.md")
+def test_choose_a_judge(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("aclsum") is None:
+        pytest.skip("aclsum is not installed")
+    monkeypatch.setenv("COLUMNS", "97")
+    monkeypatch.setattr("asktell_adapters.metrics.licence.today", lambda: "2026-11-30")
+    configuration = page.block("toml")
+    Path("gate.toml").write_text(configuration)
+    Path("llms.py").write_text(page.blocks("python")[1].lstrip("\n"))
+    page.run()
+    choice, gate, of_other, gate_of_scores, analysis = (
+        command[1:] for command in page.commands()
+    )
+    chosen = cli(*choice).out
+    page.printed("asktell judge gate.toml", chosen)
+    (model,) = re.findall(r"^  (model = .*)$", chosen, re.MULTILINE)
+    licensed = re.sub(
+        r"^model = .*$", model, configuration, count=1, flags=re.MULTILINE
+    )
+    Path("gate.toml").write_text(licensed)
+    Path("edited.toml").write_text(licensed.replace("It states", "It has", 1))
+    page.printed("asktell gate gate.toml", cli(*gate).out)
+    page.printed("asktell gate edited.toml", cli(*of_other, code=3).out)
+    with Path("scores.csv").open("w") as file:
+        file.write("example,middle,last\n")
+        file.writelines(f"{i},{i % 2},{int(i % 5 > 0)}\n" for i in range(90))
+    assert "Passed: " in cli(*gate_of_scores).out
+    assert "agrees with people" in cli(*analysis).out
+    sys.modules.pop("llms", None)
 
 
 @pytest.mark.page("explanation/compared-with-a-t-test.md")
@@ -814,7 +853,6 @@ def test_use_a_judge(page: Page, capsys: Output) -> None:
     printed = capsys.readouterr().out
     assert "60 judgments for 0.60 dollars" in printed
     assert "0% of " in printed
-    assert names["better"].labels[("good", 7)] == 0.5
     answer = names["panel"](Completion("good"), names["examples"][0])
     assert len(answer.details["opinions"]) == 6
 
@@ -1169,6 +1207,45 @@ def test_the_file_on_improving_has_every_key_with_its_default() -> None:
         default.first,
         default.parts,
     )
+
+
+@pytest.mark.page("how-to/a-night-of-self-improvement.md")
+def test_a_night_of_self_improvement(page: Page, capsys: Output) -> None:
+    gains = {
+        "Be friendly.": 0.0,
+        "Think step by step.": 0.22,
+        "Answer in one word.": -0.3,
+        "Be exact.": 0.0,
+        "Check your answer.": 0.16,
+        "Do your best.": 0.0,
+    }
+    written, tried = random.Random(2), set[str]()
+
+    def evaluate(prompt: str, example: int) -> float:
+        """1 if the response is right: common luck of the example, and own luck of the prompt."""
+        right = 0.5 + sum(gain for words, gain in gains.items() if words in prompt)
+        easy = random.Random(example).random()
+        own = random.Random(f"{prompt} {example}").random()
+        return float(0.8 * easy + 0.2 * own < right)
+
+    def rewrite(prompt: str) -> str:
+        """The prompt with other sentences, never the same twice."""
+        left = [words for words in gains if words not in prompt]
+        while True:
+            more = written.sample(left, min(len(left), 1 + written.randrange(3)))
+            text = " ".join([prompt, *more])
+            if text not in tried:
+                tried.add(text)
+                return text
+
+    names = page.run(examples=range(2000), evaluate=evaluate, rewrite=rewrite)
+    statuses = [entry.status for entry in names["night"].result().prompts[1:]]
+    assert {"accepted", "undecided"} <= set(statuses)
+    assert "Think step by step." in names["night"].result().best.prompt
+    assert names["cheaper"].is_relative
+    # The loop has about twenty lines
+    assert len(page.blocks("python")[0].strip().splitlines()) <= 25
+    assert "v13: " in capsys.readouterr().out
 
 
 @pytest.mark.page("explanation/how-sure.md")

@@ -32,7 +32,7 @@ def test_pairs_that_agree_prove_nothing(plays: int) -> None:
     wrong = 0
     for seed in range(plays):
         scores = binary(seed)
-        result = sure(scores, BestFeasible("right"), seed=seed).result()
+        result = sure(scores, BestFeasible("right"), batch=4, seed=seed).result()
         means = scores.mean(axis=(1, 2))
         wrong += (
             result.stopped_early and means[int(result.selected[0].id)] < means.max()
@@ -67,7 +67,7 @@ def test_what_is_clear_is_settled_early(goal: Any, ranged: bool) -> None:
     scores[2, :, 0] += 1.0
     if isinstance(goal, ParetoSet):
         scores[2, :, 1] -= 1.0
-    selector = sure(scores, goal)
+    selector = sure(scores, goal, batch=4)
     assert selector.result().stopped_early
     assert selector.spent < 140
     assert [entry.id for entry in selector.result().selected] == [2]
@@ -80,7 +80,7 @@ def test_by_the_posterior_alone_it_ends_sooner_and_says_that_it_is_no_proof() ->
     ).astype(float)
     goal = BestFeasible(asktell.maximize("right", range=(0, 1), tolerance=0.02))
     proven, likely = (
-        sure(scores, goal, kind).result() for kind in ("proof", "posterior")
+        sure(scores, goal, kind, batch=6).result() for kind in ("proof", "posterior")
     )
     assert proven.stopped_early
     assert likely.stopped_early
@@ -107,21 +107,22 @@ def test_what_is_known_of_confidence() -> None:
 
 
 def test_scores_behind_one_that_is_out_prove_nothing_yet() -> None:
-    scores = np.stack([np.zeros((60, 1)), np.ones((60, 1))])
+    scores = np.stack([np.zeros((45, 1)), np.ones((45, 1))])
     goal = BestFeasible(asktell.maximize("right", range=(0, 1)))
-    selector = Selector(["a", "b"], goal, 120, Adaptive(confidence=0.95), examples=60)
+    selector = Selector(["a", "b"], goal, 90, Adaptive(confidence=0.95), examples=45)
     slow = selector.ask()
     assert slow is not None
     while not selector.done and (trial := selector.ask()):
         selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
-    assert selector.spent == 119
+    assert selector.spent == 89
     quick = sure(scores, goal).spent
     assert quick < 40
 
 
 def test_an_infeasible_answer_is_never_settled() -> None:
     scores = np.random.default_rng(2).normal(size=(2, 40, 2))
-    result = sure(scores - [0, 9], BestFeasible("a", subject_to={"b": 0.0})).result()
+    goal = BestFeasible("a", subject_to={"b": 0.0})
+    result = sure(scores - [0, 9], goal, batch=4).result()
     assert not result.stopped_early
 
 
@@ -152,17 +153,17 @@ def test_what_is_left_to_prove_names_both_sides() -> None:
 
 # Of the first twelve, 0 and 11 were once wrong.
 @pytest.mark.parametrize(
-    "seeds", [(0, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len
+    "tables", [(0, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len
 )
-def test_a_rare_large_score_may_always_be_to_come(seeds: Iterable[int]) -> None:
+def test_a_rare_large_score_may_always_be_to_come(tables: Iterable[int]) -> None:
     """A toxicity's level is not settled by scores that were all tiny: 3 of 10 such proofs were once wrong."""
     wrong = 0
-    for seed in seeds:
+    for seed in tables:
         scores = np.random.default_rng(seed).beta(0.05, 1.0, size=(2, 150, 2))
         bound = scores[:, :, 1].mean(axis=1).min() - 0.021
         limit = asktell.at_most(bound, tolerance=0.02)
         quality = asktell.maximize("quality", tolerance=0.02)
         goal = BestFeasible(quality, subject_to={"toxicity": limit})
-        result = sure(scores, goal, seed=seed).result()
+        result = sure(scores, goal, batch=2, seed=seed).result()
         wrong += result.stopped_early
     assert wrong <= 1

@@ -59,10 +59,11 @@ def played(
         Selector([f"p{i}" for i in range(k)], goal, budget, method, n, **options),
         set[str](),
     )
-    while trial := selector.ask():
-        selector.tell(
-            trial, agents.score(chances[int(trial.prompt_id), trial.example or 0])
-        )
+    while trials := selector.ask(4):
+        for trial in trials:
+            selector.tell(
+                trial, agents.score(chances[int(trial.prompt_id), trial.example or 0])
+            )
         if looks and selector.spent % looks == 0:
             found.add(selector.compare(k - 1, 0).differences["right"].verdict)
     return Played(selector, found)
@@ -139,7 +140,7 @@ def test_doubtful_scores_end_nothing(method: Any, goal: BestFeasible) -> None:
         doubtful=True,
     )
     for selector in selectors:
-        play(selector, lambda trial: float(trial.prompt_id))
+        play(selector, lambda trial: float(trial.prompt_id), batch=3)
     sure, doubtful = (selector.result() for selector in selectors)
     assert (sure.stopped_early, sure.spent < 60) == (True, True)
     assert (doubtful.stopped_early, doubtful.spent) == (False, 120)

@@ -15,6 +15,7 @@ from asktell import (
     ParetoSet,
     Selector,
 )
+from tests.seeds import Seeds
 
 N = 40
 IDS = [f"example {j}" for j in range(N)]
@@ -89,9 +90,11 @@ def test_saved_and_loaded_it_asks_the_same(profile: ExampleProfile, goal) -> Non
     )
 
 
-def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -> None:
+def test_the_answer_is_better_and_levels_are_unbiased(
+    seeds: Seeds, profile: ExampleProfile
+) -> None:
     quality, bias = {True: [], False: []}, []
-    for seed in range(30, 42):
+    for seed in (30 + i for i in seeds(12)):
         truth = chances(np.random.default_rng(seed), 20).mean(axis=1)
         scores = table(seed)
         for given in (profile, None):
@@ -110,9 +113,11 @@ def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -
     assert abs(np.mean(bias)) < 0.05
 
 
-def test_comparisons_speak_of_all_examples(profile: ExampleProfile) -> None:
+def test_comparisons_speak_of_all_examples(
+    seeds: Seeds, profile: ExampleProfile
+) -> None:
     stated, naive, truth = [], [], []
-    for seed in range(70, 82):
+    for seed in (70 + i for i in seeds(12)):
         scores = table(seed)
         selector = selector_of(scores, 3, profile=profile, seed=seed)
         play(selector, scores)
@@ -163,13 +168,15 @@ def test_who_is_clearly_infeasible_is_judged_by_all_examples(
     assert len(result.unresolved) == 3
 
 
-def test_a_profile_of_shuffled_ids_does_little_harm(profile: ExampleProfile) -> None:
+def test_a_profile_of_shuffled_ids_does_little_harm(
+    seeds: Seeds, profile: ExampleProfile
+) -> None:
     order = np.random.default_rng(1).permutation(N)
     data = profile.to_data()
     data["examples"] = [IDS[j] for j in order]
     wrong = ExampleProfile.from_data(data)
     found = {"wrong": [], "none": []}
-    for seed in range(50, 62):
+    for seed in (50 + i for i in seeds(12)):
         truth = chances(np.random.default_rng(seed), 20).mean(axis=1)
         for name, given in (("wrong", wrong), ("none", None)):
             scores = table(seed)
@@ -177,7 +184,7 @@ def test_a_profile_of_shuffled_ids_does_little_harm(profile: ExampleProfile) -> 
             play(selector, scores)
             found[name].append(truth[int(str(selector.result().selected[0].id)[1:])])
     difference = np.array(found["wrong"]) - np.array(found["none"])
-    assert difference.mean() > -2 * difference.std() / np.sqrt(12) - 0.01
+    assert difference.mean() > -2 * difference.std() / np.sqrt(len(difference)) - 0.01
 
 
 def test_prompts_and_examples_may_join(profile: ExampleProfile) -> None:

@@ -24,6 +24,7 @@ from asktell.proofs.intervals.betting import Betting
 from asktell.proofs.intervals.racing import certainly_worse
 from benchmarks.selection import race as simulated
 from tests.plays import ended, play
+from tests.seeds import Seeds
 
 UNIT = (0.0, 1.0)
 BEST = BestFeasible(maximize("a", range=UNIT))
@@ -430,13 +431,17 @@ def test_numbers_that_make_no_sense(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("inputs", simulated.WORLDS)
 @pytest.mark.parametrize("kind", simulated.KINDS)
-def test_it_is_wrong_no_more_often_than_stated(kind: str, inputs: str) -> None:
+def test_it_is_wrong_no_more_often_than_stated(
+    seeds: Seeds, kind: str, inputs: str
+) -> None:
     outcomes = [
         simulated.play(kind, goal, k, 60, 0.05, seed, inputs, confidence=0.8)
-        for goal, seed, k in itertools.product(simulated.GOALS, range(2), (2, 5))
+        for goal, seed, k in itertools.product(simulated.GOALS, seeds(2), (2, 5))
     ]
-    # 12 runs at .2: more than 6 wrong ones would be a chance of one in 250.
-    assert sum(outcome.wrong for outcome in outcomes) <= 6
+    # 12 runs at .2: more than 6 wrong ones would be a chance of one in 250, and more than
+    # 4 in 6 runs one of 600.
+    most = 6 if len(outcomes) == 12 else 4
+    assert sum(outcome.wrong for outcome in outcomes) <= most
 
 
 @pytest.mark.slow
@@ -492,7 +497,9 @@ def test_a_bound_at_the_mean_is_settled_within_its_tolerance_only(
     for tolerance in (None, 0.3):
         limit = {minimize("c", range=UNIT): at_most(0.5, tolerance=tolerance)}
         goal = kind(maximize("a", range=UNIT), subject_to=limit)
-        selector = ended(Selector(PAIR, goal, 240, method, examples=120), scores)
+        selector = ended(
+            Selector(PAIR, goal, 240, method, examples=120), scores, batch=8
+        )
         result = selector.result()
         assert result.stopped_early == (tolerance is not None)
         spent[tolerance] = result.spent

@@ -23,6 +23,21 @@ def test_means_counts_and_squares_of_cells() -> None:
     assert cells.is_noisy
 
 
+def test_arms_with_the_same_scores_of_the_same_examples_are_alike() -> None:
+    cells = scored(
+        [
+            *[(0, 1, 1.0), (0, 2, 0.0), (1, 2, 0.0), (1, 1, 1.0)],
+            *[(2, 1, 1.0), (2, 2, 1.0), (3, 1, 1.0), (3, 3, 0.0)],
+            *[(5, 1, 1.0), (5, 2, 0.0), (5, 2, 0.0)],
+        ]
+    )
+    numbers = cells.alike(7).tolist()
+    assert numbers[0] == numbers[1]
+    # Another score, another example, one evaluation more; arms 4 and 6 have no score.
+    assert len({numbers[arm] for arm in (0, 2, 3, 4, 5)}) == 5
+    assert numbers[4] == numbers[6]
+
+
 def test_noise_is_the_moments_beside_a_guess() -> None:
     # Two cells asked twice: (1, 3) and (2, 2): squares 2 of 2 degrees of freedom; a
     # third one once.

@@ -161,6 +161,7 @@ def check_pythons(
             "-p",
             "no:cacheprovider",
             "--hypothesis-profile=quick",
+            "--night=without",
             *flags,
         ]
         run(*pytest, *paths, cwd=sources, OPENBLAS_NUM_THREADS="1")

@@ -9,6 +9,7 @@ from asktell.posterior.equations import ENDLESS, System, Variances
 from asktell.posterior.proxies import CellScores, ProxyParts
 from asktell.posterior.regressors import Regressors
 from asktell.posterior.two_way import posterior
+from tests.seeds import Seeds
 
 Matrix = npt.NDArray[np.float64]
 V = Variances(0.3, 0.5, 0.2)
@@ -221,15 +222,17 @@ def errors_of(correlation: float, n_each: int, seeds: range) -> tuple[float, flo
     return float(without), float(with_proxies)
 
 
-def test_a_perfect_proxy_gives_the_truth_after_a_few_scores() -> None:
-    without, with_proxies = errors_of(1.0, 2, range(10))
+def test_a_perfect_proxy_gives_the_truth_after_a_few_scores(seeds: Seeds) -> None:
+    without, with_proxies = errors_of(1.0, 2, seeds(10))
     assert with_proxies < 0.25 * without
 
 
-def test_a_useless_proxy_costs_next_to_nothing_and_a_good_one_helps() -> None:
-    without, with_proxies = errors_of(0.0, 3, range(30))
+def test_a_useless_proxy_costs_next_to_nothing_and_a_good_one_helps(
+    seeds: Seeds,
+) -> None:
+    without, with_proxies = errors_of(0.0, 3, seeds(30))
     assert with_proxies < 1.04 * without
-    without, with_proxies = errors_of(0.8, 3, range(10))
+    without, with_proxies = errors_of(0.8, 3, seeds(10))
     assert with_proxies < 0.75 * without
 
 

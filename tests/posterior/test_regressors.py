@@ -9,6 +9,7 @@ from asktell.posterior.equations import System, Variances
 from asktell.posterior.regressors import Regressors, levels_of, of_factors
 from asktell.posterior.two_way import posterior, reml
 from tests.plays import play
+from tests.seeds import Seeds
 
 LEVEL = 1e4  # the variance of a level that is nearly flat
 
@@ -108,10 +109,10 @@ def test_without_examples_too() -> None:
     )
 
 
-def test_columns_that_tell_help_and_others_do_little_harm() -> None:
+def test_columns_that_tell_help_and_others_do_little_harm(seeds: Seeds) -> None:
     """40 prompts, one pull each, a third of the variance is the prompts': 30 problems."""
     errors = {"informed": [], "misled": [], "alone": []}
-    for seed in range(30):
+    for seed in seeds(30):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(40, 3))
         truth = x @ np.array([1.0, -1.0, 0.5]) / 1.5 + np.sin(2 * x[:, 0])
@@ -163,10 +164,10 @@ def test_a_column_for_each_level_of_the_factors_that_count() -> None:
     assert [int(codes.max()) + 1 for codes in levels_of(many)] == [2, 299]
 
 
-def test_how_much_each_factor_matters_is_estimated() -> None:
+def test_how_much_each_factor_matters_is_estimated(seeds: Seeds) -> None:
     """Of three factors one matters much, one less and one not at all; the candidates' own effects are kept."""
     found, densities = [], []
-    for seed in range(10):
+    for seed in seeds(10):
         rng = np.random.default_rng(seed)
         candidates = grid(a=range(8), b=range(8), c=range(8))
         of_a, of_b = rng.normal(size=8), 0.5 * rng.normal(size=8)

@@ -19,7 +19,7 @@ def a_shape(rng: np.random.Generator, n: int) -> Shape:
         rng.normal(size=n),
         rng.uniform(-0.2, 2.2, size=n),
         *positive,
-        tells=np.ones(n),
+        informativeness=np.ones(n),
         ability=0.5,
     )
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asktell.numerics import arrays
 from asktell.numerics.cells import Cells
 from asktell.posterior import equations, two_way
 from asktell.posterior.equations import System
 from asktell.posterior.two_way import Posterior, Variances, posterior
+from tests.seeds import Seeds
 
 Matrix = npt.NDArray[np.float64]
 
@@ -469,10 +469,14 @@ def test_draws_of_a_mixture_have_its_mean_and_deviation(n_arms: int) -> None:
     ],
 )
 def test_intervals_cover_the_truth_from_the_start(
-    n_arms: int, n_pulls: int, share: int, shares: tuple[float, float, float]
+    seeds: Seeds,
+    n_arms: int,
+    n_pulls: int,
+    share: int,
+    shares: tuple[float, float, float],
 ) -> None:
     covered = []
-    for seed in range(40):
+    for seed in seeds(40):
         rng = np.random.default_rng(seed)
         a, b, e = np.sqrt(shares)
         y = (
@@ -490,8 +494,9 @@ def test_intervals_cover_the_truth_from_the_start(
             np.abs(y.mean(axis=1) - fit.mean)[:, None] <= fit.sd[:, None] * [1.0, 1.96]
         )
     within = np.mean(covered, axis=(0, 1))
-    assert within[0] > 0.55
-    assert within[1] > 0.86
+    wide = np.sqrt(40 / len(covered))
+    assert within[0] > 0.68 - 0.13 * wide
+    assert within[1] > 0.95 - 0.09 * wide
 
 
 @pytest.mark.parametrize("foreign", [False, True])
@@ -505,7 +510,7 @@ def test_large_and_sparse_tables_give_the_same(
             examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples)
         )
     dense_fit = posterior(cells, 0, 30, 12)
-    monkeypatch.setattr(arrays, "_LARGE", 1)
+    monkeypatch.setattr(equations, "_LARGE", 1)
     monkeypatch.setattr(equations, "_LAPACK_FROM", 1)
     fit = posterior(cells, 0, 30, 12)
     np.testing.assert_allclose(fit.mean, dense_fit.mean, atol=1e-8)

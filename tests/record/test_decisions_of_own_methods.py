@@ -121,3 +121,28 @@ def test_a_method_ends_when_its_plan_becomes_too_expensive() -> None:
         n += 1
     assert n == 2
     assert selector.done
+
+
+def test_a_plan_leaves_room_for_the_trials_that_were_returned() -> None:
+    first = events.Decided(0, plan=((0, 0), (1, 0), (0, 1), (1, 1)))
+    # Two of four evaluations are left, and the trial that "b" has returned is one
+    too_many = events.Decided(1, plan=((1, 2), (1, 3)))
+    method, budget = Wrong(first, too_many), Budget(4, cost=7.0)
+    selector = Selector(["a", "b"], BestFeasible("q"), budget, method, examples=5)
+    for cost in (3.0, 0.1):
+        trial = selector.ask()
+        assert trial is not None
+        selector.tell(trial, 1.0, cost=cost)
+    returned = [selector.ask(), selector.ask()]
+    for trial in returned:
+        assert trial is not None
+        selector.release(trial)
+    # Now the first of the two is too expensive. A plan drops it, and keeps the other
+    selector.observe("a", None, cost=1.0)
+    with pytest.raises(asktell.InvalidStateError, match="plans 2 evaluations, more"):
+        selector.ask()
+    last = events.Decided(2, finished=True, answer=(1,))
+    method._decisions = (first, events.Decided(1, plan=((1, 2),)), last)
+    while trial := selector.ask():
+        selector.tell(trial, 1.0, cost=0.01)
+    assert (selector.spent, selector.done) == (4, True)

@@ -27,7 +27,7 @@ from asktell.errors import (
 )
 from asktell.problem.examples.examples import Examples
 from asktell.problem.problem import Problem
-from asktell.record.growth import grown
+from asktell.record.growth import problem_after
 from tests.presets import PRESETS
 
 A = maximize("a", tolerance=0.2)
@@ -412,7 +412,7 @@ def test_examples_that_join_come_behind_those_there_were(
     problem = Problem(2, BestFeasible("a"), 5, Examples(first, seed=seed))
     for n in more:
         before = problem.examples
-        problem = grown(problem, asktell.record.Extended(examples=n))
+        problem = problem_after(problem, asktell.record.Extended(examples=n))
         now = problem.examples
         np.testing.assert_array_equal(now.order[: len(before.order)], before.order)
         np.testing.assert_array_equal(now.place[: len(before.place)], before.place)

@@ -514,9 +514,9 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
     data = document(selectors[1])
     shape = selectors[1].state.problem.examples.shapes[0]
     assert [row["earlier"] for row in data["telling"]["rows"]] == [
-        shape.tells[row["example"]] for row in data["telling"]["rows"]
+        shape.informativeness[row["example"]] for row in data["telling"]["rows"]
     ]
-    most = np.argsort(-shape.tells)[:2]
+    most = np.argsort(-shape.informativeness)[:2]
     told = selectors[1].state.history.examples()
     assert data["telling"]["earlier"] == {
         "studies": 1,

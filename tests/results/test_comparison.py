@@ -13,6 +13,7 @@ import asktell
 from asktell import BestFeasible, InvalidArgumentError, maximize, minimize
 from asktell.results.comparison import Comparison, lead
 from asktell.results.difference import Difference, compare
+from tests.seeds import Seeds
 
 # Words and spellings that docs/contributing/style.md replaces.
 REPLACED = re.compile(
@@ -205,10 +206,11 @@ def test_a_steering_id_is_escaped() -> None:
 
 @pytest.mark.parametrize("limits", [(0.0, 1.0), None])
 def test_verdicts_at_any_look_are_wrong_at_most_as_often_as_stated(
+    seeds: Seeds,
     limits: tuple[float, float] | None,
 ) -> None:
     wrong = {"alike": 0, "equal": 0}
-    runs = 40
+    runs = len(seeds(40))
     for seed in range(runs):
         # 12 pairs disagree, and neither prompt is better; then one is, by more than the
         # tolerance.

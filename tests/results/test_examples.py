@@ -5,7 +5,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-import pandas
 import pytest
 from hypothesis import given, settings
 from scipy import stats
@@ -127,6 +126,8 @@ def test_the_loss_in_a_constrained_metric_uses_its_range() -> None:
 
 
 def test_it_is_a_table_for_pandas_and_for_json() -> None:
+    import pandas
+
     found = analyzed(world(6, 5))
     frame = pandas.DataFrame(found)
     assert list(frame.columns) == list(asdict(found[0]))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import asktell
+from asktell.problem.goals import Goal
 from asktell.results.labels import Agreement, agreements, in_words
 
 K, N = 6, 60
@@ -15,7 +16,7 @@ def judged(
     judge: object,
     people: np.ndarray,
     labels: int = 120,
-    goal: asktell.Goal | None = None,
+    goal: Goal | None = None,
     order: str = "examples",
     **options: object,
 ) -> asktell.Selector:

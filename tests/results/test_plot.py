@@ -7,14 +7,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
 
 from asktell import BestFeasible, ParetoSet, Selector, at_most, minimize
 from asktell.results.plot import MOST_LABELS, drawable
@@ -23,6 +18,8 @@ from tests.plays import play
 
 @pytest.fixture(autouse=True)
 def _close_figures() -> Iterator[None]:
+    import matplotlib.pyplot as plt
+
     yield
     plt.close("all")
 
@@ -142,6 +139,8 @@ def test_a_front_under_constraints_is_that_of_the_feasible_and_others_are_crosse
 
 
 def test_axes_and_metrics_can_be_chosen() -> None:
+    import matplotlib.pyplot as plt
+
     _, axes = plt.subplots()
     result = selector(ParetoSet("a", "b", "c")).result()
     assert result.plot("c", "a", ax=axes) is axes

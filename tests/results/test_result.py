@@ -22,6 +22,7 @@ from asktell import (
 from asktell.numerics.pareto import dominators
 from asktell.results.printing import with_doubt
 from tests.plays import play
+from tests.seeds import Seeds
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})
 PROMPTS = {
@@ -233,9 +234,11 @@ def test_a_front_under_constraints_reads_as_one() -> None:
     assert result.to_dict()["metrics"] == ["a", "b", "c"]
 
 
-def test_a_set_with_members_whose_estimates_miss_a_constraint_says_so() -> None:
+def test_a_set_with_members_whose_estimates_miss_a_constraint_says_so(
+    seeds: Seeds,
+) -> None:
     notes = set()
-    for seed in range(8):
+    for seed in seeds(8):
         rng = np.random.default_rng(seed)
         selector = Selector(
             [f"p{i}" for i in range(12)], CONSTRAINED, 60, examples=40, seed=seed

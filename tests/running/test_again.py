@@ -9,7 +9,7 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, Race, Selector, Study, maximize
-from asktell.record.history import repeated
+from asktell.record.repeated import Repeated
 from asktell.running.repeats import n_repeats, to_repeat
 from asktell.studies.storages.memory import MemoryStorage
 
@@ -217,7 +217,7 @@ def test_a_drift_is_told_from_noise_by_late_repeats() -> None:
                 chosen.observe(cells[i - 3][0], now(cells[i - 3], 0.0), cells[i - 3][1])
         for cell in cells[::9][:12]:
             chosen.observe(cell[0], now(cell, fall), cell[1])
-        return repeated(chosen.state.problem, chosen.state.history)
+        return Repeated.of(chosen.state.problem, chosen.state.history)
 
     steady = [observed(0.1, 0.0, seed).has_drifted for seed in range(40)]
     fallen = [observed(0.1, 0.9, seed).has_drifted for seed in range(20)]
@@ -275,7 +275,7 @@ def test_workers_share_the_repeats_and_a_run_goes_on_where_it_was() -> None:
     assert study.done
     assert len(table.calls) == 120 + n_repeats(120)
     state = study.selector.state
-    assert repeated(state.problem, state.history).times == n_repeats(120)
+    assert Repeated.of(state.problem, state.history).times == n_repeats(120)
     assert to_repeat(state, 0, late=True) == []
     # It is done, and nothing is repeated once more
     asktell.run(study, table, progress=False)

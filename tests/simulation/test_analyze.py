@@ -1,7 +1,9 @@
 """A finished table: the verdict is that of a selection which was told as much; every shape, frame and mistake."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-import pandas as pd
 import pytest
 
 import asktell
@@ -23,10 +25,17 @@ SKILL = np.array([0.0, 0.4, 1.6])
 SCORES = (RNG.random((3, 40)) < 1 / (1 + np.exp(-(SKILL[:, None] + EASE)))).astype(
     float
 )
-LONG = pd.DataFrame(
-    [(f"p{k}", f"q{n}", SCORES[k, n]) for k in range(3) for n in range(40)],
-    columns=["prompt", "example", "accuracy"],
-)
+
+
+@pytest.fixture
+def long() -> Any:
+    """The same as a data frame, with a row for each score."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [(f"p{k}", f"q{n}", SCORES[k, n]) for k in range(3) for n in range(40)],
+        columns=["prompt", "example", "accuracy"],
+    )
 
 
 def told(scores: np.ndarray, goal: asktell.BestFeasible | ParetoSet) -> asktell.Result:
@@ -130,8 +139,10 @@ def test_repeats_are_averaged_and_are_one_observation_of_an_example() -> None:
         )
 
 
-def test_repeats_of_some_cells_do_not_ask_for_more_of_the_others() -> None:
-    again = pd.concat([LONG, LONG.iloc[:1].assign(accuracy=1.0 - LONG["accuracy"][0])])
+def test_repeats_of_some_cells_do_not_ask_for_more_of_the_others(long: Any) -> None:
+    import pandas as pd
+
+    again = pd.concat([long, long.iloc[:1].assign(accuracy=1.0 - long["accuracy"][0])])
     result = analyze(again, GOAL)
     assert result.verdict.outlook == ()
     assert result.repeats == 1
@@ -178,14 +189,14 @@ def test_given_examples_have_no_more_error_than_noise() -> None:
     )  # type: ignore[operator]
 
 
-def test_segments_have_estimates() -> None:
+def test_segments_have_estimates(long: Any) -> None:
     labels = ["en" if i % 2 else "de" for i in range(40)]
     assert set(analyze(SCORES, GOAL, segments=labels).prompts[0].segments) == {
         "en",
         "de",
     }
-    frame = LONG.assign(
-        segment=["en" if int(e[1:]) % 2 else "de" for e in LONG["example"]]
+    frame = long.assign(
+        segment=["en" if int(e[1:]) % 2 else "de" for e in long["example"]]
     )
     assert set(analyze(frame, GOAL).prompts[0].segments) == {"en", "de"}
 
@@ -199,12 +210,12 @@ def same(one: asktell.Result, other: asktell.Result) -> bool:
     )
 
 
-def test_long_and_wide_frames_are_the_same_table() -> None:
-    wide = LONG.pivot(
+def test_long_and_wide_frames_are_the_same_table(long: Any) -> None:
+    wide = long.pivot(
         index="example", columns="prompt", values="accuracy"
     ).reset_index()
     array = analyze(SCORES, GOAL)
-    assert same(analyze(LONG, GOAL), array)
+    assert same(analyze(long, GOAL), array)
     assert [entry.id for entry in analyze(wide, GOAL).prompts] == ["p0", "p1", "p2"]
     assert analyze(wide, GOAL).prompts[2].estimate["accuracy"] == pytest.approx(
         array.prompts[2].estimate["accuracy"], abs=0.02
@@ -212,7 +223,7 @@ def test_long_and_wide_frames_are_the_same_table() -> None:
     assert [
         entry.id
         for entry in analyze(
-            LONG.sample(frac=1, random_state=1), GOAL, prompts=["p2", "p0"]
+            long.sample(frac=1, random_state=1), GOAL, prompts=["p2", "p0"]
         ).prompts
     ] == [
         "p2",
@@ -239,8 +250,8 @@ def test_the_table_of_a_selection_goes_back_in() -> None:
     assert set(result.example_ids) <= {f"q{i}" for i in range(20)}
 
 
-def test_an_error_is_a_failed_evaluation() -> None:
-    frame = LONG.assign(error=[None] * 120)
+def test_an_error_is_a_failed_evaluation(long: Any) -> None:
+    frame = long.assign(error=[None] * 120)
     frame.loc[frame["prompt"] == "p1", "error"] = ["timeout"] * 30 + [None] * 10
     result = analyze(frame, GOAL)
     assert (result.prompts[1].status, result.prompts[1].failures) == ("failed", 30)
@@ -249,6 +260,8 @@ def test_an_error_is_a_failed_evaluation() -> None:
 
 
 def test_a_wide_frame_with_gaps_and_booleans() -> None:
+    import pandas as pd
+
     frame = pd.DataFrame(
         {"a": [True, False, True, None], "b": [True, True, True, True]}
     )
@@ -285,24 +298,6 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
         ),
         (SCORES, {"baseline": "x"}, "baseline: .*'x'"),
         (SCORES, {"inputs": "old"}, "inputs must be 'new' or 'given'"),
-        (LONG, {"examples": ["q"]}, "Leave out examples="),
-        (LONG.drop(columns="example"), {}, "needs a column 'example' in addition"),
-        (
-            LONG.rename(columns={"accuracy": "acuracy"}),
-            {},
-            "no column for the goal's metric 'accuracy'.*did you mean 'acuracy'",
-        ),
-        (LONG.assign(accuracy="good"), {}, "The column 'accuracy' must hold numbers"),
-        (LONG, {"prompts": ["p9"]}, "has no prompt 'p9'"),
-        (LONG.iloc[:0], {}, "has no rows"),
-        (LONG.assign(segment=range(120)), {}, "has two segments"),
-        (
-            pd.DataFrame({"question": ["why"], "a": [1]}),
-            {},
-            "'question' must hold numbers.*with prompts=",
-        ),
-        (pd.DataFrame({"example": ["q"]}), {}, "no column of scores"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "'a' more than once"),
     ],
 )
 def test_mistakes_say_what_came_and_what_to_do(
@@ -312,7 +307,51 @@ def test_mistakes_say_what_came_and_what_to_do(
         analyze(scores, GOAL, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("frame", "options", "said"),
+    [
+        (lambda long: long, {"examples": ["q"]}, "Leave out examples="),
+        (
+            lambda long: long.drop(columns="example"),
+            {},
+            "needs a column 'example' in addition",
+        ),
+        (
+            lambda long: long.rename(columns={"accuracy": "acuracy"}),
+            {},
+            "no column for the goal's metric 'accuracy'.*did you mean 'acuracy'",
+        ),
+        (
+            lambda long: long.assign(accuracy="good"),
+            {},
+            "The column 'accuracy' must hold numbers",
+        ),
+        (lambda long: long, {"prompts": ["p9"]}, "has no prompt 'p9'"),
+        (lambda long: long.iloc[:0], {}, "has no rows"),
+        (lambda long: long.assign(segment=range(120)), {}, "has two segments"),
+        (
+            lambda long: type(long)({"question": ["why"], "a": [1]}),
+            {},
+            "'question' must hold numbers.*with prompts=",
+        ),
+        (lambda long: type(long)({"example": ["q"]}), {}, "no column of scores"),
+        (
+            lambda long: type(long)([[1, 2]], columns=["a", "a"]),
+            {},
+            "'a' more than once",
+        ),
+    ],
+)
+def test_mistakes_in_frames_say_what_came_and_what_to_do(
+    long: Any, frame: Callable[[Any], Any], options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"(?s){said}"):
+        analyze(frame(long), GOAL, **options)  # type: ignore[arg-type]
+
+
 def test_a_wide_frame_has_one_metric() -> None:
+    import pandas as pd
+
     with pytest.raises(InvalidArgumentError, match="a single metric"):
         analyze(
             pd.DataFrame({"a": [1.0]}), ParetoSet("accuracy", asktell.maximize("cost"))

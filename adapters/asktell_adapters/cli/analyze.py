@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from asktell import ExampleResult, InvalidArgumentError, Result
 from asktell.extend import (
@@ -31,13 +32,18 @@ from asktell_adapters.finished import (
 )
 from asktell_adapters.tables.spreadsheets import csv_text
 
+if TYPE_CHECKING:
+    from asktell_adapters.metrics.licence import Licensing
+
 
 def analyze(arguments: argparse.Namespace) -> int:
     """`asktell analyze`: print which candidate in finished results is best. Nothing is evaluated."""
     for path in (arguments.output, arguments.examples):
         if path is not None:
             check_written(path)
+    licensing = licensing_for(arguments)
     scores = read(arguments.files, arguments)
+    _check_segments(scores, arguments)
     goal, why = goal_for(scores, arguments)
     scores.check_common(goal.metrics)
     baseline = (
@@ -47,7 +53,11 @@ def analyze(arguments: argparse.Namespace) -> int:
     )
     table = scores.table(goal).in_order_of_names()
     selector = table.selector(goal, baseline, arguments.inputs)
+    if licensing is not None:
+        text, is_doubtful = licensing.remark(goal.metrics[0])
+        selector.remark(text, topic=goal.metrics[0], doubtful=is_doubtful)
     result = selector.result()
+    assignment = result.assignment() if arguments.assign else None
     if arguments.output is not None:
         reports.write(arguments.output, scores.document(selector, arguments.files))
     examples = (
@@ -59,17 +69,51 @@ def analyze(arguments: argparse.Namespace) -> int:
     if arguments.json:
         for line in remarks:
             note(line)
-        show_json(result.to_dict())
+        more = {} if assignment is None else {"assignment": assignment.to_dict()}
+        show_json({**result.to_dict(), **more})
         return 0
     for line in remarks:
         show(line)
     show("")
     show(result.table(shutil.get_terminal_size((97, 24)).columns))
+    if assignment is not None:
+        show(f"\n{assignment}")
     if arguments.output is not None:
         show(f"Report: {arguments.output}")
     if examples is not None:
         show(examples)
     return 0
+
+
+# The column that all readers take for the segments
+_SEGMENT = "segment"
+
+
+def _check_segments(scores: Scores, arguments: argparse.Namespace) -> None:
+    """Check that the flags --segment-column and --assign have the segment of each example.
+
+    Raises:
+        InvalidArgumentError: an example has no segment.
+    """
+    column = arguments.segment_column
+    if not arguments.assign and column is None:
+        return
+    lacking = [name for name in scores.examples if name not in scores.segments]
+    if not lacking:
+        return
+    flag = f"--segment-column {column!r}" if column is not None else "--assign"
+    if len(lacking) < len(scores.examples):
+        raise InvalidArgumentError(
+            f"{flag} needs the segment of each example, but {len(lacking):,} of {len(scores.examples):,} have none, "
+            f"such as {lacking[0]!r}. Fill in their segments, or leave these examples out."
+        )
+    columns = (
+        f" Columns of texts are {some(list(scores.fields))}." if scores.fields else ""
+    )
+    raise InvalidArgumentError(
+        f"{flag} needs the segment of each example, but no column {_SEGMENT if column is None else column!r} was "
+        f"read. Name a column that has one value for each example: --segment-column COLUMN.{columns}"
+    )
 
 
 def _write_examples(result: Result, path: Path) -> str:
@@ -158,6 +202,7 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     goal += [
         flag.rpartition("=")[0] for flag in (*arguments.range, *arguments.tolerance)
     ]
+    segment_column = vars(arguments).get("segment_column")
     compared = (arguments.baseline, vars(arguments).get("candidate"))
     return Wanted(
         candidates=_listed(arguments.candidates),
@@ -166,7 +211,8 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         example_columns=_listed(arguments.example_column),
         ignore=_listed(arguments.ignore),
         repeats=arguments.repeats,
-        rename=_renames(arguments.rename),
+        rename=_renames(arguments.rename)
+        | ({} if segment_column is None else {segment_column: _SEGMENT}),
         sheet=arguments.sheet,
         encoding=arguments.encoding,
         drop_limited=arguments.limited == "drop",
@@ -239,6 +285,20 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
         kind, maximize, minimize, at_least, at_most, ranges, tolerances=tolerances
     )
     return goal, why
+
+
+def licensing_for(arguments: argparse.Namespace) -> "Licensing | None":
+    """The licence that the flags demand. None if they demand none.
+
+    Raises:
+        InvalidArgumentError: the file is no licence, or the floor is invalid.
+    """
+    if arguments.licence is None and arguments.floor is None:
+        return None
+    # Here, since few commands need the metrics
+    from asktell_adapters.metrics.licence import Licensing
+
+    return Licensing.of_file(arguments.licence, arguments.floor)
 
 
 def _suggested(metrics: Sequence[str]) -> str:

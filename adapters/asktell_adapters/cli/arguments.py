@@ -156,12 +156,17 @@ _OF_RESULTS = (
     _a("--limited", choices=["count", "drop"], default="count",
        help="Inspect's samples that reached a limit and have a score: count the score, as Inspect does, or drop it\n"
             "and count a failure (default: %(default)s)"),
+    _a("--licence", metavar="FILE.json", type=Path,
+       help="licence of the LLM judge whose scores these are, as asktell judge wrote it. The output shows it"),
+    _a("--floor", metavar="X", type=float,
+       help="lowest agreement of the judge with people, from 0 to 1. If the licence is missing, or its lower bound is\n"
+            "below X, nothing is established"),
     _ENCODING,
 )
 OF_RESULTS: dict[str, Any] = {
     "maximize": [], "minimize": [], "at_least": [], "at_most": [], "within": [], "candidates": [], "metrics": [],
     "candidate_column": [], "example_column": [], "ignore": [], "repeats": None, "rename": [], "sheet": None,
-    "limited": "count", "encoding": None, "inputs": None, "range": [], "tolerance": [],
+    "limited": "count", "encoding": None, "inputs": None, "range": [], "tolerance": [], "licence": None, "floor": None,
 }
 """Values of the flags for files of results, if none is given."""
 
@@ -260,6 +265,24 @@ _SELECT = (
             _a("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"),
             _a("--port", type=int, default=0, help="port to listen on (default: any free port)"),
             _a("--no-browser", action="store_true", help="only print the page's address"),
+        ),
+    ),
+    Command("judge", "judge:judge", "choose an LLM judge by labels, and license it",
+        "Choose the judge that agrees best with labels that people gave, among the judges in [metrics] and\n"
+        "[judge.candidates] of CONFIG. Write its licence: for which rubric, model and settings it is, and how far it\n"
+        "agrees with people, with an interval that allows for the choice. A gate can demand the licence.\n"
+        "FILE is a table with the columns input, response and label, such as the labels.csv of asktell label.\n"
+        "After Ctrl-C, the same command resumes.",
+        "example: asktell judge summarize.toml --labels runs/labels/labels.csv",
+        (
+            _CONFIG,
+            _a("--labels", metavar="FILE", type=Path, required=True, help="table of responses with labels by people"),
+            _a("-o", "--output", metavar="FILE.json", type=Path,
+               help="file of the licence (default: licence of [judge], or judge.json beside CONFIG)"),
+            _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
+            _a("--keep-going", action="store_true", help="do not stop when many evaluations in a row fail"),
+            _YES,
+            _NO_PROGRESS,
         ),
     ),
     Command("improve", "run:run_improvement", "write better prompts, and select among them",
@@ -406,6 +429,10 @@ _DECIDE = (
             _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
             _a("--examples", metavar="FILE.csv", type=Path,
                help="write a row per example: difficulty, discrimination, doubtful labels"),
+            _a("--segment-column", metavar="COLUMN",
+               help="column of a table with the segment of each example, such as its topic (default: segment)"),
+            _a("--assign", action="store_true",
+               help="assign a candidate to each segment: the best one, unless another is shown to be better there"),
             _JSON,
         ),
         "asktell analyze [OPTIONS] FILE ...",

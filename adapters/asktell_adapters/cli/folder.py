@@ -8,6 +8,7 @@
 | `result.json`       | `Result.to_dict()`, once the run has finished                                       |
 | `improvement.json`  | of `asktell improve`: the generations, their parents, and why each was kept          |
 | `evaluations.jsonl` | one line per evaluation, written from the study at the end and at an interruption   |
+| `labels.csv`        | of `asktell label`: the labels with their responses, as `asktell judge` reads them   |
 | `lock`              | held by the process that was started here, and not by processes that join it        |
 """
 
@@ -16,7 +17,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import asktell
 from asktell import FolderBusyError, InvalidStateError, StudyNotFoundError
 from asktell.extend import write_atomically
+from asktell_adapters.tables.spreadsheets import csv_text
 
 try:
     import fcntl
@@ -62,6 +64,7 @@ class RunFolder:
         self.log_file = path / "evaluations.jsonl"
         self.result_file = path / "result.json"
         self.history_file = path / "improvement.json"
+        self.labels_file = path / "labels.csv"
         self.lock_file = path / "lock"
 
     @property
@@ -215,6 +218,33 @@ class RunFolder:
             write_atomically(
                 self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n"
             )
+
+    def write_labels(
+        self,
+        labels: Sequence[Mapping[str, Any]],
+        scores: Mapping[str, float],
+        dataset: "DataSet",
+    ) -> None:
+        """Write the labels that people gave, each with its input and its response.
+
+        Args:
+            labels: the labels of a journal, see `Journal.labels`.
+            scores: the score of each label, by its name.
+            dataset: the examples.
+        """
+        columns = ("prompt", "example", "input", "reference", "response", "other", "label", "rater")  # fmt: skip
+        rows = []
+        for label in labels:
+            example = dataset.examples[label["example"]]
+            # The first of several references: a cell has one text
+            reference = example.references[0] if example.reference else None
+            texts = [*label["texts"], None][:2]
+            ids = label["prompt"], dataset.ids[label["example"]]
+            row = (*ids, example.input, reference, *texts, scores[label["label"]], label["rater"])  # fmt: skip
+            rows.append(dict(zip(columns, row, strict=True)))
+        used = [name for name in columns if any(row[name] is not None for row in rows)]
+        cells = ([row[name] for name in used] for row in rows)
+        write_atomically(self.labels_file, csv_text(used or columns, cells))
 
     def write_history(self, history: Mapping[str, Any]) -> None:
         """Write the generations of `asktell improve`."""

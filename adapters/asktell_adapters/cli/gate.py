@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from asktell import AsktellError, EvaluatorError, InvalidArgumentError, PromptResult
 from asktell.extend import besides_definition, in_words, some, write_atomically
-from asktell_adapters.cli.analyze import goal_for, read
+from asktell_adapters.cli.analyze import goal_for, licensing_for, read
 from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import note, show, show_json, written
@@ -129,11 +129,12 @@ def _finished(arguments: argparse.Namespace) -> "Callable[[], Ruling]":
     from asktell_adapters.gating.finished import FinishedGate
 
     files = [arguments.config, *arguments.more]
+    licensing = licensing_for(arguments)
     scores = read(files, arguments)
     goal, why = goal_for(scores, arguments)
     gate = FinishedGate(
         scores, goal, arguments.candidate, arguments.baseline, arguments.margin, arguments.confidence,
-        arguments.inputs or "given", "--",
+        arguments.inputs or "given", "--", licensing,
     )  # fmt: skip
     notes = [why] if why else []
     if arguments.recheck:

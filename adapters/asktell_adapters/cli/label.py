@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 import asktell
 from asktell import ConfigError, Selector, Study
-from asktell.extend import aligned, describe_spending, needs_extra
+from asktell.extend import aligned, describe_spending, in_words, needs_extra
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import note, show
 from asktell_adapters.cli.process import signals
 from asktell_adapters.cli.work import check_same
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.label import check_study
-from asktell_adapters.server.journal import other_study, study_of
-from asktell_adapters.server.labeling import Labeling, Rating, rating_rows
+from asktell_adapters.server.journal import Journal, other_study, study_of
+from asktell_adapters.server.labeling import Labeling, Rating, Task, rating_rows
 
 _JOURNAL = "labels.jsonl"
 
@@ -57,7 +57,8 @@ def label(arguments: argparse.Namespace) -> int:
     with folder.open_study() as study:
         folder.write(study, config.dataset)
         show(
-            f"{describe_spending(study)}. `asktell result {arguments.config}` has the result so far."
+            f"{describe_spending(study)}. `asktell result {arguments.config}` has the result so far. "
+            f"{folder.labels_file} has the labels."
         )
     return 0
 
@@ -153,7 +154,7 @@ def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Label
     assert config.labels is not None
     check_study(config.labels, study.selector, config.dataset)
     task = config.labels.task(config.selector, config.dataset, config.evaluator)
-    labeling = Labeling(study, task, folder.path / _JOURNAL)
+    labeling, study_id = Labeling(study, task, folder.path / _JOURNAL), study.id
     try:
         yield labeling
     finally:
@@ -162,9 +163,21 @@ def _labeling(config: Config, study: Study, folder: RunFolder) -> Iterator[Label
         with contextlib.suppress(asktell.StudyNotFoundError):
             _remark(study, config.labels.table.metric, ratings)
         labeling.close()
+        try:
+            _write_labels(config, folder, study_id, task)
+        except (asktell.AsktellError, OSError) as error:
+            note(f"{folder.labels_file} was not written. {in_words(error)}")
         if ratings:
             for line in aligned(list(rating_rows(ratings))):
                 show(line.rstrip())
+
+
+def _write_labels(config: Config, folder: RunFolder, study_id: str, task: Task) -> None:
+    """Write all labels, also those that the study lacks after a crash, for `asktell judge`."""
+    journal = Journal(folder.path / _JOURNAL, study_id)
+    with contextlib.closing(journal):
+        scores = {option.label: option.score for option in task.options}
+        folder.write_labels(journal.labels, scores, config.dataset)
 
 
 def _remark(study: Study, metric: str, ratings: Sequence[Rating]) -> None:

@@ -10,10 +10,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import asktell
-from asktell import AsktellError, Result, Selector, StudyNotFoundError, Trial
+from asktell import (
+    AsktellError,
+    Referee,
+    Result,
+    Selector,
+    StudyNotFoundError,
+    Trial,
+)
 from asktell.extend import (
     describe_spending,
     describe_streak,
@@ -46,6 +53,9 @@ Choose among prompts by the evaluations that asktell assigns, not by a few examp
 3. If you write or edit a prompt, `add` it under a new id. Never change the text of a prompt that has scores.
 4. Before you say that a prompt is better, call `verdict`. While `too_early` is true, do not name a winner. Ask for
    more trials or, if the budget is spent, say that the study is undecided. Otherwise report the sentence word for word.
+If you improve a prompt again and again, `create` the study with the method "referee", and `propose` each new version
+instead of 2 to 4: it returns the trials to run next, or whether the version is accepted. Keep only accepted versions.
+Write a version from the accepted one, never from the scores of these examples.
 `why` shows the evidence on one prompt, `report` writes a page for people, and `studies` lists the studies.
 """
 _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
@@ -137,6 +147,18 @@ class Asked(Answer):
         ),
     ]
     done: Annotated[bool, Field(description="True if no more will come.")]
+
+
+class Proposed(Asked):
+    """The decision about a candidate, or the trials that it needs."""
+
+    decision: Annotated[
+        str | None,
+        Field(
+            description="accepted, rejected, undecided or failed; null while trials are needed."
+        ),
+    ]
+    incumbent: Annotated[str | int, Field(description="Id of the prompt to keep now.")]
 
 
 class Recorded(Answer):
@@ -280,6 +302,14 @@ def create(
     repeats: Annotated[
         int, Field(description="Above 1 if a score differs when repeated.")
     ] = 1,
+    method: Annotated[
+        Literal["auto", "referee"],
+        Field(description="referee: new versions come one by one, by `propose`."),
+    ] = "auto",
+    each: Annotated[
+        int | None,
+        Field(description="With referee, most evaluations of a version (200)."),
+    ] = None,
 ) -> Created:
     """Create a study of prompts, or continue the study of this name if it has the same definition."""
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
@@ -293,8 +323,16 @@ def create(
         tolerances=tolerances,
     )
     baseline = next(iter(prompts), None) if baseline is None else baseline
+    if each is not None and method != "referee":
+        raise ToolError("`each` is only for the method referee. Leave it out.")
     selector = Selector(
-        prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats
+        prompts,
+        goal,
+        budget,
+        method if each is None else Referee(each=each),
+        examples=examples,
+        baseline=baseline,
+        repeats=repeats,
     )
     if study in store.names():
         with store.open(study) as there:
@@ -352,6 +390,39 @@ def ask(
             stop=stop,
             done=opened.done,
         )
+
+
+def propose(
+    store: Store,
+    study: Name,
+    prompt: Annotated[str, Field(description="A new id for the version.")],
+    text: Annotated[str, Field(description="Its text.")],
+    n: Annotated[int, Field(ge=1, le=1000)] = 10,
+    worker: Worker = "agent",
+) -> Proposed:
+    """Let the referee judge a new version: get the decision, or trials to run and `tell`. Then call it again."""
+    with store.open(study) as opened:
+        if not isinstance(opened.method, Referee):
+            raise ToolError(
+                f"The study {study!r} was not created with the method referee, so it judges no versions one by one. "
+                "Use `add`, `ask` and `verdict`, or `create` another study with this method."
+            )
+        opened.add({prompt: text})
+        asked = ask(store, study, n, worker)
+        result = opened.result()
+    entry = next(entry for entry in result.prompts if str(entry.id) == prompt)
+    is_judged = entry.status != "active"
+    assert result.best is not None, "a Referee always selects its incumbent"
+    words = asked.sentence
+    if is_judged:
+        words = f"{prompt} is {entry.status}: {entry.reason}. Keep {result.best.id}. {words}"
+    elif asked.done:
+        words = f"{prompt} is not judged, because the budget is spent. Keep {result.best.id}. {words}"
+    return Proposed(
+        **{**asked.model_dump(), "sentence": words},
+        decision=entry.status if is_judged else None,
+        incumbent=result.best.id,
+    )
 
 
 def tell(
@@ -461,6 +532,7 @@ _TOOLS: dict[str, tuple[Callable[..., Answer], ToolAnnotations]] = {
     "create": (create, _AGAIN),
     "add": (add, _AGAIN),
     "ask": (ask, _KEEPS),
+    "propose": (propose, _KEEPS),
     "tell": (tell, _AGAIN),
     "verdict": (verdict, _READS),
     "why": (why, _READS),

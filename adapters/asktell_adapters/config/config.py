@@ -49,7 +49,12 @@ from asktell_adapters.llms.prompts import check_fields
 from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
 
-_STOP = ("confidence", "confidence_kind")
+# The options of methods, and the methods that have them
+_OPTIONS = {
+    "confidence": ("auto", "race", "referee"),
+    "confidence_kind": ("auto",),
+    "each": ("referee",),
+}
 _NOT_WITH_EVALUATOR = (
     "model",
     "models",
@@ -162,7 +167,9 @@ class Config:
         with model.named():
             llm = self.models.make(self.concurrency)
             computed = {
-                name: with_llm(metric, llm, self.concurrency, self.cache)
+                name: with_llm(
+                    metric, llm, lambda table: table.make(self.concurrency), self.cache
+                )
                 for name, metric in self.metrics.items()
             }
             llms = llm.made.values() if isinstance(llm, Models) else [llm]
@@ -223,6 +230,8 @@ def configured(
         parts = _parts_of_labels(top, top.label)
     else:
         parts = _parts_of_model(top) if table is None else _parts_of_harness(top, table)
+    if top.judge is not None:
+        parts = replace(parts, metrics=top.judge.demanded_of(parts.metrics or {}))
 
     # The selection, which checks the goal, the budget and the method against each other
     goal = top.needed("goal", top.goal).goal(*_computed(parts))
@@ -371,7 +380,7 @@ def _parts_of_harness(top: TopTable, table: EvaluatorTable) -> _Parts:
 def _settings(top: TopTable) -> dict[str, Any]:
     """The selector's settings at the top of the file. Those without a default here are left out unless given."""
     always = ("method", "seed", "sampling", "on_failure", "max_failure_rate")
-    optional = (*_STOP, "baseline", "repeats", "inputs")
+    optional = (*_OPTIONS, "baseline", "repeats", "inputs")
     return {name: getattr(top, name) for name in (*always, *filter(top.has, optional))}
 
 
@@ -533,25 +542,23 @@ def _needs_price(place: str) -> str:
 
 
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a method that may stop early, if that is wanted."""
-    stop = {key: settings[key] for key in _STOP if key in settings}
-    rest = {key: value for key, value in settings.items() if key not in stop}
-    if not stop:
+    """The settings with the method and its options, if it has any."""
+    options = {key: settings[key] for key in _OPTIONS if key in settings}
+    rest = {key: value for key, value in settings.items() if key not in options}
+    if not options:
         return rest
-    if settings["method"] == "race" and "confidence_kind" in stop:
-        raise top.error(
-            "confidence_kind",
-            "works with method = 'auto' only, but method is 'race'. Remove it, or change method",
-        )
-    if settings["method"] not in ("auto", "race"):
-        raise top.error(
-            next(iter(stop)),
-            f"works with method = 'auto' or 'race' only, but method is {settings['method']!r}. Remove it, or "
-            "change method",
-        )
-    return {
-        **rest,
-        "method": {"auto": asktell.Adaptive, "race": asktell.Race}[settings["method"]](
-            **stop
-        ),
+    name = settings["method"]
+    for key in options:
+        if name not in _OPTIONS[key]:
+            *others, last = map(repr, _OPTIONS[key])
+            methods = f"{', '.join(others)} or {last}" if others else last
+            raise top.error(
+                key,
+                f"works with method = {methods} only, but method is {name!r}. Remove it, or change method",
+            )
+    kinds: dict[str, Any] = {
+        "auto": asktell.Adaptive,
+        "race": asktell.Race,
+        "referee": asktell.Referee,
     }
+    return {**rest, "method": kinds[name](**options)}

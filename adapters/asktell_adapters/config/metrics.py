@@ -30,7 +30,7 @@ from asktell_adapters.metrics import Criterion, Judge, Preference, Shot
 from asktell_adapters.metrics.preference import BASELINE, BETTER
 
 # Not of its model
-_OF_THE_JUDGE = ("temperature", "max_new_tokens", "system", "template")
+OF_THE_JUDGE = ("temperature", "max_new_tokens", "system", "template")
 
 
 class CriterionTable(Table):
@@ -49,14 +49,6 @@ class ShotTable(Table):
     reason: str = ""
     reference: str | None = None
     other: str | None = None
-
-
-class PairLabelTable(Table):
-    """Which of two responses people prefer."""
-
-    prompt: str
-    example: str | int
-    label: float = key(ge=0, le=1)
 
 
 def _as_table(criterion: Any) -> Any:
@@ -88,7 +80,6 @@ class PreferenceTable(JudgeTable):
         {"better": CriterionTable(text=BETTER)}
     )
     against: str | None = key(BASELINE)
-    labels: list[PairLabelTable] | None = key(None)
 
 
 @final
@@ -134,10 +125,7 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
         judge = Judge(llm, criteria, name=name, **options)
         if not isinstance(table, PreferenceTable):
             return judge
-        labels: dict[tuple[str | int, str | int], float] = {
-            (label.prompt, label.example): label.label for label in table.labels or ()
-        }
-        return Preference(judge, table.against or BASELINE, labels=labels, name=name)
+        return Preference(judge, table.against or BASELINE, name=name)
 
 
 def _check_examples(table: JudgeTable, examples: Sequence[Example]) -> None:
@@ -171,7 +159,7 @@ def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
     tables = table.model or []
     models = []
     for model in tables if isinstance(tables, list) else [tables]:
-        for name in filter(model.__contains__, _OF_THE_JUDGE):
+        for name in filter(model.__contains__, OF_THE_JUDGE):
             is_known = name in JudgeTable.model_fields
             wanted = name if is_known else "instructions"
             raise table.mistake(
@@ -182,11 +170,13 @@ def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
     return tuple(models)
 
 
-def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None) -> Any:
-    """A judge with its own LLM, loaded, or with the run's; another metric as it is."""
+def with_llm(
+    metric: Any, llm: Any, make: Callable[[ModelTable], Any], cache: AnswerCache | None
+) -> Any:
+    """A judge with its own LLM, which `make` makes, loaded, or with the run's; another metric as it is."""
     if isinstance(metric, Preference):
         metric = copy.copy(metric)
-        metric.judge = with_llm(metric.judge, llm, concurrency, cache)
+        metric.judge = with_llm(metric.judge, llm, make, cache)
         return metric
     if not isinstance(metric, Judge) or not isinstance(
         planned := metric.llms[0], PlannedLLM
@@ -199,7 +189,7 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
             f"[metrics.{metric.name}.model]."
         )
     judge = copy.copy(metric)  # what was configured stays so
-    llms = [model.make(concurrency) for model in planned.models]
+    llms = [make(model) for model in planned.models]
     judge.ask(llms or llm, cache)
     for own_llm in llms:
         if callable(load := getattr(own_llm, "load", None)):

@@ -208,6 +208,7 @@ TABLES = _Tables(
         "goal": "top:GoalTable",
         "improve": "improve:ImproveTable",
         "improve.writer": "improve:WriterTable",
+        "judge": "licence:LicenceTable",
         "label": "label:LabelTable",
         "model": "model:AnyModelTable",
         "profile": "top:ProfileTable",

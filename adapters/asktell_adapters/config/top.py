@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asktell_adapters.config.harness import EvaluatorTable
     from asktell_adapters.config.improve import ImproveTable
     from asktell_adapters.config.label import LabelTable
+    from asktell_adapters.config.licence import LicenceTable
     from asktell_adapters.config.proxies import ProxiesTable
     from asktell_adapters.llms.cache import AnswerCache
 else:
@@ -33,6 +34,7 @@ else:
     EvaluatorTable = Annotated[Any, InTables("evaluator")]
     ImproveTable = Annotated[Any, InTables("improve")]
     LabelTable = Annotated[Any, InTables("label")]
+    LicenceTable = Annotated[Any, InTables("judge")]
     ProxiesTable = Annotated[Any, InTables("proxies")]
 
 STUDY = "study.db"
@@ -247,9 +249,12 @@ class TopTable(Table):
     output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
     method: str = key("auto", "The name of a [method](methods.md).")
     confidence: float | None = key(None,
-        "Ends the run early, once the selected prompt is the best with this probability, such as 0.95. Only with the "
-        "methods `auto` and `race`.",
-        said="none. For `race`: 0.95")
+        "Ends the run early, once the selected prompt is the best with this probability, such as 0.95. With the method "
+        "`referee`, the probability that no candidate is ever accepted falsely. Only with the methods `auto`, `race` "
+        "and `referee`.",
+        said="none. For `race` and `referee`: 0.95")
+    each: int | None = key(None,
+        "Largest number of evaluations of a candidate. Only with the method `referee`.", said="200")
     confidence_kind: str | None = key(None,
         "What `confidence` needs. `proof`: the statistical model gives this probability, and a test that does not "
         "depend on this model confirms the selection. `posterior`: only the statistical model gives this probability. "
@@ -298,6 +303,8 @@ class TopTable(Table):
         "A program or another tool that evaluates, instead of `[model]` and `[metrics]`: [evaluator](#evaluator).")
     goal: GoalTable | None = key(None, "The objectives and constraints: [goal](#goal).", said="needed")
     label: LabelTable | None = key(None, "People give the scores: [label](#label).")
+    judge: LicenceTable | None = key(None,
+        "The licence of the judge in `[metrics]`: how often it agrees with people: [judge](#judges-licence).")
     cache: CacheTable | None = key(None, "Keeps responses on disk, so that they are paid only once: [cache](#cache).")
     improve: ImproveTable | None = key(None, "How `asktell improve` writes prompts: [improve](#improve).",
         said="its defaults")

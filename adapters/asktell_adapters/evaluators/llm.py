@@ -421,8 +421,6 @@ class _Scoring(Generic[_LLM]):
         Raises:
             InvalidArgumentError: a metric does not fit the selection. For example,
                 `Preference` compares with the baseline, and there is none.
-            EvaluatorError: a `Preference` has `labels` by people, but for one prompt, it
-                could score none of the responses that have a label.
         """
         metrics = [
             metric for metric in self.metrics.values() if hasattr(metric, "begin")
@@ -456,8 +454,8 @@ class _Scoring(Generic[_LLM]):
         """Texts about the scores. `asktell.run` adds them to the notes of the result.
 
         Returns:
-            For each metric with a method `remarks`, such as `Preference`, metric name ->
-            (text, flag). The flag is True if the scores of the metric are not reliable.
+            For each metric whose method `remarks` returns a text, such as `Preference`,
+            metric name -> (text, flag). The flag is True if the scores of the metric are not reliable.
             Then nothing in the result is established, as with `doubtful=True` in
             `Selector.remark`. If more than 5% of the responses were cut at
             `max_new_tokens`, there is also a text with the key "responses".
@@ -467,7 +465,9 @@ class _Scoring(Generic[_LLM]):
             for name, metric in self.metrics.items()
         }
         remarks_of = {
-            name: remarks() for name, remarks in methods.items() if callable(remarks)
+            name: remark
+            for name, remarks in methods.items()
+            if callable(remarks) and (remark := remarks())[0]
         }
         if self._n_cut > _MOST_CUT * self._n_scored:
             text = (
@@ -498,7 +498,7 @@ class _Scoring(Generic[_LLM]):
                 called now.
             prompt: the prompt or candidate of the response, or None if it is unknown.
                 `Preference` needs it to recognize the responses of the baseline, which
-                get 0.5 without a comparison, and to correct scores by labels.
+                get 0.5 without a comparison.
 
         Raises:
             EvaluatorError: a metric failed. If the response or its judges have cost

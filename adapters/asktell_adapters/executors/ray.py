@@ -32,7 +32,7 @@ from asktell_adapters.executors.per_process import BatchEvaluation, plain_error
 
 if TYPE_CHECKING:
     from asktell import Selector
-    from asktell.extend import AbstractStudy, Worker
+    from asktell.extend import AbstractStudy
 
 _LOOK = 1.0  # Seconds after which `wait` returns, even without an outcome.
 # A worker that fails to start waits 1 s before the next start, then 2 s, ..., up to 64
@@ -379,7 +379,7 @@ class ActorCrew(contextlib.AbstractContextManager["ActorCrew"]):
 
 
 def run(
-    study: "Selector | AbstractStudy | Worker",
+    study: "Selector | AbstractStudy",
     evaluator_factory: Callable[[], Evaluator],
     num_workers: int,
     *,

@@ -6,12 +6,12 @@ from typing import Any, final
 
 from asktell.extend import some
 from asktell_adapters.finished.graded import Graded
+from asktell_adapters.finished.inspect_files import HEADERS, LogFile, read_log
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.scores import Scores
 from asktell_adapters.finished.source import Source
 from asktell_adapters.finished.wanted import Wanted
-from asktell_adapters.harnesses.inspect.files import HEADERS, LogFile, read_log
 from asktell_adapters.harnesses.inspect.samples import (
     KEY,
     Scoring,

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from asktell.extend import Evaluation, reports, some
 from asktell_adapters.evaluators.timed import timed
 from asktell_adapters.gating.rechecks import Rechecks
 from asktell_adapters.gating.rule import GateRule, beforehand, margin_for, ranged
-from asktell_adapters.gating.ruling import Ruling
+from asktell_adapters.gating.ruling import UNDECIDED, Ruling
 from asktell_adapters.gating.settle import noisy, settle
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
@@ -89,6 +89,18 @@ class ConfiguredGate:
         return self._selector(0)
 
     @property
+    def _doubts(self) -> dict[str, str]:
+        """Why no evaluation can establish anything, by metric: a judge of the goal lacks the licence that it needs."""
+        remarks: dict[str, tuple[str, bool]] = getattr(
+            self.evaluator, "remarks", dict
+        )()
+        return {
+            metric: text
+            for metric, (text, is_doubtful) in remarks.items()
+            if is_doubtful and metric in self.rule.goal.metrics
+        }
+
+    @property
     def _most_rechecks(self) -> int:
         """How many evaluations may be repeated. With fixed scores, none needs to be."""
         if self.evaluator.repeatable:
@@ -97,6 +109,8 @@ class ConfiguredGate:
 
     def beforehand(self, differ: float) -> str:
         """How many evaluations the gate takes if both prompts are equally good. See `rule.beforehand`."""
+        if self._doubts:
+            return "Nothing is evaluated, since no score could establish a verdict."
         return beforehand(self.rule, self._kept_back, differ)
 
     @cached_property
@@ -159,9 +173,17 @@ class ConfiguredGate:
             }
 
         clocked, most_cost = timed(self.evaluator, keep), config.selector.max_cost
-        verdict, selector, remarks = settle(
-            rule, self._kept_back, clocked, config.concurrency, progress, most_cost
-        )
+        verdict, selector = UNDECIDED, self._kept_back
+        remarks: Sequence[str] = ()
+        if doubts := self._doubts:
+            # Nothing could change the verdict, so nothing is paid
+            for metric, text in doubts.items():
+                selector.remark(text, topic=metric, doubtful=True)
+            rule.look(selector.state)
+        else:
+            verdict, selector, remarks = settle(
+                rule, selector, clocked, config.concurrency, progress, most_cost
+            )
         # Before the rechecks, which do not count for the verdict
         result = selector.result()
         evaluations = self._with_responses(selector, responses)
@@ -169,7 +191,8 @@ class ConfiguredGate:
         # differ.
         again = Rechecks(selector, rule.goal.objectives[0].metric, most_cost)
         left = min(self._most_rechecks, self.whole.budget - selector.spent)
-        again.run(clocked, left, config.concurrency)
+        if not doubts:
+            again.run(clocked, left, config.concurrency)
         if self._most_rechecks and again.has_doubts and not again.made:
             remarks = [*remarks, _no_rechecks(self._most_rechecks)]
 

@@ -13,6 +13,7 @@ from asktell_adapters.finished import Scores
 from asktell_adapters.gating.rule import GateRule, margin_for, ranged
 from asktell_adapters.gating.ruling import Ruling
 from asktell_adapters.llms.base import Example
+from asktell_adapters.metrics.licence import Licensing
 
 _OBSERVED = (
     "Scores from `observe` are of no evaluation here, so it is not known how often evaluations failed, and nothing can "
@@ -32,6 +33,7 @@ class FinishedGate:
         confidence: of the verdict.
         inputs: whether the verdict is about unseen inputs, or exactly the examples.
         dashes: "--" if the arguments are flags of a command, for error messages.
+        licensing: the licence that the judge of the scores needs. None if it needs none.
 
     Raises:
         InvalidArgumentError: a candidate is missing or unknown, the two have no example
@@ -48,6 +50,7 @@ class FinishedGate:
         confidence: float = 0.95,
         inputs: Literal["new", "given"] = "given",
         dashes: str = "",
+        licensing: Licensing | None = None,
     ) -> None:
         self._scores = scores
         self._pair = _pair(scores, candidate, baseline, dashes)
@@ -68,6 +71,12 @@ class FinishedGate:
             is_noisy=True,
         )
         self._remarks = [*scores.remarks(), *_unpaired(scores, *self._pair)]
+        if licensing is not None:
+            metric = goal.metrics[0]
+            text, is_doubtful = licensing.remark(metric)
+            self._selector.remark(text, topic=metric, doubtful=is_doubtful)
+            if not is_doubtful:
+                self._remarks.append(text)
 
     def decide(self, files: Sequence[Any] = (), notes: Sequence[str] = ()) -> Ruling:
         """Return the verdict.

@@ -9,6 +9,7 @@ from asktell.extend import Goal, short, some
 from asktell_adapters.finished import Scores, Wanted, read_results
 from asktell_adapters.gating.finished import FinishedGate, gate_selection
 from asktell_adapters.gating.ruling import Ruling
+from asktell_adapters.metrics.licence import Licensing
 
 if TYPE_CHECKING:  # it needs the extra `config`, which files of results do not need
     from asktell_adapters.config import Config
@@ -32,6 +33,8 @@ def gate(
     recheck: int | None = None,
     accept_price: bool = False,
     progress: bool = False,
+    licence: str | Path | None = None,
+    floor: float | None = None,
 ) -> Ruling:
     """Return the verdict on a candidate: passed, failed or undecided.
 
@@ -76,6 +79,11 @@ def gate(
         accept_price: for a configuration, True to start although the evaluations may
             cost more than its `confirm_above`.
         progress: for a configuration, True to show a progress bar.
+        licence: for files of results, the licence of the LLM judge whose scores these
+            are, as `asktell judge` wrote it.
+        floor: for files of results, the lowest agreement of the judge with people, from
+            0 to 1. If the licence is missing, or its lower bound is below the floor,
+            the gate is undecided.
 
     Raises:
         InvalidArgumentError: a prompt is missing or unknown, an argument does not suit
@@ -92,6 +100,8 @@ def gate(
         "goal": goal is not None,
         "wanted": wanted is not None,
         "inputs": inputs != "given",
+        "licence": licence is not None,
+        "floor": floor is not None,
     }
     of_configurations = {
         "recheck": recheck is not None,
@@ -117,7 +127,11 @@ def gate(
                 f"({scores.metrics[0]!r}). The metrics are {some(scores.metrics)}."
             )
         pair = candidate, baseline
-        finished = FinishedGate(scores, goal, *pair, margin, confidence, inputs)
+        needs_licence = licence is not None or floor is not None
+        licensing = Licensing.of_file(licence, floor) if needs_licence else None
+        finished = FinishedGate(
+            scores, goal, *pair, margin, confidence, inputs, licensing=licensing
+        )
         return finished.decide(paths)
     if not isinstance(subject, str | Path):
         from asktell_adapters.config import Config

@@ -8,6 +8,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
@@ -17,6 +18,7 @@ from asktell_adapters._util.scores import or_raise
 from asktell_adapters.llms.base import Asked, Completion, Example, Request, all_of
 from asktell_adapters.llms.cache import AnswerCache, AnsweredOnce, CachedLLM
 from asktell_adapters.llms.models import llm_of
+from asktell_adapters.metrics.licence import Licence, Licensing, digest
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 
 Against = str | Callable[[Example], str]
@@ -40,12 +42,11 @@ class Judgement(float):
     - `prompt_tokens`, `completion_tokens`: numbers of tokens that the LLMs read and
       wrote, without replies from a cache.
     - `cost`: money that the replies cost, without replies from a cache.
+    - `price`: money that all replies cost when they were made, also those from a cache.
     - `by_order`: in comparisons, the two scores of each opinion, one for each order of
       the responses.
     - `swayed_by_order`: in comparisons, the number of opinions that changed with the
       order of the responses.
-    - `verdict`: of a `Preference`, the preference before the correction by labels: 1,
-      0.5 or 0.
 
     If a `Preference` is a tie because the two responses are equal, `details` is
     `{"same": True}`.
@@ -215,6 +216,7 @@ class Judge:
         self.name = name
         self.max_new_tokens = max_new_tokens
         self.spent = Spent()
+        self.licensing: Licensing | None = None
         self._request = Request.chat(
             "",
             max_new_tokens=max_new_tokens,
@@ -265,6 +267,63 @@ class Judge:
         judge._request = replace(self._request, schema=judge.rubric.schema())
         judge.ask(self.llms, self._cache)  # Which replies can be read has changed
         return judge
+
+    def licensed(
+        self, licence: Licence | str | Path | None, floor: float | None = None
+    ) -> "Judge":
+        """Make a copy of the judge whose scores establish something only with a licence.
+
+        The result of a run then has a note on the licence. If there is no licence, if
+        it is for another rubric, model or settings, or if the lower bound of its
+        agreement is below the floor, the note says so, the result has no probabilities,
+        and a gate is undecided.
+
+        Args:
+            licence: the licence, or the path of its file, as `asktell judge` writes it.
+                If there is no such file, the judge has no licence.
+            floor: lowest lower bound of the agreement with people, from 0 to 1. None
+                for no floor.
+
+        Raises:
+            InvalidArgumentError: the file is no licence or damaged, or the floor is not
+                a number from 0 to 1.
+        """
+        judge = copy.copy(self)
+        judge.licensing = (
+            Licensing(licence, floor)
+            if isinstance(licence, Licence)
+            else Licensing.of_file(licence, floor)
+        )
+        return judge
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the rubric, the model and the settings, by which a licence names the judge.
+
+        Raises:
+            InvalidArgumentError: an LLM has no method `identity`, or is not named by it.
+        """
+        rubric, request = self.rubric, self._request
+        weights = [criterion.weight for criterion in rubric.criteria.values()]
+        shown = [dict(message) for message in rubric.messages("", (), ("",))[:-1]]
+        return {
+            "rubric": digest([shown, weights, rubric.schema()]),
+            "model": digest([_identity(llm) for llm in self.llms]),
+            "settings": digest(
+                [self.n, request.temperature, self.max_new_tokens, self.reference]
+            ),
+        }
+
+    def remarks(self) -> tuple[str, bool]:
+        """The remark about the scores in a result: the licence, if one is demanded. Otherwise an empty text.
+
+        Returns:
+            The remark, and True if no licence covers the judge. Then nothing in the
+            result is established.
+        """
+        if self.licensing is None:
+            return "", False
+        return self.licensing.remark(self.name, self.digests)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -472,6 +531,9 @@ class Judge:
             "prompt_tokens": spent.prompt_tokens,
             "completion_tokens": spent.completion_tokens,
             "cost": spent.cost,
+            "price": math.fsum(
+                reply.cost for reply in flat if isinstance(reply, Completion)
+            ),
         }
         return Judgement(statistics.fmean(opinions), details, spent.cost)
 
@@ -585,6 +647,20 @@ class Judge:
 
     def __repr__(self) -> str:
         return f"Judge({list(self.llms)!r}, {list(self.rubric.criteria)!r})"
+
+
+def _identity(llm: Any) -> Any:
+    """Everything about an LLM that determines its replies, apart from the request.
+
+    Raises:
+        InvalidArgumentError: the LLM has no method `identity`.
+    """
+    if not callable(identity := getattr(llm, "identity", None)):
+        raise InvalidArgumentError(
+            f"A licence needs to name the judge's LLM, but {type(llm).__name__} has no method identity(). Add the "
+            "method. It returns the name of the model and its settings as JSON data, without keys."
+        )
+    return identity()
 
 
 def _inner(llm: Any, requests: Sequence[Request]) -> Any:

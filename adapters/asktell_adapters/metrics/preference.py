@@ -1,11 +1,12 @@
-"""A metric that compares two responses with an LLM as a judge, and checks the judge against labels by people."""
+"""A metric that compares two responses with an LLM as a judge."""
 
-import json
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, final
+from pathlib import Path
+from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
@@ -13,18 +14,13 @@ from asktell_adapters._util.loop import Lock
 from asktell_adapters._util.scores import or_raise
 from asktell_adapters.llms.base import Asked, Completion, Example
 from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
+from asktell_adapters.metrics.licence import Licence, digest
 from asktell_adapters.metrics.rubric import Criterion
-
-Id = TypeVar("Id", bound=str | int)
 
 BASELINE = "baseline"
 BETTER = "The answer that does better what the task asks for, as whoever set the task would see it."
 # Column in which the judge finds the response to compare with
 _OTHER = "the other answer"
-_VERDICTS = (0.0, 0.5, 1.0)
-# Probability, over all prompts with labels, of correcting a judge that agrees with
-# people
-_SIGNIFICANT = 0.05
 
 
 @final
@@ -51,22 +47,8 @@ class Preference:
     is then kept in memory. If the evaluator has a cache, the response is also stored
     there.
 
-    **Labels.** If people have compared some of the responses, pass their labels. Before
-    a run begins, the judge compares the same responses. For each prompt, asktell counts
-    how often the judge was too kind (its score is above the label) and how often it was
-    too harsh. If these two numbers differ by more than chance can explain, the scores of
-    this prompt are corrected, and nothing in the result is established.
-
-    To correct a score, asktell takes this prompt's labeled responses to which the judge
-    gave the same score. The mean of their labels replaces the score. The judge's score
-    itself enters this mean like one more label. For example, suppose that the judge gave
-    the score 1 to nine labeled responses. Three of them have the label 1, and six have
-    the label 0. Then every score of 1 for this prompt becomes (3 + 1) / 10 = 0.4.
-
-    Such a correction is rarely a mistake. Suppose that the judge is as often too kind as
-    too harsh to every prompt. Then in at least 95% of the runs, not a single prompt is
-    corrected, however many prompts have labels. (Each prompt has its own sign test. The
-    more prompts have labels, the stricter the tests are. Source: Holm 1979.)
+    **People.** A judge may prefer other responses than people do. `asktell judge` measures how often, and writes a
+    licence. See `licensed`.
 
     Args:
         judge: an LLM, a list of LLMs, or a `Judge` with its own criteria and settings.
@@ -78,14 +60,10 @@ class Preference:
         criteria: name -> description of a better response (default: one criterion: how
             well the response does what the task asks for). If `judge` is a `Judge`,
             this argument is ignored.
-        labels: labels by people, as (prompt's id or text, example's id or position) ->
-            label. A label is a number from 0 to 1, like a score. 1: the prompt's
-            response is better. 0: it is worse. 0.5: a tie.
         name: the metric's name in a sequence of metrics.
 
     Raises:
-        InvalidArgumentError: a label is not between 0 and 1, or an argument of the
-            judge is invalid.
+        InvalidArgumentError: an argument of the judge is invalid.
     """
 
     repeatable = False
@@ -100,24 +78,30 @@ class Preference:
         | Callable[[Example], str] = BASELINE,
         *,
         criteria: Mapping[str, str | Criterion] | None = None,
-        labels: Mapping[tuple[str | int, str | int], float] | None = None,
         name: str = "preference",
     ) -> None:
         if not isinstance(judge, Judge):
             judge = Judge(judge, criteria or {"better": BETTER}, name=name)
         self.judge: Judge = judge.of_pairs(_OTHER)
         self.against = against
-        self.labels = dict(labels or {})
-        if wrong := [label for label in self.labels.values() if not 0 <= label <= 1]:
-            raise InvalidArgumentError(
-                f"A label must be a number from 0 (worse) to 1 (better), got {short(wrong[0])}. For a tie, write 0.5."
-            )
         self.name = name
         self._evaluator: Any = None
-        self._corrections: dict[str, dict[float, float]] = {}
-        self._said_by_labels: list[str] = []
         self._counts: Counter[str] = Counter()
         self._lock = Lock()
+
+    def licensed(
+        self, licence: Licence | str | Path | None, floor: float | None = None
+    ) -> "Preference":
+        """Make a copy of the metric whose scores establish something only with a licence. See `Judge.licensed`."""
+        preference = copy.copy(self)
+        preference.judge = self.judge.licensed(licence, floor)
+        return preference
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the rubric, the model and the settings. The settings differ from those of a `Judge`."""
+        digests = self.judge.digests
+        return {**digests, "settings": digest(["preference", digests["settings"]])}
 
     @property
     def spent(self) -> Spent:
@@ -125,126 +109,21 @@ class Preference:
         return self.judge.spent
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
-        """Prepare for a run: find the baseline, and let the judge compare the responses that have labels.
-
-        The evaluator calls this in its own method `begin`.
+        """Prepare for a run: find the baseline. The evaluator calls this in its own method `begin`.
 
         Args:
             evaluator: the evaluator of the run.
             prompts: id -> prompt or candidate.
 
         Raises:
-            InvalidArgumentError: the selection has no baseline to compare with, or a
-                label has an unknown prompt or example.
-            EvaluatorError: for one prompt, none of the responses that have a label could
-                be scored, because the LLM or the judge failed.
+            InvalidArgumentError: the selection has no baseline to compare with.
         """
         if self.against == BASELINE and evaluator.baseline is None:
             raise InvalidArgumentError(
                 f"The metric {self.name!r} compares with the selection's baseline, but there is none. Pass "
                 "baseline=... to the selection, or against=... to the metric."
             )
-        self._evaluator, self._corrections, self._said_by_labels = evaluator, {}, []
-        by_prompt: dict[str | int, dict[int, float]] = {}
-        for (prompt, example), label in self.labels.items():
-            id_ = next(
-                (
-                    candidate_id
-                    for candidate_id, text in prompts.items()
-                    if prompt in (candidate_id, text) or prompt == str(candidate_id)
-                ),
-                None,
-            )
-            row = next(
-                (
-                    i
-                    for i, candidate in enumerate(evaluator.examples)
-                    if example in (i, candidate.id)
-                ),
-                None,
-            )
-            if id_ is None or row is None:
-                what, unknown = (
-                    ("prompt", prompt) if id_ is None else ("example", example)
-                )
-                raise InvalidArgumentError(
-                    f"A label of {self.name!r} has the unknown {what} {short(unknown)}. Use the ids of the run."
-                )
-            by_prompt.setdefault(id_, {})[row] = float(label)
-        pairs = {
-            id_: self._labelled(str(id_), prompts[id_], labels)
-            for id_, labels in by_prompt.items()
-        }
-        for id_ in contradicted(pairs):
-            self._correct(str(id_), prompts[id_], pairs[id_])
-
-    def _labelled(
-        self, id_: str, candidate: Asked, labels: Mapping[int, float]
-    ) -> list[tuple[float, float]]:
-        """Pairs (label by people, score by the judge) of a prompt's responses.
-
-        Args:
-            id_: id of the prompt, for messages.
-            candidate: the prompt or candidate.
-            labels: position of the example -> label.
-
-        Raises:
-            EvaluatorError: the judge failed on all of them.
-        """
-        evaluator = self._evaluator
-        answers = self.judge.complete(
-            evaluator.answers, [evaluator.request(candidate, row) for row in labels]
-        )
-        rows = zip(labels, answers, strict=True)
-        asked = [
-            (row, answer) for row, answer in rows if isinstance(answer, Completion)
-        ]
-        judged = self.score_all(
-            [(answer, evaluator.examples[row], 0, candidate) for row, answer in asked]
-        )
-        pairs = [
-            (labels[row], float(score))
-            for (row, _), score in zip(asked, judged, strict=True)
-            if not isinstance(score, Exception)
-        ]
-        if not pairs:
-            failed = [
-                outcome
-                for outcome in (*answers, *judged)
-                if isinstance(outcome, Exception)
-            ]
-            raise EvaluatorError(
-                f"none of the labeled responses of {id_!r} could be judged ({failed[0]})"
-            )
-        return pairs
-
-    def _correct(
-        self, id_: str, candidate: Asked, pairs: Sequence[tuple[float, float]]
-    ) -> None:
-        """From now on, replace each verdict about a prompt by the mean label that people gave for the same verdict.
-
-        Args:
-            id_: id of the prompt, for the result's note.
-            candidate: the prompt or candidate.
-            pairs: (label by people, score by the judge) of each labeled response.
-        """
-        people, by_judge = (
-            math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
-        )
-        self._said_by_labels.append(
-            f'The mean preference for "{id_}" is {by_judge:.2f} by the judge, but {people:.2f} by people ({len(pairs)} '
-            "labels)."
-        )
-        alike = {
-            verdict: [label for label, score in pairs if score == verdict]
-            for verdict in _VERDICTS
-        }
-        # Post-stratification by the judge's verdict. The verdict itself counts as one
-        # label, so no mean is of nothing.
-        self._corrections[_key(candidate)] = {
-            verdict: (math.fsum(labels) + verdict) / (len(labels) + 1)
-            for verdict, labels in alike.items()
-        }
+        self._evaluator = evaluator
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
@@ -323,8 +202,8 @@ class Preference:
         """The remark about the scores of this metric in a result, and a flag.
 
         Returns:
-            The remark, and True if labels by people contradict the judge. Then nothing
-            in the result is established.
+            The remark, and True if a licence is demanded and none covers the judge.
+            Then nothing in the result is established.
         """
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
         rival = "baseline's" if self.against == BASELINE else "other"
@@ -343,16 +222,11 @@ class Preference:
                     f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%} of "
                     f"the comparisons."
                 )
-        if self._said_by_labels:
-            sentences.append(
-                f"People disagree with the judge. {' '.join(self._said_by_labels)} So no difference between prompts "
-                "is established."
-            )
-        elif self.labels:
-            sentences.append(
-                f"{len(self.labels)} labels by people do not contradict the judge."
-            )
-        return " ".join(sentences), bool(self._said_by_labels)
+        doubtful = False
+        if self.judge.licensing is not None:
+            words, doubtful = self.judge.licensing.remark(self.name, self.digests)
+            sentences.append(words)
+        return " ".join(sentences), doubtful
 
     def _is_own(self, answered: Answered) -> bool:
         """True if the response is the baseline's own, so that there is nothing to compare."""
@@ -454,18 +328,13 @@ class Preference:
             self._counts.update(
                 pairs=1, opinions=len(opinions), swayed=swayed, agreed=agreed
             )
-        score = _verdict(math.fsum(opinions) / len(opinions))
         details = {
             **judged.details,
             "opinions": opinions,
             "swayed_by_order": swayed,
-            "verdict": score,
         }
-        return Judgement(
-            self._corrections.get(_key(pair[3]), {}).get(score, score),
-            details,
-            judged.cost + paid,
-        )
+        score = _verdict(math.fsum(opinions) / len(opinions))
+        return Judgement(score, details, judged.cost + paid)
 
     def __repr__(self) -> str:
         return f"Preference({self.judge!r}, against={short(self.against)})"
@@ -481,44 +350,6 @@ def _verdict(score: float) -> float:
     if math.isclose(score, 0.5):
         return 0.5
     return 1.0 if score > 0.5 else 0.0
-
-
-def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
-    """The prompts on which a judge is kinder or harsher than people by more than chance.
-
-    If a judge errs equally often to both sides on every prompt, the list is empty in at
-    least 95% of the cases, however many prompts have labels. Source: Holm 1979, "A
-    simple sequentially rejective multiple test procedure".
-
-    Args:
-        pairs: prompt id -> (label by people, score by the judge) of each labeled
-            response.
-    """
-    p_values = {}
-    for id_, of_prompt in pairs.items():
-        kinder = sum(score > label for label, score in of_prompt)
-        harsher = sum(score < label for label, score in of_prompt)
-        p_values[id_] = _sign_test(kinder, harsher)
-    contradicting: list[Id] = []
-    # Holm: compare the smallest p value with 0.05 / K, the next with 0.05 / (K - 1),
-    # and so on, up to the first above.
-    for id_ in sorted(p_values, key=lambda id_: p_values[id_]):
-        if p_values[id_] > _SIGNIFICANT / (len(p_values) - len(contradicting)):
-            break
-        contradicting.append(id_)
-    return contradicting
-
-
-def _sign_test(more: int, less: int) -> float:
-    """The two-sided p value of the sign test: the probability that fair coins fall at least as unevenly."""
-    n, most = more + less, max(more, less)
-    tail: int = sum(math.comb(n, k) for k in range(most, n + 1))
-    return min(1.0, 2 * tail / (1 << n))
-
-
-def _key(candidate: Asked | None) -> str:
-    """A text that is the same for equal candidates."""
-    return json.dumps(candidate, sort_keys=True, default=str)
 
 
 def _name(llm: Any) -> str:

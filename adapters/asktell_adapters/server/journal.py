@@ -112,6 +112,27 @@ class Journal:
             )
         return dict(entry)
 
+    @property
+    def labels(self) -> list[dict[str, Any]]:
+        """The labels that the file had, without those of gold rows, and without those that were undone.
+
+        Each has the `rater`, the name of the `label`, and the `prompt`, the `example`
+        (its position) and the `texts` that were labeled.
+        """
+        responses: dict[str, dict[str, Any]] = {}
+        labels: dict[tuple[str, str], dict[str, Any]] = {}
+        for entry in self.entries:
+            place = str(entry.get("rater")), str(entry.get("item"))
+            if entry["do"] == "response":
+                responses[entry["item"]] = entry
+            elif entry["do"] == "undo":
+                labels.pop(place, None)
+            elif entry["do"] == "label" and entry["item"] in responses:
+                of = responses[entry["item"]]
+                shown = {name: of[name] for name in ("prompt", "example", "texts")}
+                labels[place] = {"rater": entry["rater"], "label": entry["label"], **shown}  # fmt: skip
+        return list(labels.values())
+
     def append(self, entry: Mapping[str, Any], durable: bool = True) -> None:
         """Add an entry. `durable`: return only once it, and all before it, are on the disk.
 

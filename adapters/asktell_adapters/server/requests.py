@@ -22,6 +22,7 @@ from asktell import (
     Candidates,
     InvalidArgumentError,
     Race,
+    Referee,
     Selector,
     Trial,
 )
@@ -239,18 +240,30 @@ class BudgetModel(StrictRequest):
         return Budget(**self.arguments())
 
 
-_STOPPING: dict[str, type[Adaptive | Race]] = {"auto": Adaptive, "race": Race}
+_WITH_OPTIONS: dict[str, type[Adaptive | Race | Referee]] = {
+    "auto": Adaptive,
+    "race": Race,
+    "referee": Referee,
+}
 
 
-def _method(name: str, confidence: float | None) -> str | Adaptive | Race:
-    """The method of this name, which stops early with a confidence, if one is given."""
-    if confidence is None:
-        return name
-    if name not in _STOPPING:
+def _method(
+    name: str, confidence: float | None, each: int | None
+) -> str | Adaptive | Race | Referee:
+    """The method of this name, with the options that are given."""
+    if each is not None and name != "referee":
         raise InvalidArgumentError(
-            f"confidence requires one of the methods {list(_STOPPING)}, got {short(name)}."
+            f"each requires the method 'referee', got {short(name)}."
         )
-    return _STOPPING[name](confidence=confidence)
+    options: dict[str, Any] = {"confidence": confidence, "each": each}
+    options = {key: value for key, value in options.items() if value is not None}
+    if not options:
+        return name
+    if name not in _WITH_OPTIONS:
+        raise InvalidArgumentError(
+            f"confidence requires one of the methods {list(_WITH_OPTIONS)}, got {short(name)}."
+        )
+    return _WITH_OPTIONS[name](**options)
 
 
 class NewStudy(StrictRequest):
@@ -268,7 +281,11 @@ class NewStudy(StrictRequest):
         ),
     ] = "auto"
     confidence: Number | None = None
-    """Only for `auto` and `race`. Stop as soon as the selection is right with this probability, such as 0.95."""
+    """Only for `auto`, `race` and `referee`. With `auto` and `race`, stop as soon as the selection is right with this
+    probability, such as 0.95. With `referee`, the probability that no candidate is accepted falsely.
+    """
+    each: StrictInt | None = None
+    """Only for `referee`: the largest number of evaluations of a candidate (default: 200)."""
     examples: StrictInt | list[Text] | None = None
     """Number of examples, or their distinct ids. Null if the evaluator draws its own."""
     features: list[list[Number]] | Literal["text"] | None = None
@@ -318,7 +335,11 @@ class NewStudy(StrictRequest):
         # These belong to the study, not to its selector.
         for name in ("name", "max_attempts", "exist_ok"):
             del arguments[name]
-        method = _method(arguments.pop("method"), arguments.pop("confidence"))
+        method = _method(
+            arguments.pop("method"),
+            arguments.pop("confidence"),
+            arguments.pop("each"),
+        )
         return Selector(method=method, **arguments)
 
 

@@ -22,6 +22,7 @@ def selected(
     arms: Int[Ints, " active"],
     counts: Int[Ints, " arms"],
     estimates: Float[Floats, " arms"],
+    alike: Int[Ints, " arms"],
 ) -> list[int]:
     """The arm, or for a Pareto set the arms, to select if nothing more is evaluated.
 
@@ -38,12 +39,13 @@ def selected(
         arms: The arms that may be selected, in the order that decides among equals.
         counts: (K,) numbers of evaluations.
         estimates: (K,) estimates of the first objective, larger is better.
+        alike: (K,) numbers, the same for arms that the model cannot distinguish.
     """
     if not len(arms):
         return []
     if isinstance(goal, BestFeasible):
         quality = membership.quality(values[:, arms])
-        return [_best(quality, arms, counts, estimates)]
+        return [_best(quality, arms, counts, estimates, alike)]
     values, n_objectives = values[:, arms], len(goal.objectives)
     slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY and kept[arms].any():
@@ -55,7 +57,7 @@ def selected(
         slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY:
         quality = membership.quality(np.minimum(slack, 0.0)[:, :, None])
-        return [_best(quality, arms, counts, estimates)]
+        return [_best(quality, arms, counts, estimates, alike)]
     members = membership.pareto_members(membership.standing(values, n_objectives))
     return [
         int(arm)
@@ -68,16 +70,20 @@ def _best(
     arms: Int[Ints, " active"],
     counts: Int[Ints, " arms"],
     estimates: Float[Floats, " arms"],
+    alike: Int[Ints, " arms"],
 ) -> int:
     """The arm of the highest mean of (S, A) qualities.
 
     Among arms whose means differ by no more than the draws' noise, it is the arm with
-    the most evaluations, and among these the arm with the best estimate.
+    the most evaluations, and among these the arm with the best estimate. Arms that are
+    alike have the same quality. The draws' noise is the same in every selection, so it
+    would prefer the same of them each time.
     """
     expected = quality.mean(axis=0)
     first = int(expected.argmax())
     behind = quality[:, [first]] - quality
     noise = behind.std(axis=0) / np.sqrt(len(quality))
-    equals = arms[behind.mean(axis=0) <= _ERRORS * noise]
+    are_equal = behind.mean(axis=0) <= _ERRORS * noise
+    equals = arms[are_equal | (alike[arms] == alike[arms[first]])]
     equals = equals[counts[equals] == counts[equals].max()]
     return int(equals[estimates[equals].argmax()])

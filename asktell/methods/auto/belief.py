@@ -204,7 +204,7 @@ def _informative(
             by_metric[j] = design.information(
                 places, cells.scores[:, j], correlation, len(seen)
             )
-    if problem.examples.tells is None:
+    if problem.examples.informativeness is None:
         return (
             design.Informative(
                 problem.examples.place[seen], np.mean(list(by_metric.values()), axis=0)
@@ -214,13 +214,15 @@ def _informative(
         )
     # The average over the metrics. The profile counts as far as the scores here agree
     # with it (`trust`).
-    units = np.zeros(len(problem.examples.tells))
+    units = np.zeros(len(problem.examples.informativeness))
     for j, (fit, shape) in enumerate(zip(fits, problem.examples.shapes, strict=True)):
         of_metric = np.ones(len(units))
         of_metric[seen] = by_metric.get(j, 1.0)
-        units += of_metric if shape is None else shape.tells**fit.trust * of_metric
+        units += (
+            of_metric if shape is None else shape.informativeness**fit.trust * of_metric
+        )
     return design.Informative(
-        problem.examples.telling_place, units / len(problem.examples.shapes)
+        problem.examples.informative_place, units / len(problem.examples.shapes)
     )
 
 

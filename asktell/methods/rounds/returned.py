@@ -9,9 +9,9 @@ each part has a method that returns the checked value. The contracts in
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell.errors import IncompatibleMethodError
+from asktell.numerics.arrays import Floats, Ints
 from asktell.problem.words import short
 
 
@@ -23,7 +23,7 @@ def refuse(part: object, method: str, came: str, expected: str) -> NoReturn:
     )
 
 
-def numbers(values: Any) -> npt.NDArray[np.float64] | None:
+def numbers(values: Any) -> Floats | None:
     """The values as floats. None if they are no real numbers."""
     try:
         array = np.asarray(values)
@@ -32,7 +32,7 @@ def numbers(values: Any) -> npt.NDArray[np.float64] | None:
         return None
 
 
-def whole_numbers(values: Any) -> npt.NDArray[np.int64] | None:
+def whole_numbers(values: Any) -> Ints | None:
     """The values as whole numbers. None if one of them is not whole."""
     array = numbers(values)
     if array is None or not np.isfinite(array).all() or (array % 1 != 0).any():

@@ -235,9 +235,11 @@ class Examples:
         )
 
     @cached_property
-    def tells(self) -> Float[Floats, " examples"] | None:
+    def informativeness(self) -> Float[Floats, " examples"] | None:
         """How informative each example is according to earlier studies, averaged over metrics. None if unknown."""
-        by_metric = [shape.tells for shape in self.shapes if shape is not None]
+        by_metric = [
+            shape.informativeness for shape in self.shapes if shape is not None
+        ]
         if not by_metric:
             return None
         # A metric without a profile counts 1 for each example.
@@ -245,16 +247,20 @@ class Examples:
         return np.asarray((np.sum(by_metric, axis=0) + n - len(by_metric)) / n)
 
     @cached_property
-    def telling_order(self) -> Int[Ints, " examples"]:
+    def informative_order(self) -> Int[Ints, " examples"]:
         """The examples, most informative first. Equals are in the shared order."""
-        if self.tells is None:
+        if self.informativeness is None:
             return self.order
-        return self.order[np.argsort(-self.tells[self.order], kind="stable")]
+        return self.order[np.argsort(-self.informativeness[self.order], kind="stable")]
 
     @cached_property
-    def telling_place(self) -> Int[Ints, " examples"]:
+    def informative_place(self) -> Int[Ints, " examples"]:
         """The place of each example in the order of informativeness."""
-        return self.place if self.tells is None else _places(self.telling_order)
+        return (
+            self.place
+            if self.informativeness is None
+            else _places(self.informative_order)
+        )
 
     # Segments
 
@@ -277,7 +283,7 @@ class Examples:
     @property
     def kinds_in_order(self) -> Int[Ints, " examples"]:
         """The kind, that is the segment, of the example at each place of the order of informativeness."""
-        return self._segments.of_examples[self.telling_order]
+        return self._segments.of_examples[self.informative_order]
 
     @property
     def _segments(self) -> Segments:

@@ -233,7 +233,7 @@ class ExampleProfile:
             *levels,
             learned_values.loading / mean,
             np.sqrt(learned_values.loading_variance) / mean,
-            _tells(of_metric, learned_values),
+            _informativeness(of_metric, learned_values),
         )
         rows = zip(
             self.ids,
@@ -267,7 +267,7 @@ class ExampleProfile:
             loading=learned_values.loading[at],
             example=learned_values.level_variance[at] + drift,
             residual=_unexplained(of_metric, learned_values)[at],
-            tells=_tells(of_metric, learned_values)[at],
+            informativeness=_informativeness(of_metric, learned_values)[at],
             ability=of_metric.variance,
         )
 
@@ -394,7 +394,7 @@ def _unexplained(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
     return np.asarray(found.residual + found.loading_variance * known.variance)
 
 
-def _tells(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
+def _informativeness(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
     """The part of the variance of scores that comes from the prompts, relative to an unseen example."""
     explained = found.loading**2 * known.variance
     share = explained / (explained + _unexplained(known, found))

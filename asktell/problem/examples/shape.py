@@ -20,7 +20,7 @@ class Shape(NamedTuple):
     example: Float[Floats, " examples"]  # mean 1
     residual: Float[Floats, " examples"]  # mean 1
     # Information of a score about its prompt, in units of a score on an unseen example
-    tells: Float[Floats, " examples"]
+    informativeness: Float[Floats, " examples"]
     # Of prompts, of the mean example's level and of its residual, in squares of the
     # metric's units.
     variances: tuple[float, float, float]
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
         loading: Float[Floats, " examples"],
         example: Float[Floats, " examples"],
         residual: Float[Floats, " examples"],
-        tells: Float[Floats, " examples"],
+        informativeness: Float[Floats, " examples"],
         ability: float,
     ) -> "Shape":
         """Standardize levels, loadings and variances (N,), and the variance `ability` of the prompts' abilities.
@@ -46,7 +46,7 @@ class Shape(NamedTuple):
             loading / means[0],
             example / means[1],
             residual / means[2],
-            tells,
+            informativeness,
             (ability * means[0] ** 2, means[1], means[2]),
         )
 
@@ -64,5 +64,5 @@ class Shape(NamedTuple):
             loading=rest + trust * self.loading,
             example=rest + trust * self.example,
             residual=rest + trust * self.residual,
-            tells=rest + trust * self.tells,
+            informativeness=rest + trust * self.informativeness,
         )

@@ -11,6 +11,16 @@ function drawSegments(host, data) {
   }
   host.append(element("div", { class: "controls" }, controls), body);
   if (names.length && arms.length) draw();
+  if (data.segments.assignment) host.append(...assignmentOf(data));
+}
+
+/** The prompt to use in each segment, and what it gains there over the single best prompt. */
+function assignmentOf(data) {
+  const { names, assignment } = data.segments, { single, arms, gains, errors, p_worse: worse } = assignment;
+  const metric = data.goal.metrics[data.goal.objectives[0]].name, heads = ["segment", "prompt", `expected gain in ${metric}`, "P(worse)"];
+  const rows = names.map((name, g) => [name, data.names[arms[g]], ...(arms[g] === single ? ["–", "–"] : [withError(gains[g], errors[g]), chance(worse[g])])]);
+  const title = element("h3", {}, "Is another prompt better in a segment?"), say = element("p", { class: "say" }, isolated(assignment.sentence));
+  return arms.every((arm) => arm === single) ? [title, say] : [title, say, plainTable(heads, rows, "The prompt for each segment")];
 }
 
 function segmentPictures(data, j, width) {

@@ -183,7 +183,7 @@ def test_a_budget_of_cost(write: Any) -> None:
         (
             "30\nmethod = 'csr'\nconfidence = 0.9",
             {},
-            "'confidence' at the top works with method = 'auto' or 'race' only, but",
+            "'confidence' at the top works with method = 'auto', 'race' or 'referee' only, but",
         ),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from asktell import ConfigError
 from asktell_adapters.config import load_config
 from asktell_adapters.metrics import Judge, Preference, range_of
+from asktell_adapters.metrics.licence import Licence
 
 MODULE = """
 from asktell_adapters.evaluators import Completion, ScriptedLLM
@@ -137,26 +138,66 @@ def test_mistakes_are_named(config, judge: str, words: str) -> None:
 
 def test_a_preference_compares_with_the_baseline(config) -> None:
     table = '[metrics.better]\nmetric = "preference"\ncriteria = { clear = "A child gets it." }\n'
-    table += 'labels = [{ prompt = "0", example = "data.jsonl:1", label = 0.5 }]\n'
     table += 'model = { loader = "scripted_judges:pairs" }\n'
     found = config(table, 'maximize = "better"')
     metric = found.metrics["better"]
     assert isinstance(metric, Preference)
-    assert (metric.against, metric.labels, range_of(metric)) == (
-        "baseline",
-        {("0", "data.jsonl:1"): 0.5},
-        (0.0, 1.0),
-    )
+    assert (metric.against, range_of(metric)) == ("baseline", (0.0, 1.0))
     assert isinstance(found.evaluator().metrics["better"], Preference)
-    for wrong, why in (
-        (
-            ("label = 0.5", "label = 2"),
-            "'label' in [metrics.better.labels] must be at most 1",
-        ),
-        (
-            ("labels =", 'against = "older"\nlabels ='),
-            "'against' in [metrics.better] must be a column",
-        ),
+    wrong = f'{table}against = "older"\n'
+    with pytest.raises(
+        ConfigError, match=re.escape("'against' in [metrics.better] must be a column")
     ):
-        with pytest.raises(ConfigError, match=re.escape(why)):
-            config(table.replace(*wrong), 'maximize = "better"')
+        config(wrong, 'maximize = "better"')
+
+
+def test_a_judge_without_the_licence_that_its_file_demands_establishes_nothing(
+    config, tmp_path: Path
+) -> None:
+    found = config(JUDGE + OWN + "[judge]\nfloor = 0.9\n").evaluator()
+    words, is_doubtful = found.remarks()["quality"]
+    assert is_doubtful
+    assert "has no licence, because there is no file 'judge.json'." in words
+    judge = found.metrics["quality"]
+    grades = [1.0, 5.0] * 40
+    licence = Licence.measured(
+        "a", "judge 4", judge.digests, grades, grades, (1.0, 2.0, 3.0, 4.0, 5.0)
+    )
+    licence.write(tmp_path / "judge.json")
+    words, is_doubtful = config(JUDGE + OWN + "[judge]\nfloor = 0.9\n").evaluator().remarks()["quality"]  # fmt: skip
+    assert (words.split(" (")[0], is_doubtful) == (
+        'The judge of "quality" agrees with people on 100% of 80 labeled responses',
+        False,
+    )
+    assert "quality" not in config(JUDGE + OWN).evaluator().remarks()
+    for change, part in (
+        (("A child gets it.", "A child may get it."), "rubric"),
+        (('judges"', 'judges", arguments = { grade = 3 }'), "model"),
+        (("criteria =", "max_new_tokens = 99\ncriteria ="), "settings"),
+    ):
+        other = (JUDGE + OWN).replace(*change) + "[judge]\n"
+        words, is_doubtful = config(other).evaluator().remarks()["quality"]
+        assert (f"whose {part} differs" in words, is_doubtful) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        (JUDGE + OWN + "[judge]\nfloor = 1.5\n", "'floor' in [judge] must be at most 1, got 1.5"),
+        (JUDGE + OWN + '[judge]\nmetric = "qualty"\n', "(did you mean 'quality'?), got 'qualty'. The judges there are"),
+        (JUDGE + OWN + '[judge]\nlicence = "data.jsonl"\n', "[judge]: 'DATA' is not complete JSON"),
+        (JUDGE + OWN + "[metrics.tone]\nmetric = 'judge'\ncriteria = { a = 'b' }\n" + OWN + "[judge]\n",
+         "'metric' in [judge] is missing, because [metrics] has several judges"),
+        ("[metrics]\noutput_tokens = true\n[judge]\n", "[judge] needs a judge in [metrics]"),
+    ],
+)  # fmt: skip
+def test_mistakes_about_licences_are_named(
+    config, tmp_path: Path, judge: str, words: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(
+            judge,
+            'maximize = "quality"' if "quality" in judge else 'maximize = "output_tokens"',
+        )  # fmt: skip
+    text = str(caught.value).replace(str(tmp_path / "data.jsonl"), "DATA")
+    assert words in text

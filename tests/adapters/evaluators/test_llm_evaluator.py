@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
+from asktell.problem.trials import Trial
 from asktell_adapters.evaluators import (
     LLM,
     AsyncLLMEvaluator,

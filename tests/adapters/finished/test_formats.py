@@ -166,7 +166,8 @@ def test_repeats_errors_and_segments() -> None:
         "2 of 12 cells were evaluated several times, up to 2. Repeated evaluations of a cell are averaged."
     ]
     table = scores.table(BestFeasible("accuracy"))
-    assert table.failed == [(0, 1, "timeout")]
+    assert (table.arms[-1], table.places[-1]) == (0, 1)
+    assert table.reasons == ["timeout"]
     assert table.segments == ["en"] * 6
     assert len(table.scores) == 13
 
@@ -433,12 +434,12 @@ def _is_there(package: str) -> bool:
 def test_without_a_package_for_zstandard_the_cure_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from asktell_adapters.harnesses.inspect import files
+    from asktell_adapters.finished import inspect_files
 
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(files, "import_module", missing)
+    monkeypatch.setattr(inspect_files, "import_module", missing)
     with pytest.raises(
         InvalidArgumentError,
         match=r"pip install zstandard.*inspect log convert --to json",

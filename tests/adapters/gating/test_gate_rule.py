@@ -26,6 +26,7 @@ from asktell_adapters.gating.ruling import FAILED, PASSED, UNDECIDED
 from asktell_adapters.gating.settle import settle
 from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
 from tests.plays import play
+from tests.seeds import Seeds
 
 
 class Flipping:
@@ -76,11 +77,11 @@ def settled(
 
 @pytest.mark.parametrize(("flips", "rounds"), [(0.02, 2), (0.1, 1), (0.2, 2)])
 def test_scores_that_differ_when_asked_again_do_not_make_a_worse_candidate_pass(
-    flips: float, rounds: int
+    seeds: Seeds, flips: float, rounds: int
 ) -> None:
     """Taken at their word, they let a third of such candidates pass: `benchmarks.selection.unrepeatable`."""
     n, passed = 60, 0
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         behind = 1 + int(0.1 * n / (1 - 2 * flips))
         kinds = rng.permutation(np.repeat([0, 1, 2], [3, 3 + behind, n - 6 - behind]))
@@ -92,7 +93,7 @@ def test_scores_that_differ_when_asked_again_do_not_make_a_worse_candidate_pass(
         )
         scores[1, kinds == 2] = scores[0, kinds == 2]
         passed += settled(Flipping(scores, flips, seed), n, 0.1, rounds)[0] == PASSED
-    assert passed <= 3
+    assert passed <= (3 if len(seeds(20)) == 20 else 2)
 
 
 def test_the_gate_says_what_repeated_evaluations_have_shown() -> None:
@@ -202,11 +203,12 @@ def with_failures(
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.38])
 def test_a_candidate_that_fails_where_the_baseline_is_right_does_not_pass(
+    seeds: Seeds,
     share: float,
 ) -> None:
     """With failures left out, such a candidate passed in 85 to 95 % of the runs: `benchmarks.selection.failures`."""
     n, passed = 200, 0
-    for seed in range(10):
+    for seed in seeds(10):
         rng = np.random.default_rng(seed)
         right = rng.random(n) < 0.6
         fails = np.zeros((2, n), dtype=bool)

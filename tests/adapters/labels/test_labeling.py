@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from asktell import ConfigError, InvalidArgumentError, Study
+from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.label import in_folder
 from asktell_adapters.cli.main import main
 from asktell_adapters.config.label import Labels
 from asktell_adapters.server.journal import Journal
+from asktell_adapters.tables.rows import Table
 from tests.adapters.labels.conftest import (
     PROMPTS,
     PROXIES,
@@ -49,6 +52,44 @@ def test_labels_become_scores(raters: Callable[..., Raters]) -> None:
     assert {e.details["rater"] for e in told} == {"ann"}
     assert {e.details["seconds"] for e in told} == {2.5}
     assert {e.details["label"] for e in told} == {"No", "Partly", "Yes"}
+
+
+def test_labels_are_written_to_a_table_that_a_judge_is_chosen_by(
+    project: LabelProject,
+) -> None:
+    config = project.load()
+    folder = RunFolder(config.output)
+    with in_folder(config, folder) as labeling:
+        screen = labeling.next("ann")
+        for k in range(5):
+            screen = labeling.label("ann", screen["item"], k % 3, 2.5)
+        labeling.undo("ann")
+    rows = [row.values for row in Table(folder.labels_file).rows]
+    assert len(rows) == 4
+    assert [float(row["label"]) for row in rows] == [0.0, 0.5, 1.0, 0.0]
+    recorded = {
+        (row["prompt"], row["example"]): row["response"] for row in project.rows
+    }
+    for row in rows:
+        assert row["response"] == recorded[row["prompt"], row["example"]]
+        assert row["input"] == f"input {row['example'].removeprefix('secret-x')}"
+        assert row["rater"] == "ann"
+        assert set(row) == {"prompt", "example", "input", "response", "label", "rater"}
+    with in_folder(config, folder) as labeling:
+        labeling.label("ann", labeling.next("ann")["item"], 2, 2.5)
+    assert len(Table(folder.labels_file).rows) == 5
+
+
+def test_labels_of_pairs_have_the_other_response(project: LabelProject) -> None:
+    compared = 'compare = true\nresponses = "responses.jsonl"'
+    config = project.load(compared, top=f'baseline = "{PROMPTS[0]}"')
+    folder = RunFolder(config.output)
+    with in_folder(config, folder) as labeling:
+        labeling.label("ann", labeling.next("ann")["item"], 2, 2.5)
+    (row,) = (row.values for row in Table(folder.labels_file).rows)
+    assert (float(row["label"]), row["prompt"] in PROMPTS[1:]) == (0.5, True)
+    number = int(row["example"].removeprefix("secret-x"))
+    assert row["other"] == f"response {number}"
 
 
 def test_nothing_that_a_rater_gets_names_a_prompt(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.problem.candidates import Trial
+from asktell.problem.trials import Trial
 from asktell_adapters.evaluators import (
     AsyncLLMEvaluator,
     Completion,

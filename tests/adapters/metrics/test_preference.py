@@ -1,11 +1,10 @@
-"""Which of two answers a judge prefers: both orders, the baseline's answers, and people's labels."""
+"""Which of two answers a judge prefers: both orders, and the baseline's answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import pickle
-import random
 import re
 import threading
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import asktell
@@ -29,7 +27,6 @@ from asktell_adapters.evaluators import (
 )
 from asktell_adapters.llms.cache import AnswerCache
 from asktell_adapters.metrics import Judge, JudgementError, Preference, range_of
-from asktell_adapters.metrics.preference import contradicted
 
 EXAMPLES = [
     Example(f"text {n}", id=f"e{n}", fields={"old": "2 old"}) for n in range(12)
@@ -226,9 +223,7 @@ def test_the_baseline_is_a_candidate_with_a_model_of_its_own(kind: Any) -> None:
         repeats=1,
         inputs="given",
     )
-    metric = Preference(
-        comparing(by_number), labels={("new/long", 3): 1, ("old/short", 3): 0.5}
-    )
+    metric = Preference(comparing(by_number))
     result = asktell.run(
         chosen, kind(models, EXAMPLES, [metric]), progress=False, repeatable=True
     )
@@ -360,132 +355,15 @@ def test_it_travels_to_other_processes_with_what_it_knows() -> None:
     assert again(PROMPTS["good"], 0) == {"preference": 0.5}
 
 
-# Labels
+# Licences
 
 
-def race(seed: int, with_labels: bool, favoured: str = "bad") -> asktell.Result:
-    """Race by a judge that always prefers one prompt's answers; people prefer those of "good", in 70 of 100."""
-    rng = random.Random(seed)
-    people = {
-        (id_, n): float(rng.random() < p)
-        for n in range(300)
-        for id_, p in (("good", 0.7), ("bad", 0.35))
-    }
-    at = {text: id_ for id_, text in PROMPTS.items()}
-
-    def better(first: str, second: str) -> str:
-        is_first = not first.startswith(PROMPTS["plain"])
-        id_, n = re.match(r"(.*)\n+text (\d+)", first if is_first else second).groups()  # type: ignore[union-attr]
-        wins = at[id_] == favoured or people[at[id_], int(n)] == 1.0
-        return "first" if wins == is_first else "second"
-
-    labels = {
-        (id_, f"e{n}"): people[id_, n]
-        for id_ in ("good", "bad")
-        for n in rng.sample(range(300), 20)
-    }
-    examples = [Example(f"text {n}", id=f"e{n}") for n in range(300)]
-    chosen = asktell.Selector(
-        PROMPTS,
-        GOAL,
-        900,
-        asktell.Race(),
-        examples=[f"e{n}" for n in range(300)],
-        baseline="plain",
-        seed=seed,
-    )
-    metric = Preference(comparing(better), labels=labels if with_labels else None)
-    return asktell.run(
-        chosen,
-        LLMEvaluator(answering(), examples, [metric]),
-        progress=False,
-        repeatable=True,
-    )
-
-
-def claims(result: asktell.Result) -> list[Any]:
-    """Whatever says that something is certain."""
-    probabilities = [result.verdict.p_best, *(entry.p_best for entry in result.prompts)]
-    decided = [
-        each.verdict for each in result.compare("good", "bad").differences.values()
-    ]
-    sure = [note for note in result.notes if "confidence" in note]
-    return (
-        [p for p in probabilities if p is not None]
-        + [v for v in decided if v != "undecided"]
-        + sure
-    )
-
-
-def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end_all_certainty() -> (
-    None
-):
-    fooled = [race(seed, with_labels=False) for seed in range(2)]
-    assert all(
-        result.stopped_early and claims(result) and result.best.id == "bad"
-        for result in fooled
-    )
-    corrected = [race(seed, with_labels=True) for seed in range(10)]
-    assert not any(claims(result) or result.stopped_early for result in corrected)
-    assert all(
-        'People disagree with the judge. The mean preference for "bad" is 1.00 by the judge, but 0.'
-        in str(result)
-        for result in corrected
-    )
-    assert sum(result.best.id == "good" for result in corrected) >= 9
-
-
-def test_labels_that_agree_change_nothing() -> None:
-    with_labels, without = (
-        race(0, with_labels, favoured="nobody") for with_labels in (True, False)
-    )
-    assert with_labels.best == without.best
-    assert claims(with_labels) == claims(without) != []
-    assert "40 labels by people do not contradict the judge." in with_labels.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("labels", "why"),
-    [
-        ({("good", "e99"): 1}, "has the unknown example 'e99'"),
-        ({("x", "e1"): 1}, "has the unknown prompt 'x'"),
-    ],
-)
-def test_labels_of_nothing_are_refused(labels: Any, why: str) -> None:
-    evaluator = LLMEvaluator(
-        answering(), EXAMPLES, [Preference(comparing(by_number), labels=labels)]
-    )
-    with pytest.raises(InvalidArgumentError, match=why):
-        asktell.run(selector(), evaluator, progress=False)
-
-
-def test_a_label_is_a_score() -> None:
-    with pytest.raises(InvalidArgumentError, match="got 7"):
-        Preference(comparing(by_number), labels={("good", "e1"): 7})
-
-
-@pytest.mark.parametrize("n_prompts", [1, 5, 30])
-def test_a_judge_who_differs_to_both_sides_alike_is_seldom_said_to_contradict_people(
-    n_prompts: int,
-) -> None:
-    """With a test of 5 % for each prompt, it was in half of the runs with 30 prompts."""
-    runs, flagged = 200, 0
-    rng = np.random.default_rng(n_prompts)
-    for _ in range(runs):
-        people = rng.choice([0.0, 0.5, 1.0], (n_prompts, 20))
-        judge = rng.choice([0.0, 0.5, 1.0], people.shape)
-        flagged += bool(
-            contradicted(
-                {i: [*zip(people[i], judge[i], strict=True)] for i in range(n_prompts)}
-            )
-        )
-    assert flagged / runs < 0.05 + 3 * (0.05 * 0.95 / runs) ** 0.5
-
-
-def test_the_prompts_that_labels_contradict_by_hand() -> None:
-    kind = [(0.0, 1.0)]
-    assert contradicted({"a": kind * 5}) == []  # 2 / 2**5
-    assert contradicted({"a": kind * 6}) == ["a"]
-    assert contradicted({"a": kind * 6, "b": kind}) == []  # two tests share the 5 %
-    # The second is alone by then
-    assert contradicted({"a": kind * 6, "b": [(1.0, 0.5)] * 7}) == ["b", "a"]
+def test_a_licence_of_a_preference_is_not_that_of_its_judge() -> None:
+    preference = Preference(comparing(by_number))
+    assert preference.digests != preference.judge.digests
+    assert preference.digests == Preference(comparing(by_number)).digests
+    assert "licence" not in preference.remarks()[0]
+    words, is_doubtful = preference.licensed(None).remarks()
+    assert is_doubtful
+    assert "People may prefer other responses." in words
+    assert 'The judge of "preference" has no licence.' in words

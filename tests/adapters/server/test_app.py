@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import fastapi.routing
 import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
@@ -601,6 +600,8 @@ def test_candidates_of_factors_over_http(service: Any) -> None:
 def test_only_invalid_requests_to_a_study_take_the_long_way(
     service: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import fastapi.routing
+
     service.send("POST", "/v1/studies", STUDY)
     solved: list[str] = []
     solve = fastapi.routing.solve_dependencies

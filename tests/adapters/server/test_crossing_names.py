@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pytest
-from matplotlib import pyplot
 
 import asktell
 from asktell import (
@@ -21,13 +19,12 @@ from asktell import (
     Study,
     Trial,
 )
-from asktell.problem.candidates import ById
+from asktell.problem.prompts import ById
 from asktell.results.entries import PromptResult
 from asktell_adapters.optimizers import improve
 from asktell_adapters.optimizers.improving import read
 from tests.command_line import cli
 
-mpl.use("Agg")
 Prompts = Sequence[str] | Mapping[str, str]
 N = 6
 SHAPES: dict[str, Prompts] = {
@@ -149,6 +146,9 @@ def look_at(result: Any, n: int) -> None:
     if isinstance(result.goal, ParetoSet):
         result.hypervolume()
         result.layers()
+
+    from matplotlib import pyplot
+
     pyplot.close("all")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.harnesses.inspect import files
+from asktell_adapters.finished import inspect_files
 from asktell_adapters.tables import rows
 from asktell_adapters.tables.rows import Table
 
@@ -164,7 +164,7 @@ def test_a_log_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
         InvalidArgumentError,
         match=r"holds 64 MiB of JSON, and the limit .* is 3[0-9] MiB",
     ):
-        files.read_log(path)
+        inspect_files.read_log(path)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1e7
@@ -174,7 +174,7 @@ def test_the_conversations_of_a_log_are_not_kept(tmp_path: Path) -> None:
     sample = b'{"id": 1, "scores": {}, "messages": "' + b"m" * 2**20 + b'"}'
     path = log(tmp_path / "t.eval", [sample] * 20)
     tracemalloc.start()
-    read = files.read_log(path)
+    read = inspect_files.read_log(path)
     now, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(read.samples) == 20

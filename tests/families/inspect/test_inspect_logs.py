@@ -18,7 +18,7 @@ from inspect_ai.solver import generate, system_message
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell_adapters.harnesses.inspect import files
+from asktell_adapters.finished import inspect_files
 from asktell_adapters.harnesses.inspect.logs import observe_logs
 from asktell_adapters.harnesses.inspect.task import InspectTask
 
@@ -163,7 +163,7 @@ def test_zstandard_is_unpacked_to_the_size_in_the_archive() -> None:
 
     data = zstandard.ZstdCompressor().compress(b"x" * 2**26)
     tracemalloc.start()
-    assert files._decompressed(data, 100, Path("t.eval")) == b"x" * 100
+    assert inspect_files._decompressed(data, 100, Path("t.eval")) == b"x" * 100
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1e7

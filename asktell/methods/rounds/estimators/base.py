@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell.methods.rounds.returned import numbers, refuse, shown
 from asktell.numerics.arrays import Bools, Floats, Ints
@@ -94,7 +93,7 @@ class AbstractEstimator(ABC):
         estimates: object = self.estimate(sample)
         if not isinstance(estimates, tuple) or len(estimates) != len(Estimates._fields):
             refuse(self, "estimate", f"returned {shown(estimates)}", expected)
-        columns: list[npt.NDArray[np.float64]] = []
+        columns: list[Floats] = []
         for name, values in zip(Estimates._fields, estimates, strict=True):
             array = numbers(values)
             if array is None or array.shape != shape:

@@ -26,6 +26,7 @@ def smooth_problem(
     return x, truth, Tally.empty(n_arms, 2).plus(arms, scores)
 
 
+@pytest.mark.night
 def test_is_as_accurate_as_a_reference_regressor() -> None:
     neural_network = pytest.importorskip("sklearn.neural_network")
     x, truth, tally = smooth_problem(60, pulls=4, noise=0.6)

@@ -160,7 +160,7 @@ def test_a_pool_larger_than_a_block_of_pairs_gives_the_same_gaps() -> None:
     values = rng.integers(0, 1000, (300, 3)) / 1024
     whole = pareto_gaps(values)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("asktell.numerics.pareto._BLOCK", 1000)
+        patch.setattr("asktell.methods.rounds.rules.gaps._BLOCK", 1000)
         assert pareto_gaps(values)[0].tolist() == whole.tolist()
 
 

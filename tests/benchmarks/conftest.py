@@ -1,0 +1,12 @@
+"""Benchmarks and rivals are no part of what users install: they are tested at night, and when a change reaches them."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("night")
