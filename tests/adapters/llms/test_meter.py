@@ -462,6 +462,23 @@ def test_fifty_calls_at_once_each_for_its_evaluation(
         assert (scores["calls"], scores["tokens_in"]) == (2, 20)
 
 
+def test_the_sdk_of_openai(evaluation: Evaluation) -> None:
+    openai = pytest.importorskip("openai")
+    address = evaluation.variables["OPENAI_BASE_URL"]
+    turns = [{"role": "user", "content": "a"}]
+    with openai.OpenAI(api_key="sk-secret", base_url=address) as client:
+        create = client.chat.completions.create
+        assert create(model="ok", messages=turns).usage.total_tokens is None
+        parts = list(create(model="stream", messages=turns, stream=True))
+        assert parts[-1].usage.completion_tokens == 5
+        with pytest.raises(openai.RateLimitError, match="slow down"):
+            client.with_options(max_retries=0).chat.completions.create(
+                model="refused", messages=turns
+            )
+    scores = evaluation.close().scores()
+    assert (scores["calls"], scores["errors"], scores["tokens_out"]) == (3, 1, 10)
+
+
 def test_a_proxy_that_is_killed_starts_again(upstream: Upstream) -> None:
     meter = Meter(addresses={"OPENAI_BASE_URL": f"{upstream.address}/v1"})
     evaluation = Evaluation(meter)
