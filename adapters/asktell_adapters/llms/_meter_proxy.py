@@ -168,9 +168,12 @@ class Proxy:
             leaving.cancel()
             counted.refused()
             address = without_secrets(str(target.copy_with(raw_path=b"/")))
+            # Other messages may repeat a header
+            is_unconnected = isinstance(error, httpx2.ConnectError)
+            why = f": {error}" if is_unconnected and str(error) else ""
             return _error(
                 502,
-                f"asktell's meter cannot reach {address} ({type(error).__name__}: {error})",
+                f"asktell's meter cannot reach {address} ({type(error).__name__}{why})",
             )
         except BaseException:
             leaving.cancel()

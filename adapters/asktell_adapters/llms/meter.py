@@ -170,6 +170,11 @@ class _Process:
         self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
         try:
             self.port = int(self._ask(addresses))
+        except EvaluatorError:
+            self.end()
+            raise EvaluatorError(
+                "the proxy of the meter did not start. Its message is above, on standard error"
+            ) from None
         except BaseException:
             self.end()
             raise

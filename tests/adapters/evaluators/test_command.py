@@ -31,6 +31,7 @@ from asktell.studies.storages.memory import MemoryStorage
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script
 from asktell_adapters._util.session import Session, _Process
 from asktell_adapters.evaluators import CommandEvaluator, Example, command
+from asktell_adapters.llms.metering import Reading
 
 TRIAL = Trial(7, "brief", "Be brief.", 1)
 ROWS = [{"task": "a", "n": 1}, {"task": "b", "n": 2}]
@@ -420,7 +421,7 @@ def test_a_process_id_that_is_used_again_is_left_alone(
 def test_many_short_lines_do_not_hold_up_the_event_loop() -> None:
     """The cost of a failure is looked for in few lines, however many there are."""
     lines = [b'{"cost": 5}', *[b"{}"] * 350_000]
-    error = command._with_cost(EvaluatorError("failed"), lines)
+    error = command._with_cost(EvaluatorError("failed"), lines, Reading())
     assert error.cost == 5  # type: ignore[attr-defined]
     n_read = 0
 
@@ -430,7 +431,8 @@ def test_many_short_lines_do_not_hold_up_the_event_loop() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_metrics", counted)
-        command._with_cost(EvaluatorError("failed"), [b'{"cost": []}'] * 100_000)
+        lines = [b'{"cost": []}'] * 100_000
+        command._with_cost(EvaluatorError("failed"), lines, Reading())
     assert n_read <= 1000
 
 

@@ -7,11 +7,14 @@ import os
 import pickle
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -459,6 +462,23 @@ def test_fifty_calls_at_once_each_for_its_evaluation(
         assert (scores["calls"], scores["tokens_in"]) == (2, 20)
 
 
+def test_the_sdk_of_openai(evaluation: Evaluation) -> None:
+    openai = pytest.importorskip("openai")
+    address = evaluation.variables["OPENAI_BASE_URL"]
+    turns = [{"role": "user", "content": "a"}]
+    with openai.OpenAI(api_key="sk-secret", base_url=address) as client:
+        create = client.chat.completions.create
+        assert create(model="ok", messages=turns).usage.total_tokens is None
+        parts = list(create(model="stream", messages=turns, stream=True))
+        assert parts[-1].usage.completion_tokens == 5
+        with pytest.raises(openai.RateLimitError, match="slow down"):
+            client.with_options(max_retries=0).chat.completions.create(
+                model="refused", messages=turns
+            )
+    scores = evaluation.close().scores()
+    assert (scores["calls"], scores["errors"], scores["tokens_out"]) == (3, 1, 10)
+
+
 def test_a_proxy_that_is_killed_starts_again(upstream: Upstream) -> None:
     meter = Meter(addresses={"OPENAI_BASE_URL": f"{upstream.address}/v1"})
     evaluation = Evaluation(meter)
@@ -474,6 +494,24 @@ def test_a_proxy_that_is_killed_starts_again(upstream: Upstream) -> None:
     assert again.close().scores()["calls"] == 1
     meter.end()
     meter.end()
+
+
+def test_the_proxy_ends_with_a_process_that_is_killed() -> None:
+    code = """
+import os, signal
+from asktell_adapters.llms.meter import Meter
+meter = Meter()
+meter.open()
+print(meter._process._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    stat = Path(f"/proc/{int(done.stdout)}/stat")
+    until = time.monotonic() + 20
+    # A zombie has ended
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_meter_can_be_pickled(meter: Meter) -> None:
@@ -522,8 +560,8 @@ def test_an_invalid_address_is_refused(address: str) -> None:
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.delitem(__import__("sys").modules, "uvicorn", raising=False)
-    monkeypatch.delitem(__import__("sys").modules, "starlette", raising=False)
+    monkeypatch.delitem(sys.modules, "uvicorn", raising=False)
+    monkeypatch.delitem(sys.modules, "starlette", raising=False)
     with pytest.raises(MissingExtraError, match=r"asktell\[meter\]"):
         Meter()
 
