@@ -198,6 +198,7 @@ class Judging:
             self.judges.scale,
             measure=self.judges.measure,
             pass_at=self.judges.pass_at,
+            prompts=self.labeled.prompts,
             candidates=len(self.changes),
             cost=cost,
         )

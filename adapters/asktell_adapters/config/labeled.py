@@ -47,6 +47,7 @@ class LabeledResponses:
         dataset: the inputs, references and fields, with an id for each response.
         responses: the responses.
         labels: the labels.
+        prompts: the prompt of each response. None if a row lacks it.
 
     Raises:
         InvalidArgumentError: the file cannot be read, a column or an id is missing or
@@ -74,6 +75,7 @@ class LabeledResponses:
         self.labels: list[float] = []
         examples: list[Example] = []
         ids: list[str] = []
+        prompts: list[Any] = []
         places: dict[Any, _Place] = {}
         contradictions: list[tuple[_Place, _Place]] = []
         for row in rows.rows:
@@ -93,12 +95,14 @@ class LabeledResponses:
             self.labels.append(label)
             examples.append(example)
             ids.append(_id(row) or f"row {row.number}")
+            prompts.append(row.values.get("prompt"))
         if contradictions:
             raise _contradicted(contradictions)
         if not examples:
             raise InvalidArgumentError(
                 f"{path} has no row with a label. Write labels into the column 'label'."
             )
+        self.prompts = None if None in prompts else list(map(str, prompts))
         labeled = zip(examples, self.responses, self.labels, strict=True)
         self.dataset = DataSet(
             tuple(
