@@ -88,6 +88,7 @@ class LabeledResponses:
             place = _Place(label, where, str(row.values.get("rater") or ""))
             first = places.setdefault((example.input, response, compared), place)
             if first is not place:
+                # All of them are counted, so that people can settle them at once
                 if first.label != label:
                     contradictions.append((first, place))
                 continue
@@ -203,11 +204,11 @@ def _contradicted(
     """The error that people disagree on responses."""
     first, second = contradictions[0]
     n = len(contradictions)
-    given = " and ".join(
+    labels = " and ".join(
         f"{place.label:g} in {place.where}{f' (by {place.rater})' if place.rater else ''}"
         for place in (first, second)
     )
     return InvalidArgumentError(
-        f"{n:,} response{'s have' if n > 1 else ' has'} contradictory labels. The first has the labels {given}. "
+        f"{n:,} response{'s have' if n > 1 else ' has'} contradictory labels. The first has the labels {labels}. "
         "Agree on one label for each response, and keep one row."
     )

@@ -31,7 +31,7 @@ CONFIDENCE = 0.95
 PARTS = ("rubric", "model", "settings")
 """What a judge consists of. A licence has a digest of each part."""
 
-_MOST_BYTES = 100_000
+_MOST_BYTES = 100_000  # a licence has about 1,000, and some for each favored prompt
 _AGAIN = "Make the licence again by `asktell judge`, or restore the file"
 
 
@@ -505,6 +505,7 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
 
     x, y = np.asarray(labels, dtype=float), np.asarray(grades, dtype=float)
     n, distances = len(x), np.abs(x - y)
+    # Two responses have no variance to speak of
     if n < 3:
         return -1.0, 1.0
     of_labels, of_grades = _distances(x, y), _distances(y, x)
@@ -560,8 +561,8 @@ def favored(
         if p_value > (1.0 - CONFIDENCE) / n_prompts:
             break
         standing_out[prompt] = difference
-        others = names != prompt
-        x, y, names = x[others], y[others], names[others]
+        remaining = names != prompt
+        x, y, names = x[remaining], y[remaining], names[remaining]
     return standing_out
 
 
