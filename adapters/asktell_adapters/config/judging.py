@@ -575,12 +575,12 @@ def _at_once(model: ModelTable) -> int:
 
 def _goal(table: LicenceTable, is_priced: bool) -> Goal:
     """Maximize the agreement, under the bounds of the table."""
-    boundable = (COST, FALSE_PASSES, FALSE_FAILS)
+    limited = (COST, FALSE_PASSES, FALSE_FAILS)
     for name in table.at_most:
-        if name not in boundable:
+        if name not in limited:
             raise table.error(
                 "at_most",
-                f"has {name!r}, which is not a metric of judges{nearest(name, boundable)}. Use {listed(list(boundable))}",
+                f"has {name!r}, which is not a metric of judges{nearest(name, limited)}. Use {listed(list(limited))}",
             )
     if COST in table.at_most and not is_priced:
         raise table.error(
