@@ -74,6 +74,17 @@ class SegmentMeans(NamedTuple):
     # only means are needed.
     fits: tuple[Posterior, ...] = ()
 
+    def lead_means(
+        self,
+        column: int,
+        arms: Int[Ints, " pairs"],
+        over: int,
+        kinds: Int[Ints, " pairs"],
+    ) -> Float[Floats, " pairs"]:
+        """The expected leads of which `leads` has draws."""
+        means = self.means[:, column]
+        return np.asarray(means[arms, kinds] - means[over, kinds])
+
     def leads(
         self,
         column: int,
