@@ -108,7 +108,7 @@ class SegmentMeans(NamedTuple):
         is_wider = np.isfinite(errors) & (fit.sd > 0.0)
         wider = np.where(is_wider, errors / np.where(is_wider, fit.sd, 1.0), 1.0)
         drawn = self.means[:, column].ravel()[places] + wider * (drawn - fit.mean)
-        return drawn[:, :n_pairs] - drawn[:, n_pairs:]
+        return np.asarray(drawn[:, :n_pairs] - drawn[:, n_pairs:])
 
     def agreeing(
         self, means: Float[Floats, "arms columns"], sizes: Float[Floats, " segments"]
