@@ -480,7 +480,8 @@ def _described(
 ) -> Assignment:
     """The assignment of these arms to the segments."""
     goal, segments = state.problem.goal, state.problem.examples.segments
-    assert isinstance(goal, BestFeasible) and segments is not None
+    assert isinstance(goal, BestFeasible)
+    assert segments is not None
     objective = goal.objectives[0]
     column = goal.columns.index(objective.metric)
     changed = np.flatnonzero(chosen != single)
