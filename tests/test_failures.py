@@ -470,7 +470,7 @@ def test_hundred_thousand_failures_do_not_crawl(method: str) -> None:
 # Anything at all
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     method=st.sampled_from(
         ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "auto", "race", "settled"]

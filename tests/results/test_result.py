@@ -1,10 +1,9 @@
 """What a result says."""
 
+import io
 import json
-import os
-import subprocess
-import sys
 import time
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from asktell import (
     PromptResult,
     Result,
     Selector,
+    analyze,
     grid,
     minimize,
 )
@@ -411,21 +411,15 @@ def test_the_mean_of_a_level_that_was_all_seen_is_exact() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_result_can_be_printed_on_an_old_terminal(encoding: str) -> None:
-    code = (
-        "import asktell\n"
-        "scores = [[1, 1, 0, 1] * 5, [1, 0, 0, 0] * 5]\n"
-        "goal = asktell.BestFeasible('acc')\n"
-        "result = asktell.analyze(scores, goal, prompts=['Оценка', 'b'], baseline='b')\n"
-        "print(result)\n"
-        "print(result.table())\n"
-        "print(result.comparison)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
-    )
-    assert done.returncode == 0, done.stderr
-    printed = done.stdout.decode(encoding)
+    scores = [[1, 1, 0, 1] * 5, [1, 0, 0, 0] * 5]
+    goal = BestFeasible("acc")
+    result = analyze(scores, goal, prompts=["Оценка", "b"], baseline="b")
+    terminal = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(terminal, encoding)) as out:
+        print(result)
+        print(result.table())
+        print(result.comparison, flush=True)
+    printed = terminal.getvalue().decode(encoding)
+    out.close()
     assert ("+-" if encoding == "ascii" else "±") in printed or "+-" in printed
     assert r"\u041e" in printed
