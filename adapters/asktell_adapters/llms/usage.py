@@ -229,7 +229,7 @@ class BodyReader:
         data = line[5:].strip()
         if data == b"[DONE]" or b'"message_stop"' in data[:200]:
             self._has_last = True
-        elif b'"usage"' in data and b'"usage":null' not in data:
+        elif data.count(b'"usage"') > data.count(b'"usage":null'):
             self._part(data, is_event=True)
 
     def _part(self, data: bytes | bytearray, *, is_event: bool) -> None:
