@@ -47,8 +47,8 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.night is None:
         whole = config.option.run_slow or config.option.renew_pages
-        # A file that is named runs whole
-        named = any(".py" in argument for argument in config.args)
+        # A file or folder that is named runs whole
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
         config.option.night = "too" if whole or named else "without"
     if not config.getoption("--hypothesis-profile", None):
         ordinary = "ci" if os.environ.get("CI") else "default"
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--night",
         choices=["without", "only", "too"],
         help="whether to run the tests marked `night`, and all seeds of those that count; by default "
-        "without them, but with --run-slow, and in files that are named, they run, too",
+        "without them, but with --run-slow, and in files and folders that are named, they run, too",
     )
     parser.addoption(
         "--skip-missing-extras",

@@ -293,3 +293,25 @@ def test_examples_do_not_join_where_there_are_segments() -> None:
         asktell.InvalidArgumentError, match="to a selection with segments"
     ):
         selector.extend(examples=3)
+
+
+def test_draws_of_leads_have_the_means_and_errors_of_the_posterior() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.clip(
+        rng.normal(0.5, 0.2, (3, 60)) + 0.1 * rng.normal(size=(3, 1)), 0, 1
+    )
+    arms, examples = np.divmod(np.arange(180), 60)
+    cells = Cells.of(arms, examples, scores.reshape(-1, 1), 60)
+    segments = Segments.of(LABELS)
+    means = segment_means(cells, 3, segments, ENDLESS)
+    assert means is not None
+    over, kinds = 2, np.array([0, 1, 1])
+    of_leads = means.lead_means(0, np.array([0, 0, 1]), over, kinds)
+    drawn = means.leads(0, np.array([0, 0, 1]), over, kinds)
+    assert drawn.mean(axis=0) == pytest.approx(of_leads, abs=0.005)
+    weights = np.zeros((3, 9))
+    for row, (arm, kind) in enumerate(zip((0, 0, 1), kinds.tolist(), strict=True)):
+        weights[row, 3 * arm + kind], weights[row, 3 * over + kind] = 1.0, -1.0
+    # Errors of segments are wider by a fifth for graded scores
+    errors = 1.2 * means.fits[0].averages(weights)[1]
+    assert drawn.std(axis=0) == pytest.approx(errors, rel=0.1)

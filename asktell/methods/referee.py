@@ -16,8 +16,8 @@ one false acceptance is at most 1 - `confidence`.
 
 Premises. (i) to (iii) of `asktell.proofs.claims` hold. In addition, (iv) a new
 candidate may depend on which candidates were accepted before it, but on nothing else
-about the scores of these examples. In particular, it may be written from the incumbent,
-and from its failures on *other* examples.
+about these examples and their scores. In particular, it may be written from the
+incumbent, and from its failures on *other* examples.
 
 Proof. Consider candidate i (1, 2, ... in order of arrival), and let h be the set of
 those candidates before it that were accepted. By (iv), the text of candidate i follows
@@ -340,8 +340,9 @@ class Referee(AbstractMethod):
             return (), False
         examples, goal = state.problem.examples, state.problem.goal
         arms = [candidate, incumbent_of(state)]
-        if goal.is_relative and goal.baseline not in (None, *arms):
-            arms.append(int(goal.baseline))
+        baseline = goal.baseline
+        if goal.is_relative and baseline is not None and baseline not in arms:
+            arms.append(baseline)
         most = min(self.each, examples.most_pulls or self.each)
         missing: list[tuple[int, int]] = []
         for reach in range(BLOCK, most + BLOCK, BLOCK):
@@ -356,7 +357,7 @@ class Referee(AbstractMethod):
     def _finish(self, state: State) -> Decided:
         """The last decision. Candidates that the budget did not reach stay active, so that `extend` continues them."""
         incumbent = incumbent_of(state)
-        departures = ()
+        departures: tuple[Departure, ...] = ()
         if incumbent not in state.left:
             departures = (_departure(state, incumbent, "accepted", "the incumbent"),)
         number = len(state.decisions)
@@ -409,7 +410,7 @@ def _missing(state: State, arms: list[int], reach: int) -> list[tuple[int, int]]
         )
     # With repeats, all examples come again after the last one.
     n, order = len(examples.order), examples.order.tolist()
-    had = set()
+    had: set[tuple[int, int]] = set()
     for arm, example, times in zip(*state.used_cells(), strict=True):
         if arm in arms:
             place = int(examples.place[example])

@@ -74,6 +74,17 @@ class SegmentMeans(NamedTuple):
     # only means are needed.
     fits: tuple[Posterior, ...] = ()
 
+    def lead_means(
+        self,
+        column: int,
+        arms: Int[Ints, " pairs"],
+        over: int,
+        kinds: Int[Ints, " pairs"],
+    ) -> Float[Floats, " pairs"]:
+        """The expected leads of which `leads` has draws."""
+        means = self.means[:, column]
+        return np.asarray(means[arms, kinds] - means[over, kinds])
+
     def leads(
         self,
         column: int,
@@ -97,7 +108,7 @@ class SegmentMeans(NamedTuple):
         is_wider = np.isfinite(errors) & (fit.sd > 0.0)
         wider = np.where(is_wider, errors / np.where(is_wider, fit.sd, 1.0), 1.0)
         drawn = self.means[:, column].ravel()[places] + wider * (drawn - fit.mean)
-        return drawn[:, :n_pairs] - drawn[:, n_pairs:]
+        return np.asarray(drawn[:, :n_pairs] - drawn[:, n_pairs:])
 
     def agreeing(
         self, means: Float[Floats, "arms columns"], sizes: Float[Floats, " segments"]

@@ -317,10 +317,11 @@ def assign(
     chosen, left_out = np.full(len(segments.names), single), list[tuple[int, int]]()
     shares = segments.sizes / segments.sizes.sum()
     if stated is not None and means is not None and not pairs.doubtful:
-        bounds = goal.resolved(stated.means)
-        whole = _Whole(goal, bounds, means.means, shares)
+        told = np.bincount(pairs.history.arms(), minlength=problem.n_arms) > 0
+        bounds = goal.resolved(stated.means, np.flatnonzero(alive_mask(state) & told))
+        whole = _Whole(goal, bounds, means, shares)
         ahead = _ahead(state, pairs, single, confidence)
-        chosen, left_out = whole.assigned(single, ahead, means, confidence)
+        chosen, left_out = whole.assigned(single, ahead, confidence)
     assignment = _described(state, ids, single, chosen, means, shares, confidence)
     named = tuple((segments.names[kind], ids[arm]) for arm, kind in left_out)
     return replace(assignment, left_out=named)
@@ -329,20 +330,19 @@ def assign(
 class _Whole(NamedTuple):
     """The means of any assignment over all segments.
 
-    `means` are those of the prompts in each segment, and `shares` the sizes of the
-    segments.
+    `estimates` are those of the prompts in each segment, and `shares` the sizes of the
+    segments, which add up to 1.
     """
 
     goal: BestFeasible
     bounds: Float[Floats, " constraints"]
-    means: Float[Floats, "arms columns segments"]
+    estimates: SegmentMeans
     shares: Float[Floats, " segments"]
 
     def assigned(
         self,
         single: int,
         ahead: list[tuple[int, int]],
-        means: SegmentMeans,
         confidence: float,
     ) -> tuple[Int[Ints, " segments"], list[tuple[int, int]]]:
         """The arm of each segment, and the pairs that a constraint left out.
@@ -362,20 +362,19 @@ class _Whole(NamedTuple):
         goal, (arms, kinds) = self.goal, np.array(ahead).T
         sign, metric = goal.objective.sign, goal.objective.metric
         column = goal.columns.index(metric)
-        gains = sign * (
-            self.means[arms, column, kinds] - self.means[single, column, kinds]
-        )
-        is_better = sign * means.leads(column, arms, single, kinds) >= 0.0
+        gains = sign * self.estimates.lead_means(column, arms, single, kinds)
+        is_better = sign * self.estimates.leads(column, arms, single, kinds) >= 0.0
         p_better = is_better.mean(axis=0)
         can_change = (p_better >= confidence) & (
             gains > goal.tolerances.get(metric, 0.0)
         )
         best_first = [at for at in np.argsort(-gains, kind="stable") if can_change[at]]
-        surest = np.zeros(len(self.shares))
+        # By segment, how sure its best change is
+        sure: dict[int, float] = {}
         for at in best_first:
-            surest[kinds[at]] = surest[kinds[at]] or p_better[at]
+            sure.setdefault(int(kinds[at]), float(p_better[at]))
         none_is_worse = np.ones(len(is_better), dtype=bool)
-        for at in sorted(best_first, key=lambda at: -surest[kinds[at]]):
+        for at in sorted(best_first, key=lambda at: -sure[int(kinds[at])]):
             together = none_is_worse & is_better[:, at]
             if chosen[kinds[at]] != single or together.mean() < confidence:
                 continue
@@ -396,7 +395,7 @@ class _Whole(NamedTuple):
     def _by_segment(
         self, chosen: Int[Ints, " segments"]
     ) -> Float[Floats, "segments columns"]:
-        return np.asarray(self.means[chosen, :, np.arange(len(chosen))])
+        return np.asarray(self.estimates.means[chosen, :, np.arange(len(chosen))])
 
     def _slacks(self, chosen: Int[Ints, " segments"]) -> Float[Floats, " constraints"]:
         """The slack of each constraint, where a constraint on every segment counts the worst one."""
@@ -481,6 +480,7 @@ def _described(
 ) -> Assignment:
     """The assignment of these arms to the segments."""
     goal, segments = state.problem.goal, state.problem.examples.segments
+    assert isinstance(goal, BestFeasible)
     assert segments is not None
     objective = goal.objectives[0]
     column = goal.columns.index(objective.metric)
@@ -489,7 +489,7 @@ def _described(
     error, p_not_worse = 0.0, 1.0
     estimates: dict[str, tuple[float, float]] = {}
     if means is not None:
-        whole = _Whole(goal, goal.offsets, means.means, shares)
+        whole = _Whole(goal, goal.offsets, means, shares)
         before, after = (
             whole.columns(arms).tolist()
             for arms in (np.full(len(chosen), single), chosen)
@@ -498,14 +498,13 @@ def _described(
             zip(goal.columns, zip(before, after, strict=True), strict=True)
         )
     if means is not None and len(changed):
-        of_chosen = means.means[chosen[changed], column, changed]
-        gains[changed] = objective.sign * (
-            of_chosen - means.means[single, column, changed]
-        )
-        leads = objective.sign * means.leads(column, chosen[changed], single, changed)
+        changes = column, chosen[changed], single, changed
+        gains[changed] = objective.sign * means.lead_means(*changes)
+        leads = objective.sign * means.leads(*changes)
         errors[changed] = leads.std(axis=0)
         p_worse[changed] = (leads < 0.0).mean(axis=0)
-        p_not_worse = float((leads >= 0.0).all(axis=1).mean())
+        # Other draws decided that it is not below the confidence
+        p_not_worse = max(confidence, float((leads >= 0.0).all(axis=1).mean()))
         error = float((leads @ shares[changed]).std())
     rows = tuple(
         SegmentChoice(name, ids[arm], int(size), *numbers)

@@ -678,8 +678,9 @@ class _OfBest:
 
     @property
     def hardly_differ(self) -> bool:
-        """True if choosing is worth less than the tolerance."""
-        return self.gap.worth is not None and self.gap.worth[2] < self.gap.tolerance
+        """True if choosing is worth less than the tolerance. A few examples cannot show this."""
+        worth, n_seen = self.gap.worth, self.case.statement.n_seen
+        return worth is not None and n_seen >= _FEWEST and worth[2] < self.gap.tolerance
 
     @property
     def _is_either(self) -> bool:

@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 
 
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    return True if config.getoption("--night") == "without" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

@@ -341,7 +341,7 @@ def test_the_time_of_a_result_grows_with_the_prompts_and_not_with_their_square(
         return min(taken)
 
     # 32 times as many: with their square, it would be 1,024 times as long
-    assert seconds(16_000) < 300 * seconds(500)
+    assert seconds(8_000) < 300 * seconds(250)
 
 
 def test_factors_are_the_means_of_their_levels() -> None:

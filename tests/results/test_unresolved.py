@@ -10,6 +10,7 @@ from asktell import BestFeasible, ParetoSet, Result, minimize
 from asktell.problem.goals import Goal
 from asktell.testing.fakes import Table
 from tests.plays import new_selector, play
+from tests.seeds import Seeds
 
 
 def scores(
@@ -144,9 +145,10 @@ def test_prompts_that_failed_are_not_open() -> None:
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(
+    seeds: Seeds,
     sampling: str,
 ) -> None:
-    n, wrong = 80, 0
+    n, wrong = len(seeds(80)), 0
     for seed in range(n):
         rng: npt.NDArray[np.float64] = np.random.default_rng(seed).normal(
             size=(2, 2000, 1)
@@ -162,7 +164,10 @@ def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(
         )
         play(selector, table)
         wrong += not selector.result().unresolved
-    assert 0.01 * n < wrong < 0.12 * n
+    # Of 80, 4 are expected: none in 2% of such tests, and more than 9 in .8%. Of 40, none is
+    # no surprise, and more than 7 come in .1%.
+    assert wrong <= (9 if n == 80 else 7)
+    assert wrong > 0 or n < 80
 
 
 CONSTRAINED: list[tuple[ParetoSet, list[list[float]], set[int], set[int]]] = [

@@ -218,7 +218,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Take prompt 1 or prompt 0: they do not differ in what matters. Each of "
             'these 2 prompts is within 0.01 of the best prompt in "a" with at least '
-            "90% probability."
+            "90% probability. The two prompts hardly differ: with 95% probability, "
+            'choosing is worth at most 0.001 in "a". Write different prompts instead '
+            "of evaluating more."
         ),
     ),
     "any of many": (
@@ -230,7 +232,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Take any of 5 prompts (prompt 3, prompt 0, prompt 1, ...): they do not "
             "differ in what matters. Each of these 5 prompts is within 0.01 of the "
-            'best prompt in "a" with at least 90% probability.'
+            'best prompt in "a" with at least 90% probability. These 5 prompts hardly '
+            "differ: with 95% probability, choosing is worth at most 0.001 in "
+            '"a". Write different prompts instead of evaluating more.'
         ),
     ),
     "either under a constraint": (
@@ -242,7 +246,9 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         (
             "Take prompt 1 or prompt 0: they do not differ in what matters. Each of "
             'these 2 prompts is within 0.00091 of the best feasible prompt in "a" and'
-            " satisfies the constraint with at least 90% probability."
+            " satisfies the constraint with at least 90% probability. The two prompts "
+            "hardly differ: with 95% probability, choosing is worth at most 0.000091 "
+            'in "a". Write different prompts instead of evaluating more.'
         ),
     ),
     "ahead": (
@@ -986,6 +992,39 @@ def test_what_choosing_is_worth() -> None:
         'No tolerance was stated. Differences of less than 0.01 in "a" are taken not to matter (1% of the range).'
     )
     assert played(near(0.2, 1), GRADED, 50).result().verdict.worth is None
+
+
+def test_prompts_that_hardly_differ_are_said_to() -> None:
+    rng = np.random.default_rng(0)
+    ease = rng.normal(0.5, 0.1, 200)
+    scores = np.clip(ease + rng.normal(0.0, 0.05, (12, 200)), 0.0, 1.0)
+
+    def analyzed(factor: float, goal: BestFeasible, n: int = 200) -> asktell.Result:
+        return asktell.analyze(factor * scores[:, :n], goal)
+
+    quality = BestFeasible(maximize("quality", range=(0, 1), tolerance=0.05))
+    result = analyzed(1.0, quality)
+    assert result.worth is not None
+    assert result.worth == result.verdict.worth
+    # All may be equal
+    assert result.worth[1] == 0.0
+    said = "These 12 prompts hardly differ: with 95% probability, choosing is worth at most 0.0"
+    assert said in result.verdict.sentence
+    assert "Write different prompts" in str(result)
+    # A single look at few examples promises nothing
+    for n in (1, 2, 3):
+        assert "hardly differ" not in analyzed(1.0, quality, n).verdict.sentence
+    goal = BestFeasible(asktell.minimize("cost", tolerance=0.0001))
+    sentence = analyzed(0.001, goal).verdict.sentence
+    assert re.search(r'worth at most 0\.0\d+ in "cost per 1,000"', sentence)
+    sets = asktell.ParetoSet("quality")
+    assert asktell.analyze(scores, sets).worth is None
+
+
+def test_equal_scores_on_few_examples_do_not_say_that_prompts_hardly_differ() -> None:
+    goal = BestFeasible(maximize("right", range=(0, 1)))
+    verdict = asktell.analyze(np.ones((3, 5)), goal).verdict
+    assert "hardly differ" not in verdict.sentence
 
 
 def test_a_bound_relative_to_the_best_is_always_satisfied_by_some_prompt() -> None:

@@ -89,6 +89,14 @@ def analyze(arguments: argparse.Namespace) -> int:
 _SEGMENT = "segment"
 
 
+def _as_segments(column: str | None) -> dict[str, str]:
+    """New names by the old ones, so that a column is the only one of segments. None: readers find it."""
+    if column is None:
+        return {}
+    others = ("segment", "Segment", "segments", "Segments")
+    return {name: f"other {name}" for name in others} | {column: _SEGMENT}
+
+
 def _check_segments(scores: Scores, arguments: argparse.Namespace) -> None:
     """Check that the flags --segment-column and --assign have the segment of each example.
 
@@ -211,8 +219,7 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         example_columns=_listed(arguments.example_column),
         ignore=_listed(arguments.ignore),
         repeats=arguments.repeats,
-        rename=_renames(arguments.rename)
-        | ({} if segment_column is None else {segment_column: _SEGMENT}),
+        rename=_renames(arguments.rename) | _as_segments(segment_column),
         sheet=arguments.sheet,
         encoding=arguments.encoding,
         drop_limited=arguments.limited == "drop",

@@ -47,7 +47,7 @@ def judge(arguments: argparse.Namespace) -> int:
         show(line.rstrip())
     show("")
     show(f'Take the judge "{licence.judge}" ({licence.model}). It {licence.sentence}.')
-    show(" ".join(filter(None, [licence.errors, licence.blind])))
+    show(" ".join(filter(None, [licence.errors, licence.favors, licence.blind])))
     floor = judging.table.floor
     if floor is not None:
         is_below = licence.low < floor

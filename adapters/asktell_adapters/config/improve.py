@@ -59,12 +59,6 @@ class ImproveTable(Table):
         "it never ends early.",
         expected="a whole number, or false for none",
     )
-    certainty: float = key(
-        0.6,
-        "A new prompt counts as better if it is better than the best earlier prompt with at least this probability.",
-        ge=0,
-        le=1,
-    )
     writer: WriterTable = key(
         WriterTable(),
         "Writes the prompts: see [improve.writer](#improvewriter).",
@@ -128,7 +122,6 @@ def read_improve(table: ImproveTable, total: int | Budget, seed: int = 0) -> Imp
         "candidates": table.candidates,
         "parents": table.parents,
         "patience": table.patience or None,
-        "certainty": table.certainty,
     }
     writer = table.writer
     if writer.loader is not None:

@@ -89,13 +89,13 @@ class Judges:
     @cached_property
     def judges(self) -> dict[str, Judge | Preference]:
         """The judges with their LLMs, by their ids. Equal models are loaded once."""
-        made: dict[str, Any] = {}
+        loaded: dict[str, Any] = {}
 
         def make(table: ModelTable) -> Any:
             key = json.dumps(table.model_dump(exclude_unset=True), sort_keys=True, default=str)  # fmt: skip
-            if key not in made:
-                made[key] = table.make(self._concurrency)
-            return made[key]
+            if key not in loaded:
+                loaded[key] = table.make(self._concurrency)
+            return loaded[key]
 
         needs_llm = any(not _models(judge) for judge in self._planned.values())
         llm = self._run_llm() if needs_llm else None
@@ -198,6 +198,7 @@ class Judging:
             self.judges.scale,
             measure=self.judges.measure,
             pass_at=self.judges.pass_at,
+            prompts=self.labeled.prompts,
             candidates=len(self.changes),
             cost=cost,
         )
@@ -216,6 +217,7 @@ def load_judging(path: Path, labels: Path) -> Judging:
         ConfigError: a mistake in the file, or in a file that it refers to.
         InvalidArgumentError: the labels cannot be used.
     """
+    # Secrets are refused first, since later errors repeat values
     data = parse(path)
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
@@ -252,6 +254,7 @@ def load_judging(path: Path, labels: Path) -> Judging:
         budget = _budget(table, n_labels, n_judges)
         selector = asktell.Selector(
             prompts, goal, budget, examples=labeled.dataset.ids, seed=top.seed,
+            # A judge that gives no grade does not agree
             on_failure=dict.fromkeys(goal.metrics, 0.0),
         )  # fmt: skip
     output = output_of(top)
@@ -284,13 +287,13 @@ def _entries(
 
     The name is empty if the judges in `[metrics]` are compared with each other.
     """
-    given = {
+    written = {
         name: {} if entry is True else entry
         for name, entry in turned_on(top.metrics or {})
     }
     entries = {
         name: {**entry}
-        for name, entry in given.items()
+        for name, entry in written.items()
         if isinstance(entry, dict) and _kind(name, entry) in ("judge", "preference")
     }
     if len(entries) > 1 and not table.candidates and table.metric is None:
@@ -384,13 +387,13 @@ def _model(top: TopTable, table: LicenceTable, base: str, value: Any) -> Any:
     ):
         return value
     entry = (top.metrics or {}).get(base)
-    own = entry.get("model") if isinstance(entry, dict) else None
+    of_judge = entry.get("model") if isinstance(entry, dict) else None
     of_run = {
         name: option
         for name, option in (top.model or {}).items()
         if name not in OF_THE_JUDGE
     }
-    shared = own if isinstance(own, dict) else of_run
+    shared = of_judge if isinstance(of_judge, dict) else of_run
     if not shared:
         raise table.error(
             "candidates",
@@ -572,12 +575,12 @@ def _at_once(model: ModelTable) -> int:
 
 def _goal(table: LicenceTable, is_priced: bool) -> Goal:
     """Maximize the agreement, under the bounds of the table."""
-    known = (COST, FALSE_PASSES, FALSE_FAILS)
+    limited = (COST, FALSE_PASSES, FALSE_FAILS)
     for name in table.at_most:
-        if name not in known:
+        if name not in limited:
             raise table.error(
                 "at_most",
-                f"has {name!r}, which is not a metric of judges{nearest(name, known)}. Use {listed(list(known))}",
+                f"has {name!r}, which is not a metric of judges{nearest(name, limited)}. Use {listed(list(limited))}",
             )
     if COST in table.at_most and not is_priced:
         raise table.error(

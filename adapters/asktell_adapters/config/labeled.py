@@ -47,6 +47,7 @@ class LabeledResponses:
         dataset: the inputs, references and fields, with an id for each response.
         responses: the responses.
         labels: the labels.
+        prompts: the prompt of each response. None if a row lacks it.
 
     Raises:
         InvalidArgumentError: the file cannot be read, a column or an id is missing or
@@ -74,6 +75,7 @@ class LabeledResponses:
         self.labels: list[float] = []
         examples: list[Example] = []
         ids: list[str] = []
+        prompts: list[Any] = []
         places: dict[Any, _Place] = {}
         contradictions: list[tuple[_Place, _Place]] = []
         for row in rows.rows:
@@ -86,6 +88,7 @@ class LabeledResponses:
             place = _Place(label, where, str(row.values.get("rater") or ""))
             first = places.setdefault((example.input, response, compared), place)
             if first is not place:
+                # All of them are counted, so that people can settle them at once
                 if first.label != label:
                     contradictions.append((first, place))
                 continue
@@ -93,12 +96,14 @@ class LabeledResponses:
             self.labels.append(label)
             examples.append(example)
             ids.append(_id(row) or f"row {row.number}")
+            prompts.append(row.values.get("prompt"))
         if contradictions:
             raise _contradicted(contradictions)
         if not examples:
             raise InvalidArgumentError(
                 f"{path} has no row with a label. Write labels into the column 'label'."
             )
+        self.prompts = None if None in prompts else list(map(str, prompts))
         labeled = zip(examples, self.responses, self.labels, strict=True)
         self.dataset = DataSet(
             tuple(
@@ -199,11 +204,11 @@ def _contradicted(
     """The error that people disagree on responses."""
     first, second = contradictions[0]
     n = len(contradictions)
-    given = " and ".join(
+    labels = " and ".join(
         f"{place.label:g} in {place.where}{f' (by {place.rater})' if place.rater else ''}"
         for place in (first, second)
     )
     return InvalidArgumentError(
-        f"{n:,} response{'s have' if n > 1 else ' has'} contradictory labels. The first has the labels {given}. "
+        f"{n:,} response{'s have' if n > 1 else ' has'} contradictory labels. The first has the labels {labels}. "
         "Agree on one label for each response, and keep one row."
     )

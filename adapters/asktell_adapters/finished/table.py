@@ -345,13 +345,23 @@ def _is_error(cell: Any) -> bool:
 
 
 def _segments(frame: Frame, roles: Roles, ids: list[str]) -> dict[str, str]:
-    if roles.segment is None:
-        return {}
-    return {
-        ids[at]: str(cell).strip()
-        for at, cell in enumerate(frame.columns[roles.segment])
-        if not is_unknown(cell)
-    }
+    """The segment of each example.
+
+    Raises:
+        InvalidArgumentError: an example has two segments.
+    """
+    segments: dict[str, str] = {}
+    column = roles.segment
+    for at, cell in enumerate([] if column is None else frame.columns[column]):
+        if is_unknown(cell):
+            continue
+        label = str(cell).strip()
+        if segments.setdefault(ids[at], label) != label:
+            raise InvalidArgumentError(
+                f"In {frame.path}, example {short(ids[at])} has two segments, {short(segments[ids[at]])} and "
+                f"{short(label)}. Give the example one segment, or name another column: --segment-column COLUMN."
+            )
+    return segments
 
 
 def _fields(

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from asktell import InvalidArgumentError
-from asktell.extend import short, write_atomically
+from asktell.extend import one_line, short, write_atomically
 
 FORMAT, VERSION = "asktell.judge", 1
 ACCURACY, KAPPA = "accuracy", "weighted kappa"
@@ -31,7 +31,7 @@ CONFIDENCE = 0.95
 PARTS = ("rubric", "model", "settings")
 """What a judge consists of. A licence has a digest of each part."""
 
-_MOST_BYTES = 100_000
+_MOST_BYTES = 100_000  # a licence has about 1,000, and some for each favored prompt
 _AGAIN = "Make the licence again by `asktell judge`, or restore the file"
 
 
@@ -89,6 +89,9 @@ class Licence:
         pass_at: lowest grade with which a response passes.
         false_passes: of the responses that people fail, those that the judge passes.
         false_fails: of the responses that people pass, those that the judge fails.
+        favored: prompt -> how much higher the judge grades its responses than other
+            responses with the same labels, in grades. Below 0, it grades them lower.
+            Only prompts for which chance does not explain it (see `favored`).
         failures: number of responses that the judge could not grade. They count as the
             worst disagreement.
         cost: mean cost of a judgment, in the currency of the price. None if unknown.
@@ -108,6 +111,7 @@ class Licence:
     pass_at: float
     false_passes: Share
     false_fails: Share
+    favored: Mapping[str, float]
     failures: int
     cost: float | None
     date: str
@@ -124,6 +128,7 @@ class Licence:
         *,
         measure: str = ACCURACY,
         pass_at: float | None = None,
+        prompts: Sequence[str] | None = None,
         candidates: int = 1,
         cost: float | None = None,
         date: str | None = None,
@@ -140,6 +145,7 @@ class Licence:
             measure: "accuracy" or "weighted kappa".
             pass_at: lowest grade with which a response passes (default: the lowest
                 above the middle of the scale).
+            prompts: the prompt of each response. None if they are unknown.
             candidates: number of judges that this one was chosen among.
             cost: mean cost of a judgment.
             date: day of the measurement (default: today).
@@ -171,6 +177,7 @@ class Licence:
             judge, model, dict(digests), measure, n, candidates, agreement, low, high, CONFIDENCE, pass_at,
             Share.counted(int((passed & ~right).sum()), int((~right).sum()), error),
             Share.counted(int((~passed & right).sum()), int(right.sum()), error),
+            {} if prompts is None else favored(prompts, labels, grades),
             sum(grade is None for grade in grades), cost,
             date or today(),
         )  # fmt: skip
@@ -206,6 +213,20 @@ class Licence:
         return words
 
     @property
+    def favors(self) -> str:
+        """A warning if the judge favors or disfavors prompts. Empty otherwise."""
+        if not self.favored:
+            return ""
+        names = ", ".join(
+            f'"{one_line(prompt, 60)}" ({by:+.2f})'
+            for prompt, by in self.favored.items()
+        )
+        return (
+            f"With the same labels, it does not grade the responses of all prompts alike: {names}. A comparison of "
+            "these prompts by this judge may be wrong."
+        )
+
+    @property
     def blind(self) -> str:
         """A warning if a judge that reads nothing could agree as often. Empty otherwise."""
         most = max(self.false_passes.of, self.false_fails.of)
@@ -229,7 +250,7 @@ class Licence:
     def to_dict(self) -> dict[str, Any]:
         """The licence as JSON data, with a checksum."""
         data = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        data["digests"] = dict(self.digests)
+        data["digests"], data["favored"] = dict(self.digests), dict(self.favored)
         for name in ("false_passes", "false_fails"):
             data[name] = data[name]._asdict()
         return {**data, "checksum": _checksum(data)}
@@ -308,6 +329,9 @@ class Licence:
             values[name] = share
         if not all(isinstance(values["digests"].get(part), str) for part in PARTS):
             raise KeyError("digests")
+        for by in values["favored"].values():
+            if not isinstance(by, int | float):
+                raise TypeError(f"favored has {short(by)}")
         if values["measure"] not in (ACCURACY, KAPPA):
             raise ValueError(f"measure is {short(values['measure'])}")
         if not values["low"] <= values["agreement"] <= values["high"] <= 1:
@@ -319,7 +343,8 @@ _NUMBER = (int, float)
 _TYPES: Mapping[str, Any] = {
     "judge": str, "model": str, "digests": dict, "measure": str, "labels": int, "candidates": int,
     "agreement": _NUMBER, "low": _NUMBER, "high": _NUMBER, "confidence": _NUMBER, "pass_at": _NUMBER,
-    "false_passes": dict, "false_fails": dict, "failures": int, "cost": (int, float, type(None)), "date": str,
+    "false_passes": dict, "false_fails": dict, "favored": dict, "failures": int,
+    "cost": (int, float, type(None)), "date": str,
 }  # fmt: skip
 
 
@@ -399,7 +424,7 @@ class Licensing:
             )
         if digests is None:
             words += " Whether the scores came from this judge cannot be checked."
-        return " ".join(filter(None, [words, licence.blind])), False
+        return " ".join(filter(None, [words, licence.favors, licence.blind])), False
 
 
 def scale_of(low: float, high: float, is_pairwise: bool) -> tuple[float, ...]:
@@ -480,6 +505,7 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
 
     x, y = np.asarray(labels, dtype=float), np.asarray(grades, dtype=float)
     n, distances = len(x), np.abs(x - y)
+    # Two responses have no variance to speak of
     if n < 3:
         return -1.0, 1.0
     of_labels, of_grades = _distances(x, y), _distances(y, x)
@@ -499,6 +525,70 @@ def kappa_interval(labels: Any, grades: Any, error: float) -> tuple[float, float
         return max(-1.0, 1.0 - math.exp(min(exponent, 1.0)))
 
     return bound(max(float(distances.max()), step), 1.0), bound(0.0, -1.0)
+
+
+def favored(
+    prompts: Sequence[str], labels: Sequence[float], grades: Sequence[float | None]
+) -> dict[str, float]:
+    """Prompts whose responses a judge grades higher or lower than others with the same labels.
+
+    The agreement hides a judge that is wrong mostly about one prompt. For each prompt,
+    the grades of its responses are compared with those of all responses that have the
+    same label (Mantel 1963). If the judge's grades depend on the label alone, the
+    result is empty in about 95% of the cases, however many prompts there are (Holm
+    1979).
+
+    Args:
+        prompts: the prompt of each response.
+        labels: grades by people.
+        grades: grades by the judge, None where it failed. These are left out.
+
+    Returns:
+        Prompt -> mean difference from the grades that its labels let expect.
+    """
+    graded = [i for i, grade in enumerate(grades) if grade is not None]
+    x = np.array([labels[i] for i in graded])
+    y = np.array([grades[i] for i in graded], dtype=float)
+    names = np.array([prompts[i] for i in graded], dtype=object)
+    standing_out: dict[str, float] = {}
+    # The others are compared with each other, since a favored prompt would make them
+    # look disfavored.
+    while (n_prompts := len(set(names.tolist()))) > 1:
+        p_value, prompt, difference = min(
+            _compared(names == prompt, prompt, x, y)
+            for prompt in dict.fromkeys(names.tolist())
+        )
+        if p_value > (1.0 - CONFIDENCE) / n_prompts:
+            break
+        standing_out[prompt] = difference
+        remaining = names != prompt
+        x, y, names = x[remaining], y[remaining], names[remaining]
+    return standing_out
+
+
+def _compared(is_own: Any, prompt: str, x: Any, y: Any) -> tuple[float, str, float]:
+    """The p value of Mantel's test for a prompt, its name, and the mean distance of its grades from the expected ones.
+
+    Args:
+        is_own: whether each response is of the prompt.
+        prompt: the name of the prompt.
+        x: the labels.
+        y: the grades.
+    """
+    from scipy import stats
+
+    more, variance = 0.0, 0.0
+    for label in np.unique(x):
+        alike = x == label
+        n, n_own = int(alike.sum()), int((alike & is_own).sum())
+        more += float(y[alike & is_own].sum() - n_own * y[alike].mean())
+        variance += n_own * (n - n_own) / max(n - 1, 1) * float(y[alike].var())
+    if variance <= 0:
+        return 1.0, prompt, 0.0
+    # Less half a step, as of Yates, since sums of grades are whole numbers of steps
+    step = float(np.diff(np.unique(y)).min())
+    z = max(0.0, abs(more) - step / 2) / math.sqrt(variance)
+    return 2 * float(stats.norm.sf(z)), prompt, more / int(is_own.sum())
 
 
 def _distances(x: Any, y: Any) -> Any:

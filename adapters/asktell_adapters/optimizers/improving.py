@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
@@ -180,42 +180,42 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
     return sorted(scored, key=order)
 
 
-def judge(result: Result, newest: Begun, certainty: float) -> GenerationVerdict:
+def judge(result: Result, newest: Begun, has_referee: bool) -> GenerationVerdict:
     """Decide whether the newest generation, which has ended, was an improvement.
 
-    With a `BestFeasible`, it was if the selected prompt is new and better than the best
-    earlier prompt with at least the probability `certainty`. With a `ParetoSet`, it was
-    if a new prompt is in the set.
+    With a `Referee`, it was if one of its prompts was accepted. Otherwise it was if one
+    of its prompts is selected.
 
     Args:
         result: the result of the study.
         newest: the newest generation.
-        certainty: the smallest probability that counts.
+        has_referee: whether the method of the study is a `Referee`.
     """
     if not newest.number:
         return GenerationVerdict(True, "the first generation")
     if not result.selected:
         return GenerationVerdict(False, "no prompt is selected")
-    young = {entry.id for entry in result.prompts[newest.first :]}
-    new = [entry for entry in result.selected if entry.id in young]
+    young = result.prompts[newest.first :]
+    if has_referee:
+        accepted = [entry for entry in young if entry.status == "accepted"]
+        why = f"accepted: {_ids(accepted)}" if accepted else "none was accepted"
+        return GenerationVerdict(bool(accepted), why)
+    ids = {entry.id for entry in young}
+    new = [entry for entry in result.selected if entry.id in ids]
     if not isinstance(result.goal, asktell.BestFeasible):
-        if not new:
-            return GenerationVerdict(False, "none of its prompts is in the Pareto set")
-        names = ", ".join(str(entry.id) for entry in new[:5]) + (
-            ", ..." if len(new) > 5 else ""
-        )
-        return GenerationVerdict(True, f"new in the Pareto set: {names}")
-    selected = result.selected[0]
-    if selected.id not in young:
-        rivals = ranked(result, result.prompts[newest.first :])
-        if not rivals:
-            return GenerationVerdict(
-                False,
-                f"{_name(selected)} is still selected, and no new prompt has scores",
-            )
+        why = f"new in the Pareto set: {_ids(new)}"
         return GenerationVerdict(
-            False,
-            f"{_name(selected)} is still selected. {_sentence(result, rivals[0], selected)}",
+            bool(new), why if new else "none of its prompts is in the Pareto set"
+        )
+    selected = result.selected[0]
+    if not new:
+        rivals = ranked(result, young)
+        why = "no new prompt has scores"
+        if rivals:
+            why = _sentence(result, rivals[0], selected)
+        joint = ". " if rivals else ", and "
+        return GenerationVerdict(
+            False, f"{_name(selected)} is still selected{joint}{why}"
         )
     # Compare with the best earlier prompt, not with the parents, which may not be the
     # best.
@@ -224,18 +224,13 @@ def judge(result: Result, newest: Begun, certainty: float) -> GenerationVerdict:
         return GenerationVerdict(
             True, f"{_name(selected)} is selected, and no earlier prompt has scores"
         )
-    rival = earlier[0]
-    if rival.feasible is False and selected.feasible is not False:
-        return GenerationVerdict(
-            True,
-            f"{_name(selected)} satisfies every constraint, and {_name(rival, 'prompt')} does not",
-        )
-    p_better = (
-        result.compare(selected, rival)
-        .differences[result.goal.objective.metric]
-        .p_better
-    )
-    return GenerationVerdict(p_better >= certainty, _sentence(result, selected, rival))
+    return GenerationVerdict(True, _sentence(result, selected, earlier[0]))
+
+
+def _ids(entries: Sequence[PromptResult]) -> str:
+    """The ids of the first five prompts."""
+    ids = ", ".join(str(entry.id) for entry in entries[:5])
+    return f"{ids}, ..." if len(entries) > 5 else ids
 
 
 def _name(entry: PromptResult, word: str = "Prompt") -> str:
@@ -352,7 +347,7 @@ class Generation:
         prompts: the prompts of the generation, with their final estimates.
         parents: ids of the prompts that the writer was shown, best first. Empty for
             generation 0.
-        better: whether the generation was an improvement (see the argument `certainty`
+        better: whether the generation was an improvement (see the argument `patience`
             of `improve`). It is decided once, when the budget of the generation is
             spent. Always True for generation 0.
         why: the reason for `better`, as a text.
@@ -422,7 +417,6 @@ def improve(
     candidates: int = 8,
     parents: int = 4,
     patience: int | None = 2,
-    certainty: float = 0.6,
     examples: Sequence[Any] | None = None,
     executor: Executor | None = None,
     concurrency: int | None = None,
@@ -457,8 +451,11 @@ def improve(
 
     Args:
         study: a Selector, a Study, a RemoteStudy, or a worker of a study. It has the
-            prompts of generation 0. Its method is "auto", "race", an `Adaptive` or a
-            `Race`.
+            prompts of generation 0. Its method is "auto", "race" or "referee", or an
+            `Adaptive`, `Race` or `Referee`. A `Referee` keeps a new prompt only if it is
+            established to be better. Its promise needs a writer that does not know the
+            scores of these examples. So the brief has only the incumbent, without
+            estimates and failures. Give the writer other examples.
         evaluator: as for `asktell.run`.
         writer: a function from a `Brief` to the texts of new prompts, such as
             `asktell_adapters.optimizers.writers.LLMWriter`. A text is dropped if it is
@@ -472,15 +469,11 @@ def improve(
         candidates: the largest number of new prompts in a generation.
         parents: number of prompts that a writer is shown, at most 20.
         patience: the loop ends after this many generations in a row without
-            improvement. None: only the other reasons end it.
-        certainty: a probability that decides whether a generation was an improvement.
-            With a `BestFeasible`, two things are required: the selected prompt belongs
-            to the generation, and it is better than the best earlier prompt with at
-            least this probability. Near 0.5, small improvements count and the loop is
-            longer. Near 1, only large improvements count. The probability is computed
-            by `Result.compare`. It is an overestimate, because the selected prompt was
-            chosen for its good scores. With a `ParetoSet`, `certainty` is not used: a
-            generation is an improvement if one of its prompts is in the set.
+            improvement. None: only the other reasons end it. A generation is an
+            improvement if one of its prompts is selected at its end, or, with a
+            `Referee`, was accepted. That a new prompt is selected is no evidence that
+            it is better, because it was chosen for its good scores. That it was
+            accepted is.
         examples: the dataset, in the order of the study's examples. The failures in a
             `Brief` then have the examples themselves. By default, they have only
             positions and ids.
@@ -505,9 +498,13 @@ def improve(
     candidates = whole("candidates", candidates, 1)
     parents = whole("parents", parents, 1, MOST_PARENTS)
     patience = None if patience is None else whole("patience", patience, 1)
-    _check(certainty, writer)
+    if not callable(writer):
+        raise InvalidArgumentError(
+            f"writer must be a function of a Brief, got {short(writer)}."
+        )
     selector = _selector(study)
     check_method(selector)
+    has_referee = isinstance(selector.method, asktell.Referee)
     total = _Total.of(budget, selector.state)
     _check_examples(examples, selector.state.problem.examples.n)
     while True:
@@ -541,9 +538,12 @@ def improve(
                 for generation in begun[1:]
                 if generation.before is not None
             ),
-            judge(result, newest, certainty),
+            judge(result, newest, has_referee),
         ]
-        chosen = ranked(result, result.prompts)[:parents]
+        # The promise of a referee needs a writer that knows no scores of its examples.
+        chosen = (
+            result.selected if has_referee else ranked(result, result.prompts)[:parents]
+        )
         afford = total.evaluations(selector.state)
         texts: list[str] = []
         stopped = _ending(afford, verdicts, patience, chosen)
@@ -551,7 +551,7 @@ def improve(
             failures = failures_of(
                 result,
                 chosen[0],
-                _evaluations(study, selector),
+                () if has_referee else _evaluations(study, selector),
                 examples,
                 MOST_FAILURES,
             )
@@ -559,7 +559,7 @@ def improve(
                 newest.number + 1,
                 min(candidates, afford),
                 selector.goal,
-                tuple(chosen),
+                tuple(map(_without_scores, chosen) if has_referee else chosen),
                 failures,
                 tuple(selector.prompts.texts),
             )
@@ -579,6 +579,21 @@ def improve(
             key_of(newest.number + 1, arms, verdicts[-1]),
         )
         selector = _selector(study)
+
+
+def _without_scores(entry: PromptResult) -> PromptResult:
+    """The entry of a prompt without what follows from its scores, except its status."""
+    nothing = dict.fromkeys(entry.estimate)
+    return replace(
+        entry,
+        estimate=nothing,
+        standard_error=nothing,
+        feasible=None,
+        p_feasible=None,
+        p_best=None,
+        segments={},
+        proxies={},
+    )
 
 
 def _pay(study: AnyStudy, newest: Begun, more: tuple[float, float]) -> None:
@@ -604,26 +619,6 @@ def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
     )
 
 
-def _check(certainty: object, writer: object) -> None:
-    """Check two arguments of `improve`.
-
-    Raises:
-        InvalidArgumentError: one is invalid.
-    """
-    if (
-        isinstance(certainty, bool)
-        or not isinstance(certainty, int | float)
-        or not 0 <= certainty <= 1
-    ):
-        raise InvalidArgumentError(
-            f"certainty must be from 0 to 1, got {short(certainty)}."
-        )
-    if not callable(writer):
-        raise InvalidArgumentError(
-            f"writer must be a function of a Brief, got {short(writer)}."
-        )
-
-
 def _check_examples(examples: Sequence[Any] | None, n: int | None) -> None:
     if examples is not None and n is not None and len(examples) != n:
         raise InvalidArgumentError(
@@ -638,10 +633,11 @@ def check_method(selector: Selector) -> None:
     Raises:
         IncompatibleMethodError: the method plans rounds.
     """
-    if not isinstance(selector.method, asktell.Adaptive | asktell.Race):
+    growing = asktell.Adaptive | asktell.Race | asktell.Referee
+    if not isinstance(selector.method, growing):
         raise asktell.IncompatibleMethodError(
-            "The method plans its rounds at the start, so better prompts cannot be added later. Use the method 'auto' "
-            "or 'race'."
+            "The method plans its rounds at the start, so better prompts cannot be added later. Use the method "
+            "'auto', 'race' or 'referee'."
         )
 
 

@@ -219,6 +219,61 @@ def test_what_scores_say_of_each_example() -> None:
     )
 
 
+def tickets(n: int = 120) -> None:
+    """Scores of two candidates, of which each is better in one of the two topics."""
+    rng = random.Random(1)
+    rows = ["id,topic,candidate,solved"]
+    for i in range(n):
+        topic = ("law", "math")[i % 2]
+        for name, share in (("a", (0.9, 0.3)), ("b", (0.3, 0.8))):
+            rows.append(f"t{i},{topic},{name},{int(rng.random() < share[i % 2])}")
+    Path("tickets.csv").write_text("\n".join(rows) + "\n")
+
+
+def test_a_candidate_for_each_segment() -> None:
+    tickets()
+    flags = "tickets.csv --maximize solved --segment-column topic --assign"
+    said = cli(f"analyze {flags} -o page.html").out
+    assert 'Use "a", but "b" in "math". This is expected to raise the mean solved' in (
+        " ".join(said.split())
+    )
+    segments = data_of("page.html")["segments"]
+    assert segments["names"] == ["law", "math"]
+    assert segments["assignment"]["sentence"].startswith('Use "a", but "b" in "math"')
+    data = json.loads(cli(f"analyze {flags} --json").out)
+    assert data["assignment"]["candidates"] == {"law": "a", "math": "b"}
+    assert "assignment" not in json.loads(
+        cli("analyze tickets.csv --maximize solved --json").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "flags", "said"),
+    [
+        ("id,topic,candidate,solved\n1,x,a,1\n1,x,b,0\n2,y,a,1\n2,y,b,0\n", "--segment-column topik", "no column"),
+        ("id,topic,candidate,solved\n1,x,a,1\n1,x,b,0\n2,y,a,1\n2,y,b,0\n", "--assign", "no column segment"),
+        ("id,topic,candidate,solved\n1,x,a,1\n1,x,b,0\n2,,a,1\n2,,b,0\n", "--segment-column topic", "1 of 2 have none"),
+        ("id,topic,candidate,solved\n1,x,a,1\n1,y,b,0\n2,y,a,1\n2,y,b,0\n", "--segment-column topic", "two segments"),
+    ],
+)  # fmt: skip
+def test_segments_that_cannot_be_used(table: str, flags: str, said: str) -> None:
+    Path("t.csv").write_text(table)
+    err = cli(f"analyze t.csv --maximize solved {flags}", code=2).err
+    assert said in err.replace("'segment'", "segment")
+
+
+def test_another_column_of_segments_is_left_alone() -> None:
+    text = "id,Segment,topic,candidate,solved\n"
+    for i in range(40):
+        for name in ("a", "b"):
+            text += (
+                f"{i},q{i % 4},t{i % 2},{name},{int((i % 2 == 0) == (name == 'a'))}\n"
+            )
+    Path("t.csv").write_text(text)
+    said = cli("analyze t.csv --maximize solved --segment-column topic --assign --json")
+    assert set(json.loads(said.out)["assignment"]["candidates"]) == {"t0", "t1"}
+
+
 def test_a_baseline_that_is_not_there() -> None:
     said = cli("analyze r.csv --maximize accuracy --baseline od", code=2).err
     assert (

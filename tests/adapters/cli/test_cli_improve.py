@@ -146,7 +146,6 @@ def test_the_model_that_answers_writes_too(project: Project) -> None:
         ),
         ("parents = 21", None, "must be at most 20"),
         ("patience = 0", None, "or false"),
-        ("certainty = 2", None, "at most 1, got 2"),
         ("", 'type = "gepa"', "'llm', got 'gepa'. To use a writer of your own"),
         ("", 'loader = "nobody:there"', "cannot be imported"),
         ("", 'typ = "llm"', "Did you mean 'type'?"),

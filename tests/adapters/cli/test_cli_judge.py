@@ -168,14 +168,17 @@ def test_the_judge_that_agrees_best_is_licensed_and_may_gate(
     assert "question" not in text
     assert "It is right" not in text
     # The licensed judge gates; without its rubric it does not, and nothing is paid
-    keys = [line for line in out.splitlines() if line.startswith("  ")]
-    toml = "\n".join(line.strip() for line in keys if " = " in line)
-    assert "criteria = { right = " in toml
-    own = '[metrics.quality]\nmetric = "judge"\nscale = [0, 1]\n'
+    lines = [line.strip() for line in out.splitlines() if line.startswith("  ")]
+    changed = {line.partition(" = ")[0]: line for line in lines if " = " in line}
+    assert "model" not in changed  # it is the one in [metrics.quality]
     text = (tmp_path / "run.toml").read_text()
-    head, _, tail = text.partition("[metrics.quality]")
-    tail = tail.partition("[judge]")[2]
-    (tmp_path / "gate.toml").write_text(f"{head}{own}{toml}\n[judge]{tail}")
+    head, _, tail = text.partition("[metrics.quality]\n")
+    own, _, rest = tail.partition("\n\n")
+    kept = [line for line in own.splitlines() if line.partition(" = ")[0] not in changed]  # fmt: skip
+    licensed = "\n".join([*kept, *changed.values()])
+    (tmp_path / "gate.toml").write_text(
+        f"{head}[metrics.quality]\n{licensed}\n\n{rest}"
+    )
     said = cli("gate gate.toml --candidate new")
     assert 'The judge of "quality" agrees with people on ' in said.out
     assert said.out.rstrip().endswith('is not worse than "old" in quality.')

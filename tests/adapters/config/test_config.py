@@ -185,6 +185,13 @@ def test_a_budget_of_cost(write: Any) -> None:
             {},
             "'confidence' at the top works with method = 'auto', 'race' or 'referee' only, but",
         ),
+        (
+            "30\nmethod = 'race'\neach = 50",
+            {},
+            "'each' at the top works with method = 'referee' only, but method is 'race'",
+        ),
+        ("30\nmethod = 'referee'\nbaseline = 0\neach = 0", {}, "each of Referee must"),
+        ("30\nmethod = 'referee'", {}, "in a file baseline = ID"),
     ],
 )
 def test_mistakes_about_the_budget(
@@ -207,6 +214,8 @@ def test_a_run_may_stop_early(write: Any) -> None:
     ).selector
     assert race.method == asktell.Race(confidence=0.9)
     assert race.result().baseline == 0
+    top = "method = 'referee'\nconfidence = 0.9\neach = 50\nbaseline = 0"
+    assert load_config(write(top=top)).selector.method == asktell.Referee(0.9, 50)
     assert differences(load_config(write()).setup, config.setup) == [
         "'confidence' was not given, and is 0.95 now",
     ]

@@ -21,6 +21,7 @@ from asktell_adapters.metrics.licence import (
     Licence,
     Licensing,
     Share,
+    favored,
     grade_of,
     kappa_interval,
     passing,
@@ -114,6 +115,39 @@ def test_a_judge_that_reads_nothing_is_called_so() -> None:
     assert of([1.0, 0.0] * 50, [1.0, 0.0] * 50).blind == ""
 
 
+def test_a_judge_that_favors_a_prompt_is_found() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300).astype(float)
+    grades = np.where(rng.random(300) < 0.1, 1 - labels, labels)
+    prompts = [f"p{i % 5}" for i in range(300)]
+    is_of_p1 = np.array([prompt == "p1" for prompt in prompts])
+    assert favored(prompts, labels.tolist(), grades.tolist()) == {}
+    kind = np.where(is_of_p1, 1.0, grades)
+    found = favored(prompts, labels.tolist(), kind.tolist())
+    assert (list(found), 0.2 < found["p1"] < 0.6) == (["p1"], True)
+    licence = of(labels.tolist(), kind.tolist(), prompts=prompts)
+    assert 'not grade the responses of all prompts alike: "p1" (+0.' in licence.favors
+    assert licence.favors in Licensing(licence).remark("q", DIGESTS)[0]
+    # A prompt with better responses is not favored
+    better = [1.0 if i % 5 == 1 else x for i, x in enumerate(labels.tolist())]
+    right = np.where(rng.random(300) < 0.1, 1 - np.array(better), better)
+    assert favored(prompts, better, right.tolist()) == {}
+    assert favored(["a"] * 300, labels.tolist(), kind.tolist()) == {}
+
+
+@pytest.mark.parametrize(("prompts", "n"), [(2, 40), (5, 100), (30, 300)])
+def test_a_judge_that_favors_nobody_is_seldom_said_to(prompts: int, n: int) -> None:
+    rng, runs = np.random.default_rng(prompts), 150
+    flagged = 0
+    for _ in range(runs):
+        names = [f"p{i}" for i in rng.integers(0, prompts, n)]
+        # Prompts differ in quality, and the judge in its errors by label
+        labels = (rng.random(n) < np.array([len(name) % 2 for name in names]) * 0.4 + 0.3).astype(float)  # fmt: skip
+        wrong = rng.random(n) < np.where(labels > 0, 0.05, 0.3)
+        flagged += bool(favored(names, labels.tolist(), np.where(wrong, 1 - labels, labels).tolist()))  # fmt: skip
+    assert flagged / runs < 0.05 + 3 * (0.05 * 0.95 / runs) ** 0.5
+
+
 def test_grades_and_scales() -> None:
     assert scale_of(1, 5, False) == GRADES
     assert scale_of(0, 1, True) == (0.0, 0.5, 1.0)
@@ -193,6 +227,7 @@ def _sealed(**changes: Any) -> Callable[[str], bytes]:
         (_sealed(measure="vibes"), "is damaged"),
         (_sealed(false_fails={"number": -1, "of": 1, "low": 0, "high": 1}), "is damaged"),
         (_sealed(false_fails={}), "is damaged"),
+        (_sealed(favored={"p": "x"}), "is damaged"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_licence_says_what_is_wrong(

@@ -345,6 +345,37 @@ def test_a_study_with_features_is_improved() -> None:
     assert len(loop(selector(features="text")).generations) > 1
 
 
+def test_a_referee_decides_which_prompts_are_kept_and_shows_no_scores() -> None:
+    briefs: list[Brief] = []
+
+    def writer(brief: Brief) -> list[str]:
+        briefs.append(brief)
+        n = brief.parents[0].prompt.count("x")
+        # Much better in every other generation
+        return ["y" * len(briefs) + "x" * (n + 5 * (brief.generation % 2))]
+
+    goal = BestFeasible(asktell.maximize("quality", range=(0, 1)))
+    study = Selector(["x"], goal, 200, "referee", examples=200, baseline=0)
+    found = loop(study, writer, budget=1000, patience=None, candidates=1)
+    n = len(briefs)
+    assert [one.better for one in found.generations[1:4]] == [True, False, True]
+    assert [one.why for one in found.generations[1:3]] == [
+        "accepted: 1",
+        "none was accepted",
+    ]
+    assert found.result.best is not None
+    assert found.result.best.prompt.count("x") == 11
+    assert found.result.best.id == 3
+    for brief in briefs:
+        (incumbent,) = brief.parents
+        assert incumbent.id in (0, 1, 3)
+        assert set(incumbent.estimate.values()) == {None}
+        assert brief.failures == ()
+    # The same call returns at once
+    assert loop(study, writer, budget=1000, patience=None, candidates=1)
+    assert n >= 3
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -358,7 +389,6 @@ def test_a_study_with_features_is_improved() -> None:
         ({"parents": 0}, "parents"),
         ({"parents": 21}, "parents"),
         ({"patience": 0}, "patience"),
-        ({"certainty": 1.5}, "certainty"),
         ({"writer": "no function"}, "writer"),
         ({"examples": ["one"]}, r"with 20 rows, got 1\. Pass all"),
     ],

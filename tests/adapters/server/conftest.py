@@ -22,6 +22,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if by_day and collection_path.name == "test_documented.py" else None
 
 
+_validators: dict[str, tuple[Any, Any]] = {}
+
+
+def _validator(annotation: Any, **options: Any) -> Any:
+    """Make each validator of the operations once for all applications: most of what making one takes."""
+    import pydantic
+
+    key = repr((annotation, options))
+    if key not in _validators:
+        # With the annotation, so that no other object gets an address that is in the key
+        validator = pydantic.TypeAdapter(annotation, **options)
+        _validators[key] = annotation, validator
+    return _validators[key][1]
+
+
 class Service:
     """Requests to an application in this process."""
 
@@ -38,7 +53,10 @@ class Service:
         from asktell_adapters.server.app import make_app
 
         self.studies = OpenStudies(url, most)
-        self.app = make_app(self.studies, tokens, most_bytes=most_bytes, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            # Where another version of FastAPI has it elsewhere, applications take longer
+            patch.setattr("fastapi._compat.v2.TypeAdapter", _validator, raising=False)
+            self.app = make_app(self.studies, tokens, most_bytes=most_bytes, **options)
         self.client = TestClient(
             self.app, "http://localhost", raise_server_exceptions=False
         )

@@ -535,8 +535,10 @@ def test_a_study_may_end_early_with_a_confidence_of_its_own(service: Any) -> Non
         ),
         (
             {"method": "uniform"},
-            "confidence requires one of the methods ['auto', 'race'], got 'uniform'",
+            "confidence requires one of the methods ['auto', 'race', 'referee'], got 'uniform'",
         ),
+        ({"each": 5}, "each requires the method 'referee', got 'race'"),
+        ({"method": "referee", "confidence": None}, "needs to know the prompt in use"),
         (
             {"goal": {**goal, "tolerances": {"b": 0.1}}},
             "tolerances has 'b', which is not a metric of the goal",
@@ -552,6 +554,28 @@ def test_a_study_may_end_early_with_a_confidence_of_its_own(service: Any) -> Non
                 "detail"
             ]
         )
+
+
+def test_a_referee_judges_candidates_as_they_arrive(service: Any) -> None:
+    goal = {"maximize": "a", "ranges": {"a": [0, 1]}}
+    options = {"method": "referee", "each": 40, "confidence": 0.9, "examples": 200}
+    study = {**STUDY, **options, "goal": goal, "prompts": {"v1": "p"}, "budget": 900}
+    body = service.post("/v1/studies", {**study, "baseline": "v1"}, 201)
+    method = body["definition"]["method"]
+    assert method == {"type": "Referee", "confidence": 0.9, "each": 40}
+    assert service.post("/v1/studies/s/ask", {"n": 2})["trials"] == []
+    for number, score in ((2, 0.9), (3, 0.1)):
+        service.post("/v1/studies/s/add", {"prompts": {f"v{number}": str(number)}})
+        while trials := service.post("/v1/studies/s/ask", {"n": 5})["trials"]:
+            for trial in trials:
+                scores = score if trial["prompt_id"] == f"v{number}" else 0.5
+                service.post("/v1/studies/s/tell", {"trial": trial, "scores": scores})
+    result = service.get("/v1/studies/s/result")
+    assert [entry["status"] for entry in result["prompts"][1:]] == [
+        "accepted",
+        "rejected",
+    ]
+    assert result["selected"][0]["id"] == "v2"
 
 
 def test_a_question_with_a_key_that_there_is_not_is_refused(service: Any) -> None:

@@ -123,7 +123,9 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(
             }
             assert reads == {
                 **dict.fromkeys(("studies", "verdict", "why"), True),
-                **dict.fromkeys(("create", "add", "ask", "tell", "report"), False),
+                **dict.fromkeys(
+                    ("create", "add", "ask", "propose", "tell", "report"), False
+                ),
             }
             for tool in tools:
                 properties = (
@@ -541,3 +543,74 @@ def test_studies_of_a_service(service: str) -> None:
             assert not any(is_error for _, is_error, _ in agent.transcript)
 
     asyncio.run(main())
+
+
+def test_a_referee_judges_what_an_agent_proposes(in_memory: Session) -> None:
+    async def session(agent: Agent) -> None:
+        await agent.call(
+            "create",
+            prompts={"v1": "Be brief."},
+            budget=3000,
+            maximize=["accuracy"],
+            ranges={"accuracy": [0, 1]},
+            examples=400,
+            method="referee",
+            each=100,
+        )
+        incumbent = "v1"
+        for id_, right in (("v2", 0.5), ("v3", 0.95), ("v4", 0.0)):
+            asked = 0
+            while True:
+                answer = await agent.call(
+                    "propose", prompt=id_, text=f"Text of {id_}.", n=20
+                )
+                if answer["decision"]:
+                    break
+                assert answer["trials"]
+                assert answer["incumbent"] == incumbent
+                asked += len(answer["trials"])
+                results = [
+                    {
+                        "trial": t["trial"],
+                        "scores": {
+                            "accuracy": float(
+                                t["example"] % 20
+                                < 20 * (right if t["prompt"] == id_ else 0.5)
+                            )
+                        },
+                    }
+                    for t in answer["trials"]
+                ]
+                await agent.call("tell", results=results)
+            assert asked <= 200
+            incumbent = answer["incumbent"]
+            assert answer["sentence"].startswith(f"{id_} is {answer['decision']}: ")
+            assert f"Keep {incumbent}." in answer["sentence"]
+            assert (answer["decision"] == "accepted") == (id_ == "v3")
+        assert incumbent == "v3"
+        # Again: the same decision, and nothing is evaluated
+        again = await agent.call("propose", prompt="v3", text="Text of v3.")
+        assert (again["decision"], again["trials"]) == ("accepted", [])
+        assert "v3" in await agent.refused("propose", prompt="v3", text="Other.")
+        await agent.call(
+            "create",
+            study="plain",
+            prompts={"v1": "Be brief."},
+            budget=30,
+            maximize=["accuracy"],
+            examples=10,
+        )
+        refused = await agent.refused(
+            "propose", study="plain", prompt="v2", text="Be exact."
+        )
+        assert "not created with the method referee" in refused
+        assert "only for the method referee" in await agent.refused(
+            "create",
+            study="other",
+            prompts={"v1": "Be brief."},
+            budget=30,
+            maximize=["accuracy"],
+            each=5,
+        )
+
+    in_memory(session)
