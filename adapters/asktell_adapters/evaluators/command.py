@@ -248,7 +248,7 @@ class CommandEvaluator:
             ) from error
 
     def _scores(self, ended: "_Ended", reading: Reading) -> Scores:
-        """The metrics that the program has printed, and those of the meter.
+        """The metrics that the program has printed, and the metrics of the meter.
 
         Raises:
             EvaluatorError, asyncio.CancelledError: as in a call.

@@ -300,7 +300,7 @@ async def _left(receive: "Receive") -> None:
 def _passed_on(
     headers: Sequence[tuple[bytes, bytes]],
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The headers of a request, without those that are for the proxy."""
+    """The headers of a request that are not for the proxy."""
     named = {
         name.strip().lower()
         for key, value in headers

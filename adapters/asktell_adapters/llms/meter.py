@@ -53,9 +53,9 @@ class Meter:
     and as it comes. The real address is the value of the variable in this process, or else
     the SDK's own. API keys pass through, and are neither stored nor logged.
 
-    **Metrics.** `calls` (with those that failed), `errors` (of the API), `call_seconds`
-    (the sum over all calls), `tokens_in`, `tokens_out`, `tokens_cached` (of those in),
-    `tokens_reasoning` (of those out) and `cost`. If a response has no number of its
+    **Metrics.** `calls` (failed calls included), `errors` (of the API), `call_seconds`
+    (the sum over all calls), `tokens_in`, `tokens_out`, `tokens_cached` (a part of
+    `tokens_in`), `tokens_reasoning` (a part of `tokens_out`) and `cost`. If a response has no number of its
     tokens, the numbers of tokens and the cost are unknown, and never 0. So they
     are if there was no call.
 

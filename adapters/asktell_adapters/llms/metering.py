@@ -32,7 +32,7 @@ class Call(msgspec.Struct, frozen=True):
         seconds: from the request to the end of the response.
         is_error: whether the API refused it, could not be reached, or broke off.
         usage: the tokens, or None if they are unknown.
-        is_whole: whether `usage` is that of the whole response. If not, the response
+        is_whole: whether `usage` counts the whole response. If not, the response
             was cut, and more tokens may have been charged.
         problem: why the usage is unknown, in words.
     """
@@ -130,7 +130,7 @@ class Reading:
         return [call for call in self.calls if call.usage != NOTHING]
 
     def _price(self, call: Call) -> Price | None:
-        """The price of the model that the agent asked for, or else of the one that responded."""
+        """The price of the model that the agent asked for, or else of the model that responded."""
         for name in (call.model, call.served):
             if name is not None and name in self.prices:
                 return self.prices[name]

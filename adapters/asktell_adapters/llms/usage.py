@@ -28,8 +28,8 @@ class Usage(NamedTuple):
     """The tokens of one response.
 
     Attributes:
-        read: number of tokens read, including those in a prefix cache.
-        written: number of tokens written, including those of the reasoning.
+        read: number of tokens read, with the tokens in a prefix cache.
+        written: number of tokens written, with the tokens of the reasoning.
         cached: number of tokens read from the prefix cache. None if the server does not
             count it.
         cache_written: number of tokens read that were also written to the prefix cache.
@@ -155,9 +155,9 @@ class BodyReader:
         model: the model that the response names, or None.
         usage: the tokens so far, or None. The first event of Anthropic's stream already
             has the tokens that the model reads.
-        is_whole: whether `usage` is that of the whole response.
-        problem: why `usage` is not that of the whole response, in words. Empty if it is,
-            and before the end.
+        is_whole: whether `usage` counts the whole response.
+        problem: why `usage` does not count the whole response, in words. Empty if it
+            does, and before the end.
     """
 
     def __init__(self, headers: Mapping[str, str]) -> None:
@@ -229,7 +229,7 @@ class BodyReader:
         data = line[5:].strip()
         if data == b"[DONE]" or b'"message_stop"' in data[:200]:
             self._has_last = True
-        elif b'"usage"' in data and b'"usage":null' not in data:
+        elif data.count(b'"usage"') > data.count(b'"usage":null'):
             self._part(data, is_event=True)
 
     def _part(self, data: bytes | bytearray, *, is_event: bool) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from asktell import ConfigError, Study
 from asktell_adapters.config import load_config
+from asktell_adapters.testing.llm_server import FaultyLLMServer
 from tests.command_line import cli
 
 AGENT = """
@@ -355,6 +356,82 @@ def test_names_of_files_may_be_meant_as_such(home: Path) -> None:
         "without": "",
         "with": (home / "LONG.md").read_text(),
     }
+
+
+# A meter
+
+
+METERED = """
+import http.client, json, os, sys, urllib.parse
+asked = json.load(sys.stdin)
+url = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+connection = http.client.HTTPConnection(url.hostname, url.port)
+for _ in range(1 + len(asked["candidate"]["skill"]) % 2):
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    connection.request("POST", url.path + "/chat/completions", json.dumps(body))
+    connection.getresponse().read()
+print(json.dumps({"success": 1}))
+"""
+
+
+def test_a_goal_of_what_the_meter_counts(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    (home / "agent.py").write_text(METERED)
+    price = "timeout = 60\nmeter = { prices = { m = { input = 1, output = 2 } } }"
+    write(home, timeout=price, maximize='minimize = "cost"', budget="budget = 8",
+          skill='skill = ["SHORT.md", "LONG.md"]',
+          at_most="at_most = { calls = 9, errors = 0 }")  # fmt: skip
+    lengths = {name: len((home / name).read_text()) for name in ("SHORT.md", "LONG.md")}
+    with FaultyLLMServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        said = cli("run a.toml").out
+        n_calls = [1 + length % 2 for length in lengths.values()]
+        assert len(server.requests) == 4 * sum(n_calls)
+    assert f"Total cost: {4 * sum(n_calls) * 20e-6:g}" in said
+    rows = [
+        json.loads(line)
+        for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()
+    ]
+    assert {row["cost"] for row in rows} == {20e-6 * n for n in n_calls}
+    assert {row["scores"]["tokens_out"] for row in rows} == {5 * n for n in n_calls}
+    kept = [path for path in home.rglob("*") if path.is_file()]
+    assert not any(b"sk-secret" in path.read_bytes() for path in kept)
+
+
+@pytest.mark.parametrize(
+    ("meter", "words"),
+    [
+        ('"yes"', "'meter' in [evaluator] must be true or false, or a table with prices, addresses or both, got 'yes'"),
+        ("[]", "must be true or false, or a table"),
+        ("{ price = {} }", "unknown key 'price' in [evaluator.meter]. Did you mean 'prices'?"),
+        ("{ prices = { m = 1 } }", "'prices' in [evaluator.meter] must be a table MODEL = { input"),
+        ("{ prices = { m = { input = 1 } } }", "'output' is missing in [evaluator.meter.prices.m]"),
+        ("{ prices = { m = { input = -1, output = 1 } } }", "prices must be finite and not negative"),
+        ("{ prices = { m = { input = 1, output = 1, cached = 2 } } }", "Did you mean 'cached_input'?"),
+        ('{ addresses = { A = "nowhere" } }', "[evaluator.meter]: The address in A must be the root of an API"),
+        ('{ addresses = { "A B" = "http://a" } }', "have names of environment variables"),
+        ("{ addresses = { A = 3 } }", "'addresses' in [evaluator.meter] must be a table VARIABLE = address"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_a_meter_are_named(meter: str, words: str, home: Path) -> None:
+    write(home, timeout=f"timeout = 20\nmeter = {meter}")
+    with pytest.raises(ConfigError) as caught:
+        load_config(home / "a.toml")
+    assert words in str(caught.value)
+
+
+def test_only_a_command_has_a_meter(home: Path) -> None:
+    (home / "b.toml").write_text(
+        'budget = 4\n[evaluator]\ntype = "promptfoo"\nmeter = true\n[goal]\nmaximize = "a"\n'
+    )
+    with pytest.raises(
+        ConfigError, match=r"'meter' in .* can be used only with `comma"
+    ):
+        load_config(home / "b.toml")
 
 
 # init

@@ -155,6 +155,13 @@ def test_a_stream_that_was_cut_is_not_whole() -> None:
     assert (reader.is_whole, reader.problem) == (False, CUT)
 
 
+def test_an_empty_usage_of_a_part_hides_nothing() -> None:
+    parts = [{"type": "message", "usage": None}]
+    done = {"response": {"usage": RESPONSES, "output": parts}}
+    line = json.dumps(done, separators=(",", ":"))
+    assert read(f"data: {line}\n\n".encode(), STREAM).usage == Usage(10, 5, 4, 0, 2)
+
+
 def test_no_usage_is_unknown_and_says_why() -> None:
     assert read(events({"choices": []}), STREAM).problem == NO_USAGE_IN_STREAM
     assert read(b'{"choices": []}', JSON).problem == NO_USAGE
