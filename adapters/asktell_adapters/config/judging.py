@@ -433,9 +433,10 @@ def _models(judge: Judge | Preference) -> Sequence[ModelTable]:
 
 
 def _name_of(llm: Any) -> str:
-    """The name of an LLM. Of a file, it is the last part of its path."""
-    name = getattr(llm, "name", None) or getattr(llm, "model", None)
-    return Path(str(name)).name if name else type(llm).__name__
+    """The name of a model. Neither a path nor an address is a part of it."""
+    model = llm.identity().get("model")
+    is_name = isinstance(model, str) and not Path(model).is_absolute()
+    return str(model) if is_name else type(llm).__name__
 
 
 def _scale(judge: Judge | Preference) -> tuple[float, ...]:

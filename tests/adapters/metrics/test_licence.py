@@ -29,6 +29,7 @@ from asktell_adapters.metrics.licence import (
     weighted_kappa,
 )
 
+ASSETS = Path(__file__).parents[2] / "assets"
 YES_OR_NO = (0.0, 1.0)
 GRADES = (1.0, 2.0, 3.0, 4.0, 5.0)
 DIGESTS = dict.fromkeys(PARTS, "0")
@@ -187,6 +188,13 @@ def test_the_file_is_read_as_it_was_written_and_names_no_response(
     assert set(json.loads(path.read_text())) == {
         "format", "version", "checksum", *Licence.__dataclass_fields__,
     }  # fmt: skip
+
+
+def test_a_licence_of_version_1_is_read_for_ever() -> None:
+    licence = Licence.read(ASSETS / "judge-licence-v1.json")
+    assert (licence.judge, licence.labels, licence.candidates) == ("strict/large", 60, 4)  # fmt: skip
+    assert (licence.agreement, licence.failures, licence.cost) == (53 / 60, 1, 0.01)
+    assert licence.low == pytest.approx(0.7426, abs=1e-4)
 
 
 def _edited(**changes: Any) -> Callable[[str], bytes]:
