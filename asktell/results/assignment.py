@@ -11,9 +11,9 @@ ways:
   segments. The model shrinks the leads of prompts that hardly differ, and it uses all
   scores of a prompt, also those in other segments.
 
-On simulated tables, the division of the error of the intervals among all prompts and
-segments (Bonferroni) made a third to a tenth of the changes, and neither way made a
-wrong one (`benchmarks.selection.assignment`).
+On simulated tables, dividing the error of the intervals among all prompts and segments
+(Bonferroni) instead made less than half of the changes.
+`benchmarks.selection.assignment` measures how often a change is wrong.
 
 The size of a gain is another question: the largest of many observed gains is too large.
 So gains are posterior means, which are shrunken.

@@ -287,7 +287,7 @@ class Result:
             >>> scores = [[1, 0, 1, 0, 1, 1] * 20, [0, 1, 0, 1, 1, 1] * 20]
             >>> result = asktell.analyze(scores, asktell.BestFeasible("accuracy"), segments=["law", "math"] * 60)
             >>> result.assignment().candidates
-            {'law': 'prompt 0', 'math': 'prompt 1'}
+            {'law': 0, 'math': 1}
 
         Another prompt must be better in two ways. The interval of its lead in the
         segment is above 0, as in `compare`. And by the statistical model, all changes
