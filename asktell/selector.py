@@ -272,7 +272,7 @@ class Selection(ABC):
 
         Raises:
             IncompatibleMethodError: the method has rounds, which were planned for the
-                first prompts. "auto" and "race" accept new prompts.
+                first prompts. "auto", "race" and "referee" accept new prompts.
             InvalidArgumentError: a new prompt has the id of an existing prompt but
                 another text, or its text but another id. Or `key` belongs to another
                 request.
@@ -291,7 +291,7 @@ class Selection(ABC):
 
         Args:
             prompt: its id or text, or its entry of a result. The baseline cannot be
-                retired.
+                retired, and neither can the incumbent of the method "referee".
             reason: text or an exception, shown in the result.
             key: as for `add`.
 
@@ -322,7 +322,7 @@ class Selection(ABC):
 
         Raises:
             IncompatibleMethodError: the method has rounds, which were planned for the
-                first budget. "auto" and "race" can be extended.
+                first budget. "auto", "race" and "referee" can be extended.
             InvalidArgumentError: there is nothing to add, an argument does not fit the
                 budget or the examples, or the examples have segments and `examples` is
                 given.
@@ -516,7 +516,8 @@ class Selector(Selection):
         budget: the maximum number of evaluations, including pending trials. For a limit
             on cost, `asktell.Budget(cost=...)`.
         method: "auto" (default), the name of another method, such as "race", or an
-            `Adaptive`, a `Race` or an `Elimination`. `asktell.METHODS` has the names.
+            `Adaptive`, a `Race`, a `Referee` or an `Elimination`. `asktell.METHODS` has
+            the names.
         examples: N, the number of examples in the dataset, or a list of their ids
             (texts, all different). With ids, a saved selection cannot be continued with
             other examples by mistake. None if the evaluator draws its own

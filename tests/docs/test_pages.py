@@ -1233,17 +1233,17 @@ def test_the_file_on_improving_has_every_key_with_its_default() -> None:
 def test_a_night_of_self_improvement(page: Page, capsys: Output) -> None:
     gains = {
         "Be friendly.": 0.0,
-        "Think step by step.": 0.22,
+        "Think step by step.": 0.2,
         "Answer in one word.": -0.3,
         "Be exact.": 0.0,
-        "Check your answer.": 0.16,
+        "Check your answer.": 0.15,
         "Do your best.": 0.0,
     }
-    written, tried = random.Random(2), set[str]()
+    written, tried = random.Random(5), set[str]()
 
     def evaluate(prompt: str, example: int) -> float:
         """1 if the response is right: common luck of the example, and own luck of the prompt."""
-        right = 0.5 + sum(gain for words, gain in gains.items() if words in prompt)
+        right = 0.4 + sum(gain for words, gain in gains.items() if words in prompt)
         easy = random.Random(example).random()
         own = random.Random(f"{prompt} {example}").random()
         return float(0.8 * easy + 0.2 * own < right)
@@ -1251,12 +1251,13 @@ def test_a_night_of_self_improvement(page: Page, capsys: Output) -> None:
     def rewrite(prompt: str) -> str:
         """The prompt with other sentences, never the same twice."""
         left = [words for words in gains if words not in prompt]
-        while True:
-            more = written.sample(left, min(len(left), 1 + written.randrange(3)))
+        for _ in range(100):
+            more = written.sample(left, min(len(left), 1 + written.randrange(2)))
             text = " ".join([prompt, *more])
             if text not in tried:
-                tried.add(text)
-                return text
+                break
+        tried.add(text)
+        return text
 
     names = page.run(examples=range(2000), evaluate=evaluate, rewrite=rewrite)
     statuses = [entry.status for entry in names["night"].result().prompts[1:]]

@@ -181,8 +181,10 @@ class LLMWriter:
                 for name, value in parent.estimate.items()
                 if value is not None
             }
+            # A referee shows no scores
+            in_brackets = f" ({_scores(scores)})" if scores else ""
             parts.append(
-                f"Instruction {number} ({_scores(scores)}):\n{self._fenced(parent.prompt)}"
+                f"Instruction {number}{in_brackets}:\n{self._fenced(parent.prompt)}"
             )
         chosen = draw.sample(
             brief.failures, min(len(brief.failures), draw.randint(*self._shots))
