@@ -158,7 +158,7 @@ def _alike(model: Model) -> Int[Ints, " arms"]:
 def _mean_of_equals(
     numbers: Float[Floats, "arms columns"], alike: Int[Ints, " arms"]
 ) -> Float[Floats, "arms columns"]:
-    """The numbers, with the mean of those that are alike in place of each."""
+    """Replace the numbers of arms that are alike by their mean."""
     sizes = np.bincount(alike)
     if sizes.max() == 1:
         return numbers

@@ -312,9 +312,9 @@ def main() -> None:
         print(by_world(outcomes, names))
     else:
         print(f"{len(names)} tables, {args.seeds} seeds\n\n{by_budget(outcomes)}")
-        if args.each:
+        if args.each and set(args.methods) > {"auto"}:
             print(f"\n{by_table(outcomes, names)}")
-        else:
+        if not args.each:
             print(f"\n{confidence_budgets(outcomes)}")
     if earlier is not None:
         print(f"\n{differences(outcomes, earlier, names)}")

@@ -804,7 +804,7 @@ def _answer(state: State, statement: Statement | None) -> list[int]:
 
 
 def _surest(statement: Statement, sure: float, arms: Int[Ints, " some"]) -> int:
-    """The arm of the highest mean among those that are feasible with probability `sure`.
+    """The arm of the highest mean among the arms that are feasible with probability `sure`.
 
     If no arm is, the arm with the highest probability of being feasible.
     """

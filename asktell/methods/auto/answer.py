@@ -1,4 +1,4 @@
-"""The selected prompts: those of the highest expected quality by the posterior's draws."""
+"""The selected prompts, which have the highest expected quality by the posterior's draws."""
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _best(
     Among arms whose means differ by no more than the draws' noise, it is the arm with
     the most evaluations, and among these the arm with the best estimate. Arms that are
     alike have the same quality. The draws' noise is the same in every selection, so it
-    would prefer the same of them each time.
+    would always prefer the same arm.
     """
     expected = quality.mean(axis=0)
     first = int(expected.argmax())

@@ -80,7 +80,7 @@ def believe(
 
 
 def by_chance(problem: Problem, arms: Int[Ints, " some"]) -> Int[Ints, " some"]:
-    """The arms in a seeded random order, so that the first of several maxima is a random one of them."""
+    """The arms in a seeded random order, so that the first of several maxima is random."""
     return arms[counters.chance_order(problem.seed, arms)]
 
 

@@ -254,7 +254,7 @@ class _Search:
     """The choice of examples, one arm after the other.
 
     Only the first `reach` examples of the order count, since no arm goes further: the
-    work does not grow with N. Rows are arms among those that choose.
+    work does not grow with N. Rows are the arms that choose.
     """
 
     def __init__(
@@ -386,7 +386,7 @@ class _Search:
         return 0 < asks < self.repeats and noise.favours_repeat(seen, asks)
 
     def _least_asked(self, row: int) -> int:
-        """The first of the row's examples with the fewest evaluations, among those that may be repeated."""
+        """The first of the row's examples with the fewest evaluations, among the examples that may be repeated."""
         return int(np.where(self.has[row], self.times[row], self.repeats).argmin())
 
 
