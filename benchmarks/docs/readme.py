@@ -11,6 +11,7 @@ SAVINGS = RESULTS.parents[1] / "docs" / "explanation" / "what-it-saves.md"
 METHODS = {
     "auto": "asktell",
     "csr": "`csr`",
+    "csr-sh": "`csr-sh`",
     "sysrs": "SySRs",
     "uniform": "equal shares",
 }
