@@ -48,9 +48,8 @@ def failures_of(selection: Any) -> int:
 
 
 @pytest.mark.parametrize("n_good", [0, 1, 5, 30])
-@pytest.mark.parametrize("cost", [None, 0.25])
 @pytest.mark.parametrize("n_prompts", [1, 4, 20])
-@pytest.mark.parametrize("where", ["selector", "study"])
+@pytest.mark.parametrize(("where", "cost"), [("selector", None), ("study", 0.25)])
 def test_a_key_that_fails_stops_the_run_and_takes_no_prompt_out(
     n_good: int, cost: float | None, n_prompts: int, where: str, tmp_path: Path
 ) -> None:
