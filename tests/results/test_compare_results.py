@@ -29,7 +29,8 @@ METHODS = [
     for goal in (ZERO_ONE, ParetoSet(maximize("accuracy", range=(0, 1)), "brevity"))
     for method in asktell.METHODS
     if method
-    not in ("lcsh", "gege", "mlp-csr", "mlp-ege")  # which only estimate otherwise
+    # Those only estimate otherwise, and a referee needs a baseline
+    not in ("lcsh", "gege", "mlp-csr", "mlp-ege", "referee")
     and (
         method in ("auto", "uniform", "race")
         or ("ege" in method) == isinstance(goal, ParetoSet)
