@@ -77,7 +77,6 @@ _PLAIN = (
 )  # fmt: skip
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
-_GONE = ("failed", "retired")
 _CONFIDENCE = 0.95  # of an assignment, unless another is wanted
 WIDTH = 110  # characters of a line, if the width of the terminal is unknown
 
@@ -182,7 +181,7 @@ class Result:
 
     @property
     def worth(self) -> tuple[float, float, float] | None:
-        """What choosing among the prompts is worth: how far the best prompt is above the median prompt.
+        """What choosing among the prompts is worth: how much better the best prompt is than the median prompt.
 
         The estimate and the ends of its 95% interval, in the units of the first
         objective, also if less is better. With constraints, the best feasible prompt

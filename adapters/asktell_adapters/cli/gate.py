@@ -77,8 +77,8 @@ def _check_flags(arguments: argparse.Namespace) -> list[Path]:
         raise InvalidArgumentError(
             f"--differ must be a number from 0 to 1, got {arguments.differ}."
         )
-    given = arguments.summary, arguments.junit, arguments.report
-    files = [path for path in given if path is not None]
+    flags = arguments.summary, arguments.junit, arguments.report
+    files = [path for path in flags if path is not None]
     for path in files:
         if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(

@@ -455,12 +455,12 @@ def _one_scale(
     """
     scales = {name: _scale(judge) for name, judge in judges.items()}
     first, scale = next(iter(scales.items()))
-    for name, other in scales.items():
-        if other != scale:
+    for name, differing in scales.items():
+        if differing != scale:
             raise table.mistake(
                 f"The judges to choose among must have one scale, which is that of the labels. {first!r} has the "
-                f"grades {scale[0]:g} to {scale[-1]:g}, but {name!r} has {other[0]:g} to {other[-1]:g}, or compares. "
-                "Set the same scale."
+                f"grades {scale[0]:g} to {scale[-1]:g}, but {name!r} has {differing[0]:g} to {differing[-1]:g}, or "
+                "compares. Set the same scale."
             )
     return scale
 

@@ -285,18 +285,16 @@ class EarlyStopping:
 
         Inspect calls this method after each epoch of a sample.
         """
-        found = numbers(
-            {name: each.score for name, each in scores.items()}, self._to_float
+        values = numbers(
+            {name: scored.score for name, scored in scores.items()}, self._to_float
         )
-        known = {
-            name: found[name]
+        valid = {
+            name: values[name]
             for name in self._goal.metrics
-            if not math.isnan(found.get(name, math.nan))
+            if not math.isnan(values.get(name, math.nan))
         }
-        run, lacks = (
-            self._run,
-            [name for name in self._goal.metrics if name not in known],
-        )
+        run = self._run
+        lacks = [name for name in self._goal.metrics if name not in valid]
         if not lacks:
             run.scoreless = None
         elif run.scoreless is not None:
@@ -304,10 +302,10 @@ class EarlyStopping:
             if run.scoreless == _MOST_SCORELESS:
                 self._stopped[run.arm] = (
                     f"the first {run.scoreless} samples all ended without a number for {some(lacks)}. The scorers gave "
-                    f"{some(sorted(found)) or 'no scores'}. Change the goal or the scorers"
+                    f"{some(sorted(values)) or 'no scores'}. Change the goal or the scorers"
                 )
                 log.error("%s is stopped: %s.", run.arm, self._stopped[run.arm])
-        await self._take(run, id, epoch, None if lacks else known)
+        await self._take(run, id, epoch, None if lacks else valid)
 
     async def complete_task(self) -> dict[str, Any]:
         """Return the entry for Inspect's log.
@@ -475,9 +473,9 @@ class EarlyStopping:
     def _run(self) -> _Run:
         """The run of the sample that Inspect is calling for. Outside of samples, the last run that began."""
         run = _current.get()
-        found = run if run is not None and run.owner is self else self._only
-        assert found is not None
-        return found
+        running = run if run is not None and run.owner is self else self._only
+        assert running is not None
+        return running
 
 
 @cache
