@@ -4,7 +4,6 @@ The truth is the expected score on a new input: the examples are draws of inputs
 is the noise of every score.
 """
 
-import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -70,8 +69,10 @@ def played(
 
 
 def few(stated: float, runs: int) -> float:
-    """How often something may happen whose probability is at most that: exceeded in less than one of 700 tests."""
-    return stated * runs + 3 * math.sqrt(stated * (1 - stated) * runs)
+    """How often something may happen whose probability is at most that: exceeded in at most one of 700 tests."""
+    from scipy.stats import binom
+
+    return float(binom.isf(1 / 700, runs, stated))
 
 
 def test_two_runs_of_one_agent_differ_in_about_a_quarter_of_the_cells() -> None:

@@ -116,7 +116,7 @@ def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path) 
     for width in (390, 1400):
         with opened(browser, tmp_path / "report.html", width) as page:
             assert page.locator("#segments .multiples svg").count() == 3
-            assert " is worst in " in page.locator("#segments .say").inner_text()
+            assert " is worst in " in page.locator("#segments .say").first.inner_text()
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert overlaps(page) == []
 

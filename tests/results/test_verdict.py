@@ -284,12 +284,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "best so far",
         (
-            "Best so far: prompt 6 (72%). The percentage is the probability that it"
-            " is the best. It satisfies the constraint with 98% probability. The "
-            'expected gap to the best feasible prompt is 0.019 in "right". With '
+            "Best so far: prompt 6 (65%). The percentage is the probability that it"
+            " is the best. It satisfies the constraint with 99% probability. The "
+            'expected gap to the best feasible prompt is 0.024 in "right". With '
             "1,552 more evaluations (cost about 776), this gap should shrink to "
-            "0.0041, and the probability of selecting the best feasible prompt "
-            "should rise from 72% to 87%."
+            "0.0046, and the probability of selecting the best feasible prompt "
+            "should rise from 65% to 82%."
         ),
     ),
     "leads under constraints": (
@@ -299,12 +299,12 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         {"method": "auto"},
         "best so far",
         (
-            "Best so far: prompt 4 (52%). The percentage is the probability that it"
-            " is the best. It satisfies every constraint with 97% probability. The "
-            'expected gap to the best feasible prompt is 0.033 in "right". With '
+            "Best so far: prompt 4 (51%). The percentage is the probability that it"
+            " is the best. It satisfies every constraint with over 99% probability. The "
+            'expected gap to the best feasible prompt is 0.037 in "right". With '
             "1,552 more evaluations (cost about 776), this gap should shrink to "
-            "0.0063, and the probability of selecting the best feasible prompt "
-            "should rise from 52% to 75%."
+            "0.0057, and the probability of selecting the best feasible prompt "
+            "should rise from 51% to 78%."
         ),
     ),
     "unlikely": (

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def selection(examples: Any, goal: Any = GOAL, kind: str = "selector") -> Any:
     return (
         selector
         if kind == "selector"
-        else Study.create(f"memory://{id(selector)}", "s", selector)
+        else Study.create(f"memory://{uuid4()}", "s", selector)
     )
 
 
