@@ -45,6 +45,8 @@ def _methods(goal: Goal) -> dict[str, AbstractMethod]:
         "short race": Race(confidence=0.6, block=2),
     }
     for name in METHODS:
+        if name == "referee" and isinstance(goal, ParetoSet):
+            continue
         try:
             methods[name] = preset(name, goal)
         except AsktellError:
@@ -96,6 +98,8 @@ class Setup(NamedTuple):
         repeats = 1 if examples is None else rng.choice([1, 1, 2, 3])
         named = examples is not None and rng.random() < 0.5
         baseline = rng.choice([None, *PROMPTS])
+        if kind[0] == "referee":
+            baseline = baseline or next(iter(PROMPTS))
         handles = rng.choice([1, 2, 3])
         max_failure_rate = rng.choice([1e-6, 0.5, 0.5, 1.0])
         on_failure = rng.choice(
