@@ -17,9 +17,10 @@ Steps of the algorithm. The functions below name the step that they implement.
      with the budget: after a part f of it, or of what its last extension gave, only the
      A^(1 - f^l) prompts of the highest expected quality, at least two, can be sampled.
      The quality in a draw is 1 for the best feasible prompt, and 0 for the median
-     prompt and for infeasible prompts. With more than three evaluations per prompt, the
-     prompts narrow later, and those with few evaluations are preferred, so that a bad
-     start of a good prompt is found out (`_lateness`). Otherwise, l is 1.
+     prompt and for infeasible prompts. Usually, l is 1. Without constraints and with
+     more than three evaluations per prompt, l is larger, so the prompts narrow later
+     (`_lateness`). Prompts with few evaluations are then preferred, so that a bad start
+     of a good prompt is found out.
    - Pareto set: p (1 - p), where p is the probability that the prompt belongs to the
      set.
    The weight of a prompt shrinks with its evaluations in progress, with its failures,
@@ -312,8 +313,8 @@ class Adaptive(AbstractMethod):
         # Step 5: the size of the plan.
         n_asked = state.spent + len(state.missing) + len(state.pending)
         is_large = self.confidence is None and _is_simple(look, belief)
-        each = _ASKED_PER_PLANNED_FOR_BEST if is_large else _ASKED_PER_PLANNED
-        n_pulls = min(room, max(len(arms), n_asked // each))
+        per_planned = _ASKED_PER_PLANNED_FOR_BEST if is_large else _ASKED_PER_PLANNED
+        n_pulls = min(room, max(len(arms), n_asked // per_planned))
         # Step 4: the examples.
         plan = self._plan(look, arms, n_pulls, belief)
         return Decided(len(state.decisions), plan=plan)
