@@ -214,9 +214,10 @@ def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
     dataset = read_examples(data)
     rows = [_row(data, example) for example in dataset.examples]
     home = table.config_file.resolve().parent
-    meter = MeterTable.read(table.config_file, "evaluator.meter", {})
-    if isinstance(table.meter, MeterTable):
-        meter = table.meter
+    metering = table.meter
+    if metering is True:
+        metering = MeterTable.read(table.config_file, "evaluator.meter", {})
+    meter = metering.meter() if isinstance(metering, MeterTable) else None
     with table.named():
         evaluator = CommandEvaluator(
             table.command or [],
@@ -224,7 +225,7 @@ def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
             timeout=table.timeout,
             folder=home,
             repeatable=table.repeatable,
-            meter=meter.meter() if table.meter else None,
+            meter=meter,
         )
     workers = _WORKERS if table.workers is None else table.workers
     return Harness(

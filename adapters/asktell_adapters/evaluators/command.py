@@ -41,6 +41,7 @@ _COST_LINES = 1000
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.05
 # Seconds to wait for output after the program's end, while its children hold the pipe
 _LINGER = 1.0
+_WITHOUT_METER = Reading(problem="there is no meter")
 _E = TypeVar("_E", bound=BaseException)
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -167,8 +168,8 @@ class CommandEvaluator:
         self.folder: Final = Path(folder or ".")
         self.repeatable: Final = repeatable
         self.meter: Final = meter
-        # Of the meter's, those that evaluations cannot do without
-        self._needed: set[str] = set()
+        # The metrics of the meter that the goal or the budget needs
+        self._needed: tuple[str, ...] = ()
         self._check_program()
 
     def _check_program(self) -> None:
@@ -207,7 +208,8 @@ class CommandEvaluator:
         needed = {*selection.metrics, *selection.proxies}
         if selection.max_cost is not None:
             needed.add("cost")
-        self._needed = needed.intersection(METRICS)
+        if self.meter is not None:
+            self._needed = tuple(name for name in METRICS if name in needed)
 
     def close(self) -> None:
         """End the meter, if there is one. It starts again with the next evaluation."""
@@ -225,7 +227,7 @@ class CommandEvaluator:
         """
         request = self.request(trial)
         if self.meter is None:
-            return self._scores(await self._started(request, {}), Reading())
+            return self._scores(await self._started(request, {}), _WITHOUT_METER)
         secret, variables = self.meter.open()
         try:
             ended = await self._started(request, variables)
@@ -270,9 +272,9 @@ class CommandEvaluator:
             )
         else:
             printed, details = metrics
-            scores = {"seconds": ended.seconds, **self._metered(reading), **printed}
+            scores = {"seconds": ended.seconds, **reading.scores(), **printed}
             lacking = [name for name in self._needed if name not in scores]
-            if self.meter is None or not lacking:
+            if not lacking:
                 return Scores(scores, details)
             why = reading.why_unknown(lacking[0])
             error = EvaluatorError(f"the meter has no {lacking[0]!r}: {why}")
@@ -280,10 +282,6 @@ class CommandEvaluator:
         # A failed evaluation may have cost money. Without it, a budget in money would
         # be exceeded.
         raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines, reading)
-
-    def _metered(self, reading: Reading) -> dict[str, float]:
-        """The metrics of the meter."""
-        return {} if self.meter is None else reading.scores()
 
     def request(self, trial: Trial) -> str:
         """The input of the program for a trial, as one line of JSON.

@@ -4,7 +4,7 @@
 
 - The first line has the upstreams: name -> the real address of an API. The reply is the port.
 - `["open", SECRET]` lets requests to `/SECRET/UPSTREAM/...` through.
-- `["close", SECRET]` ends them. The reply has the calls that were counted.
+- `["close", SECRET]` ends them. The reply has the calls that were counted, or is null if this process did not open it.
 
 The process serves until stdin is closed, which also happens when the process that started it dies. It passes
 requests on to the upstreams of the first line and nowhere else, follows no redirects, and neither stores nor logs
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _MOST_REQUEST_BYTES = 256 * 2**20  # a request may have images and long documents
 _SECONDS_TO_CONNECT = 30.0
+# A company's proxy, which HTTP_PROXY names, cannot reach them
+_OF_THIS_MACHINE = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _SECONDS_IDLE = 600  # clients keep their connections for longer than uvicorn's 5 s
 # Of one connection to the next, not of end-to-end messages (RFC 9110, 7.6.1)
 _HOP_BY_HOP = frozenset(
@@ -87,6 +89,7 @@ class Proxy:
             limits=httpx2.Limits(
                 max_connections=None, max_keepalive_connections=100, keepalive_expiry=30
             ),
+            mounts=dict.fromkeys(_OF_THIS_MACHINE),
             follow_redirects=False,
         )
         self.app = Starlette(
@@ -101,9 +104,11 @@ class Proxy:
         """Let the requests of an evaluation through."""
         self._evaluations[secret] = _Evaluation()
 
-    async def close(self, secret: str) -> list[Call]:
-        """End the requests of an evaluation that are in progress, and return its calls."""
-        evaluation = self._evaluations.pop(secret)
+    async def close(self, secret: str) -> list[Call] | None:
+        """End the requests of an evaluation that are in progress, and return its calls. None if it is not open here."""
+        evaluation = self._evaluations.pop(secret, None)
+        if evaluation is None:
+            return None
         for task in evaluation.tasks:
             task.cancel()
         # Each adds its call to the list when it ends
@@ -171,9 +176,10 @@ class Proxy:
             # Other messages may repeat a header
             is_unconnected = isinstance(error, httpx2.ConnectError)
             why = f": {error}" if is_unconnected and str(error) else ""
+            failed = "cannot reach" if is_unconnected else "got no response from"
             return _error(
                 502,
-                f"asktell's meter cannot reach {address} ({type(error).__name__}{why})",
+                f"asktell's meter {failed} {address} ({type(error).__name__}{why})",
             )
         except BaseException:
             leaving.cancel()

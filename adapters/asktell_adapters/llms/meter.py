@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from asktell import EvaluatorError, InvalidArgumentError
-from asktell.extend import check_extra
+from asktell.extend import check_extra, some
 from asktell_adapters._util.loop import Lock
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.metering import Call, Reading
@@ -55,13 +56,15 @@ class Meter:
 
     **Metrics.** `calls` (failed calls included), `errors` (of the API), `call_seconds`
     (the sum over all calls), `tokens_in`, `tokens_out`, `tokens_cached` (a part of
-    `tokens_in`), `tokens_reasoning` (a part of `tokens_out`) and `cost`. If a response has no number of its
-    tokens, the numbers of tokens and the cost are unknown, and never 0. So they
-    are if there was no call.
+    `tokens_in`), `tokens_reasoning` (a part of `tokens_out`) and `cost`. If a response
+    does not state its tokens, the numbers of tokens and the cost are unknown, and never 0.
+    They are also unknown if there was no call.
 
     **Safety.** The proxy can be reached from this machine only, under an address that
     contains a secret of the evaluation, and not after the end of the evaluation. It
-    connects to the real addresses and nowhere else, and follows no redirects.
+    connects to the real addresses and nowhere else, and follows no redirects. If
+    HTTP_PROXY or HTTPS_PROXY is set, it connects through that proxy, except to addresses
+    of this machine.
 
     The proxy is a process, which starts with the first program and ends with this object
     or with your Python process.
@@ -74,7 +77,8 @@ class Meter:
             also replace the address of a variable that the meter sets by itself.
 
     Raises:
-        InvalidArgumentError: an address is no URL of http or https.
+        InvalidArgumentError: an address is no URL of http or https, or the prices have
+            several currencies.
         MissingExtraError: the packages of the extra `meter` are not installed.
     """
 
@@ -85,6 +89,12 @@ class Meter:
     ) -> None:
         check_extra("meter", "starlette", "uvicorn", "httpx2")
         self.prices: Final = dict(prices or {})
+        currencies = {price.currency for price in self.prices.values()} - {""}
+        if len(currencies) > 1:
+            raise InvalidArgumentError(
+                f"The prices of a meter are added up, so they need one currency, got {some(sorted(currencies))}. "
+                "Convert them."
+            )
         self.addresses: Final = _real_addresses(addresses or {})
         self._lock = Lock()
         self._process: _Process | None = None
@@ -105,12 +115,7 @@ class Meter:
                 self._process = _Process(self.addresses)
             port = self._process.port
             self._process.order("open", secret)
-        # Otherwise a proxy for the internet would be asked for an address of this machine
-        direct = {
-            name: ",".join(filter(None, [os.environ.get(name), _LOOPBACK]))
-            for name in ("NO_PROXY", "no_proxy")
-        }
-        return secret, direct | {
+        return secret, _direct() | {
             name: f"http://{_LOOPBACK}:{port}/{secret}/{name}"
             for name in self.addresses
         }
@@ -124,6 +129,9 @@ class Meter:
                 calls = self._process.order("close", secret)
             except EvaluatorError as error:
                 return Reading(problem=str(error))
+        if calls is None:
+            # Another process has replaced the one that counted
+            return Reading(problem=_LOST)
         return Reading(tuple(msgspec.convert(calls, list[Call])), self.prices)
 
     def end(self) -> None:
@@ -165,7 +173,7 @@ class _Process:
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        # Byte by byte, a long reply would take as many system calls
+        # Without a buffer, each byte of a reply would be a system call
         self._replies = os.fdopen(self._process.stdout.fileno(), "rb", closefd=False)
         self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
         try:
@@ -199,7 +207,8 @@ class _Process:
         with suppress(BrokenPipeError):
             stdin.write(json.dumps(order).encode() + b"\n")
             reply = self._replies.readline()
-        if not reply:
+        # A process that is killed may have written a part of its reply
+        if not reply.endswith(b"\n"):
             raise EvaluatorError(_LOST)
         return json.loads(reply)
 
@@ -219,6 +228,19 @@ def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
     process.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(5.0)
+
+
+def _direct() -> dict[str, str]:
+    """Variables without which programs would ask a proxy for the internet for an address of this machine."""
+    variables = {}
+    for name in ("no_proxy", "NO_PROXY"):
+        # Programs use the first of the two that is set, so a new one must not hide the other
+        hosts = os.environ.get(name) or os.environ.get(name.swapcase()) or ""
+        # For curl and urllib, "*" means all hosts only if it stands alone
+        if hosts.strip() != "*":
+            hosts = ",".join(filter(None, [hosts, _LOOPBACK]))
+        variables[name] = hosts
+    return variables
 
 
 def _real_addresses(further: Mapping[str, str]) -> dict[str, str]:
@@ -255,7 +277,7 @@ def _checked(name: str, address: str) -> str:
         is_url = False
     if not is_url:
         # Not a password or a key in it
-        shown = address.partition("?")[0].rpartition("@")[2]
+        shown = re.split("[?#]", address)[0].rpartition("@")[2]
         raise InvalidArgumentError(
             f"The address in {name} must be the root of an API, such as {_OPENAI!r}, got {shown!r}. Correct it."
         )

@@ -138,6 +138,12 @@ def test_the_goal_needs_what_the_meter_does_not_know(
     ) as failure:
         evaluated(meter, f"call(); call(); {SUCCESS}", goal=goal)
     assert failure.value.cost == pytest.approx(20e-6)  # type: ignore[attr-defined]
+    # Of several, the first in the order of the documentation, in every process
+    both = {name: at_most(100) for name in ("tokens_out", "cost", "tokens_in")}
+    goal = BestFeasible("success", subject_to=both)
+    server.replies(Reply(usage=None))
+    with pytest.raises(EvaluatorError, match="the meter has no 'tokens_in'"):
+        evaluated(meter, f"call(); {SUCCESS}", goal=goal)
     server.replies(Reply(usage=None))
     assert "tokens_out" not in evaluated(meter, f"call(); {SUCCESS}")
     with pytest.raises(EvaluatorError, match="no price of the model 'other'"):

@@ -3,7 +3,10 @@
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,34 @@ def test_mistakes_of_an_evaluation(
     assert "Traceback" not in err
 
 
+def test_a_trial_that_is_stopped_leaves_no_settings_behind(home: Path) -> None:
+    """The settings may have keys of APIs. Harbor has time to remove its container."""
+    harbor = home / "bin" / "harbor"
+    harbor.write_text(
+        "#!/bin/sh\ntrap 'touch removed; exit 0' TERM\necho \"$3\" > name\nmv name settings\nsleep 60 &\nwait\n"
+    )
+    command = [sys.executable, "-m", "asktell_adapters.harnesses.harbor", "jobs/first"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(
+            json.dumps({"candidate": SMALL, "example": {"task": "fix"}})
+        )
+        process.stdin.close()
+        until = time.monotonic() + 60
+        while not (home / "settings").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        settings = Path((home / "settings").read_text().strip())
+        assert json.loads(settings.read_text())["agents"] == [AGENTS[0]]
+        os.killpg(process.pid, signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not settings.parent.exists()
+    while not (home / "removed").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert (home / "removed").exists()
+
+
 def test_mistakes_of_the_call(
     evaluate: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +183,10 @@ def test_mistakes_of_the_call(
     assert "cannot be read as JSON" in evaluate(SMALL)[2]
     keys = ("task_name", "trial_name", "task_checksum", "verifier_result")
     path.write_text(json.dumps(dict.fromkeys(keys, 1)))
-    assert "is not a trial of Harbor that asktell can read" in evaluate(SMALL)[2]
+    said = evaluate(SMALL)[2]
+    assert "is not a trial of Harbor that asktell can read" in said
+    # Its settings may have keys of APIs
+    assert "task_checksum" not in said
 
 
 def test_a_run_from_the_first_file_to_the_choice(

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,28 +23,17 @@ from asktell import InvalidArgumentError, MissingExtraError
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.meter import Meter
 from asktell_adapters.llms.metering import Reading
+from tests.adapters.llms.stated_usage import ANTHROPIC, CHAT
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx2")
 pytest.importorskip("uvicorn")
 
-USAGE = {
-    "prompt_tokens": 10,
-    "completion_tokens": 5,
-    "prompt_tokens_details": {"cached_tokens": 4},
-    "completion_tokens_details": {"reasoning_tokens": 2},
-}
-ANTHROPIC = {
-    "input_tokens": 6,
-    "cache_read_input_tokens": 4,
-    "cache_creation_input_tokens": 0,
-    "output_tokens": 5,
-}
-BODY = json.dumps({"model": "m-1", "choices": [], "usage": USAGE}).encode()
+BODY = json.dumps({"model": "m-1", "choices": [], "usage": CHAT}).encode()
 STREAM = [
     b'data: {"choices": [{"delta": {"content": "a"}}], "usage": null}\n\n',
     b'data: {"choices": [{"delta": {"content": "b"}}], "usage": null}\n\ndata: {"cho',
-    f'ices": [], "usage": {json.dumps(USAGE)}}}\n\n'.encode(),
+    f'ices": [], "usage": {json.dumps(CHAT)}}}\n\n'.encode(),
     b"data: [DONE]\n\n",
 ]
 BEGINNING = f'data: {{"type": "message_start", "message": {{"usage": {json.dumps(ANTHROPIC)}}}}}\n\n'.encode()
@@ -57,8 +45,9 @@ class Upstream(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, 0), Handler)
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
         self.gone = threading.Event()
         self.barrier = threading.Barrier(50)
@@ -140,6 +129,9 @@ class Handler(BaseHTTPRequestHandler):
         self.begin()
         self.chunk(BEGINNING)
         self.wait_for_the_end()
+
+    def say_hang_up(self) -> None:
+        self.close_connection = True
 
     def say_nothing(self) -> None:
         self.wait_for_the_end()
@@ -322,6 +314,14 @@ def test_an_api_that_is_down_is_a_clear_error(evaluation: Evaluation) -> None:
     assert (scores["calls"], scores["errors"], scores["tokens_in"]) == (1, 1, 0)
 
 
+def test_an_api_that_hangs_up_is_not_said_to_be_down(evaluation: Evaluation) -> None:
+    response, data = evaluation.send("hang_up")
+    assert response.status == 502
+    message = json.loads(data)["error"]["message"]
+    assert "asktell's meter got no response from http://127.0.0.1:" in message
+    assert evaluation.close().scores()["errors"] == 1
+
+
 def test_redirects_are_not_followed(evaluation: Evaluation) -> None:
     response, _ = evaluation.send("elsewhere")
     assert response.status == 307
@@ -409,10 +409,10 @@ def test_an_ended_evaluation_reaches_nothing(
     assert upstream.seen == []
 
 
-@pytest.mark.parametrize("model", ["nothing", "endless"])
-def test_calls_in_progress_end_with_their_evaluation(
+def begun(
     evaluation: Evaluation, upstream: Upstream, model: str
-) -> None:
+) -> http.client.HTTPConnection:
+    """The connection of a call that the API has seen, and that does not end."""
     upstream.gone.clear()
     upstream.seen.clear()
     connection = evaluation.connect()
@@ -420,6 +420,14 @@ def test_calls_in_progress_end_with_their_evaluation(
     until = time.monotonic() + 30
     while not upstream.seen and time.monotonic() < until:
         time.sleep(0.01)
+    return connection
+
+
+@pytest.mark.parametrize("model", ["nothing", "endless"])
+def test_calls_in_progress_end_with_their_evaluation(
+    evaluation: Evaluation, upstream: Upstream, model: str
+) -> None:
+    connection = begun(evaluation, upstream, model)
     if model == "endless":
         with connection.getresponse() as response:
             assert response.read1(100) == BEGINNING[:100]
@@ -434,13 +442,7 @@ def test_calls_in_progress_end_with_their_evaluation(
 def test_an_agent_that_gives_up_ends_the_call_at_the_api(
     evaluation: Evaluation, upstream: Upstream, model: str
 ) -> None:
-    upstream.gone.clear()
-    upstream.seen.clear()
-    connection = evaluation.connect()
-    connection.request("POST", evaluation.path("/messages"), f'{{"model": "{model}"}}')
-    until = time.monotonic() + 30
-    while not upstream.seen and time.monotonic() < until:
-        time.sleep(0.01)
+    connection = begun(evaluation, upstream, model)
     connection.close()
     assert upstream.gone.wait(30)
     evaluation.send()
@@ -468,7 +470,7 @@ def test_the_sdk_of_openai(evaluation: Evaluation) -> None:
     turns = [{"role": "user", "content": "a"}]
     with openai.OpenAI(api_key="sk-secret", base_url=address) as client:
         create = client.chat.completions.create
-        assert create(model="ok", messages=turns).usage.total_tokens is None
+        assert create(model="ok", messages=turns).usage.total_tokens == 15
         parts = list(create(model="stream", messages=turns, stream=True))
         assert parts[-1].usage.completion_tokens == 5
         with pytest.raises(openai.RateLimitError, match="slow down"):
@@ -493,6 +495,19 @@ def test_a_proxy_that_is_killed_starts_again(upstream: Upstream) -> None:
     again.send()
     assert again.close().scores()["calls"] == 1
     meter.end()
+    meter.end()
+
+
+def test_an_evaluation_of_a_lost_proxy_does_not_end_the_next_one(
+    upstream: Upstream,
+) -> None:
+    meter = Meter(addresses={"OPENAI_BASE_URL": f"{upstream.address}/v1"})
+    lost = Evaluation(meter)
+    meter.end()
+    again = Evaluation(meter)
+    assert "has ended" in lost.close().why_unknown("calls")
+    again.send()
+    assert again.close().scores()["calls"] == 1
     meter.end()
 
 
@@ -546,7 +561,7 @@ def test_the_addresses_are_those_that_the_variables_had(
 
 @pytest.mark.parametrize(
     "address",
-    ["", "x", "ftp://a", "http://", "http://[", "http://a:0/", "https://a/?key=sk-1", "file:///etc/passwd"],
+    ["", "x", "ftp://a", "http://", "http://[", "http://a:0/", "https://a/?key=sk-1", "https://a/#sk-1", "file:///etc/passwd"],
 )  # fmt: skip
 def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(
@@ -566,9 +581,109 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Meter()
 
 
-def test_proxies_of_the_environment_are_not_asked(
-    monkeypatch: pytest.MonkeyPatch, meter: Meter
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (None, None, ("127.0.0.1", "127.0.0.1")),
+        ("a.example", None, ("a.example,127.0.0.1", "a.example,127.0.0.1")),
+        (None, "a.example", ("a.example,127.0.0.1", "a.example,127.0.0.1")),
+        ("a.example", "b.example", ("a.example,127.0.0.1", "b.example,127.0.0.1")),
+        # curl and urllib do not understand it in a list
+        ("*", None, ("*", "*")),
+    ],
+)
+def test_programs_ask_no_other_proxy_for_the_meter(
+    monkeypatch: pytest.MonkeyPatch,
+    meter: Meter,
+    lower: str | None,
+    upper: str | None,
+    expected: tuple[str, str],
 ) -> None:
-    monkeypatch.setenv("no_proxy", "a.example")
-    variables: dict[str, Any] = Evaluation(meter).variables
-    assert variables["no_proxy"] == "a.example,127.0.0.1"
+    for name, value in [("no_proxy", lower), ("NO_PROXY", upper)]:
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    evaluation = Evaluation(meter)
+    evaluation.close()
+    variables = evaluation.variables
+    assert (variables["no_proxy"], variables["NO_PROXY"]) == expected
+
+
+def test_a_proxy_of_the_environment_is_asked_only_for_other_machines(
+    monkeypatch: pytest.MonkeyPatch, upstream: Upstream
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    company = Upstream()
+    monkeypatch.setenv("HTTP_PROXY", company.address)
+    monkeypatch.setenv("http_proxy", company.address)
+    addresses = {
+        "HERE_URL": upstream.address,
+        "NAMED_URL": f"http://localhost:{upstream.server_port}",
+        "THERE_URL": "http://api.example/v1",
+    }
+    evaluation = Evaluation(Meter(addresses=addresses))
+    for name in addresses:
+        evaluation.send(variable=name)
+    assert evaluation.close().scores()["calls"] == 3
+    evaluation.meter.end()
+    company.shutdown()
+    company.server_close()
+    asked = [path for _, path, *_ in company.seen]
+    assert asked == ["http://api.example/v1/chat/completions"]
+
+
+@pytest.mark.parametrize(
+    ("root", "rest", "expected"),
+    [
+        ("/v1/", "/chat/completions", "/v1/chat/completions"),
+        ("/v1", "/v1/messages", "/v1/v1/messages"),
+        ("", "/v1/models/a%2Fb%20c?x=a+b", "/v1/models/a%2Fb%20c?x=a+b"),
+        ("/a%2Fb", "/messages", "/a%2Fb/messages"),
+    ],
+)
+def test_the_path_is_that_of_the_address_and_of_the_request(
+    upstream: Upstream, root: str, rest: str, expected: str
+) -> None:
+    meter = Meter(addresses={"A_URL": upstream.address + root})
+    evaluation = Evaluation(meter)
+    upstream.seen.clear()
+    evaluation.send(rest=rest, variable="A_URL")
+    evaluation.close()
+    meter.end()
+    assert upstream.seen[0][1] == expected
+
+
+def test_an_address_of_ipv6() -> None:
+    try:
+        server = Upstream("::1")
+    except OSError:
+        pytest.skip("no IPv6 here")
+    meter = Meter(addresses={"A_URL": f"http://[::1]:{server.server_port}/v1"})
+    evaluation = Evaluation(meter)
+    assert evaluation.send(variable="A_URL")[0].status == 200
+    assert evaluation.close().scores()["tokens_in"] == 10
+    assert server.seen[0][2]["host"] == f"[::1]:{server.server_port}"
+    meter.end()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("model", ["ok", "stream"])
+def test_a_client_of_http_1_0(evaluation: Evaluation, model: str) -> None:
+    url = urlsplit(evaluation.variables["OPENAI_BASE_URL"])
+    body = json.dumps({"model": model})
+    head = f"POST {url.path}/completions HTTP/1.0\r\nContent-Length: {len(body)}\r\n"
+    with socket.create_connection((str(url.hostname), url.port or 0)) as connection:
+        connection.sendall(f"{head}\r\n{body}".encode())
+        received = connection.makefile("rb").read()
+    sent = BODY if model == "ok" else b"".join(STREAM)
+    assert received.partition(b"\r\n\r\n")[2] == sent
+    assert evaluation.close().scores()["tokens_out"] == 5
+
+
+def test_prices_of_several_currencies_are_refused() -> None:
+    prices = {"a": Price(1.0, 2.0, currency="USD"), "b": Price(1.0, 2.0)}
+    assert Meter(prices).prices == prices
+    with pytest.raises(InvalidArgumentError, match="one currency, got 'EUR', 'USD'"):
+        Meter({**prices, "c": Price(1.0, 2.0, currency="EUR")})

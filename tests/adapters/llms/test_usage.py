@@ -16,27 +16,7 @@ from asktell_adapters.llms.usage import (
     Usage,
     read_usage,
 )
-
-CHAT = {
-    "prompt_tokens": 10,
-    "completion_tokens": 5,
-    "total_tokens": 15,
-    "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0},
-    "completion_tokens_details": {"reasoning_tokens": 2},
-}
-RESPONSES = {
-    "input_tokens": 10,
-    "output_tokens": 5,
-    "total_tokens": 15,
-    "input_tokens_details": {"cached_tokens": 4},
-    "output_tokens_details": {"reasoning_tokens": 2},
-}
-ANTHROPIC = {
-    "input_tokens": 3,
-    "cache_read_input_tokens": 4,
-    "cache_creation_input_tokens": 3,
-    "output_tokens": 5,
-}
+from tests.adapters.llms.stated_usage import ANTHROPIC, CHAT, RESPONSES
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import csv
 import json
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -192,10 +193,12 @@ def _evaluated(cell: Mapping[str, Any], arguments: argparse.Namespace) -> Harbor
             "--n-attempts", "1", "--n-concurrent", "1", "--quiet", "--yes", *arguments.option,
         ]  # fmt: skip
         # Standard output is for the metrics. Standard error is the reason of a failure.
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-    if ended.returncode != 0:
+        # Not subprocess.run, which kills Harbor if a signal ends the wait
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        code = process.wait()
+    if code != 0:
         raise EvaluatorError(
-            f"harbor run ended with exit code {ended.returncode}. Its messages are above."
+            f"harbor run ended with exit code {code}. Its messages are above."
         )
     job = Path(arguments.jobs_dir) / name
     files = [path for path in job.glob("*/result.json") if is_trial(_json(path))]
@@ -269,4 +272,7 @@ maximize = {json.dumps(rewards[0] if rewards else "reward")}
 
 
 if __name__ == "__main__":
+    # asktell stops this program with SIGTERM. The file with the settings is removed first, and Harbor, which gets the
+    # signal too, has time to remove its container.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from asktell import InvalidArgumentError
-from asktell.extend import short
 
 _KEYS = {"task_name", "trial_name", "task_checksum", "verifier_result"}
 _OPTIONS = ("import_path", "base_url", "kwargs", "env", "skills", "mcp_servers")
@@ -58,8 +57,8 @@ class HarborTrial(NamedTuple):
             return _read(path, row)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"{path}: {short(row)} is not a trial of Harbor that asktell can read ({error}). Give the file as "
-                "Harbor wrote it."
+                f"{path} is not a trial of Harbor that asktell can read ({type(error).__name__}: {error}). Give the "
+                "file as Harbor wrote it."
             ) from error
 
 
