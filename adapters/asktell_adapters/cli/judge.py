@@ -19,9 +19,7 @@ from asktell_adapters.config.judging import (
     Judging,
     load_judging,
 )
-from asktell_adapters.metrics.licence import Licence
-
-_AT_ONCE = 100  # judgments between two messages
+from asktell_adapters.metrics.licence import FORMAT, Licence
 
 
 def judge(arguments: argparse.Namespace) -> int:
@@ -29,6 +27,7 @@ def judge(arguments: argparse.Namespace) -> int:
     judging = load_judging(arguments.config, arguments.labels)
     path = arguments.output or judging.table.beside(judging.table.licence)
     check_written(path)
+    _check_replaced(path)
     _confirm(judging, arguments.yes)
     # Before anything is paid: a model that is missing, or that a licence cannot name
     for of_candidate in judging.judges.judges.values():
@@ -61,6 +60,23 @@ def judge(arguments: argparse.Namespace) -> int:
     here = path.resolve().parent == Path.cwd().resolve()
     show(f"Licence: {path.name if here else path}")
     return 0
+
+
+def _check_replaced(path: Path) -> None:
+    """Refuse to replace a file that is no licence, such as the labels. A damaged licence may be replaced.
+
+    Raises:
+        InvalidArgumentError: there is such a file.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        start = file.read(1000)
+    if start and FORMAT.encode() not in start:
+        raise InvalidArgumentError(
+            f"The licence would replace {str(path)!r}, which is another file. Give another path by --output, or by "
+            "`licence` in [judge]."
+        )
 
 
 def _confirm(judging: Judging, yes: bool) -> None:
@@ -122,10 +138,14 @@ def _completed(
     judging: Judging, study: Study, name: str, rows: Sequence[int]
 ) -> dict[int, Mapping[str, Any] | None]:
     """The details of further judgments, by the labeled response. None where the judge gave no grade."""
+    # They are not in the study, which is done. So an interruption loses no replies but
+    # those of the last few requests.
+    judging.judges.keep_replies(name, judging.config.output / "replies.db")
     arm = [str(id_) for id_ in study.selector.prompts.ids].index(name)
     details: dict[int, Mapping[str, Any] | None] = {}
-    for start in range(0, len(rows), _AT_ONCE):
-        part = rows[start : start + _AT_ONCE]
+    n_at_once = judging.config.concurrency
+    for start in range(0, len(rows), n_at_once):
+        part = rows[start : start + n_at_once]
         trials = [study.selector.prompts.trial(-1, arm, row) for row in part]
         outcomes = judging.judges.evaluate_batch(trials)
         for row, outcome in zip(part, outcomes, strict=True):

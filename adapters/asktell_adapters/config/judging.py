@@ -107,6 +107,12 @@ class Judges:
             load()
         return judges
 
+    def keep_replies(self, name: str, path: Path) -> None:
+        """From now on, store the replies to a judge in a file, unless the cache of the run stores them."""
+        if self._cache is None:
+            judge = _grader(self.judges[name])
+            judge.ask(judge.llms, AnswerCache(path))
+
     def evaluate_batch(
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[Scores | Exception]:
@@ -422,8 +428,13 @@ def _planned(top: TopTable, table: JudgeTable) -> Judge | Preference:
     return judge
 
 
+def _grader(judge: Judge | Preference) -> Judge:
+    """The judge that asks the LLMs."""
+    return judge.judge if isinstance(judge, Preference) else judge
+
+
 def _llms(judge: Judge | Preference) -> Sequence[Any]:
-    return (judge.judge if isinstance(judge, Preference) else judge).llms
+    return _grader(judge).llms
 
 
 def _models(judge: Judge | Preference) -> Sequence[ModelTable]:
@@ -441,8 +452,7 @@ def _name_of(llm: Any) -> str:
 
 def _scale(judge: Judge | Preference) -> tuple[float, ...]:
     """The grades of a judge."""
-    rubric = (judge.judge if isinstance(judge, Preference) else judge).rubric
-    return scale_of(*judge.range, rubric.pairwise)
+    return scale_of(*judge.range, _grader(judge).rubric.pairwise)
 
 
 def _one_scale(
@@ -455,11 +465,11 @@ def _one_scale(
     """
     scales = {name: _scale(judge) for name, judge in judges.items()}
     first, scale = next(iter(scales.items()))
-    for name, differing in scales.items():
-        if differing != scale:
+    for name, other in scales.items():
+        if other != scale:
             raise table.mistake(
                 f"The judges to choose among must have one scale, which is that of the labels. {first!r} has the "
-                f"grades {scale[0]:g} to {scale[-1]:g}, but {name!r} has {differing[0]:g} to {differing[-1]:g}, or "
+                f"grades {scale[0]:g} to {scale[-1]:g}, but {name!r} has {other[0]:g} to {other[-1]:g}, or "
                 "compares. Set the same scale."
             )
     return scale

@@ -11,11 +11,13 @@ from asktell_adapters.config.data import DataSet, distinct
 from asktell_adapters.llms.base import Example
 from asktell_adapters.tables.rows import Row, check_column, number_in
 from asktell_adapters.tables.rows import Table as Rows
+from asktell_adapters.tables.spreadsheets import original
 
 OTHER = "other"
 """Column of the response that the labeled one is compared with."""
 
 _COLUMNS = ("id", "prompt", "example", "input", "reference", "response", OTHER, "label", "rater")  # fmt: skip
+_TEXTS = ("input", "reference", "response", OTHER)
 _HINT = "Labels have the columns input (or example), response (or prompt and example), and label."
 
 
@@ -77,8 +79,9 @@ class LabeledResponses:
         ids: list[str] = []
         prompts: list[Any] = []
         places: dict[Any, _Place] = {}
+        is_csv = path.suffix.lower() in (".csv", ".tsv")
         contradictions: list[tuple[_Place, _Place]] = []
-        for row in rows.rows:
+        for row in map(_as_judged, rows.rows) if is_csv else rows.rows:
             where = rows.where(row)
             if row.values.get("label") in (None, ""):
                 continue
@@ -133,17 +136,22 @@ class LabeledResponses:
         """The label of a row, which is a grade of the scale."""
         value = row.values["label"]
         label = number_in(value)
-        if label is None or label not in self._scale:
+        # True is 1 as a number, which is the worst grade of the scale from 1 to 5
+        is_truth = isinstance(value, bool) and self._scale[-1] != 1
+        if label is None or label not in self._scale or is_truth:
             grades = ", ".join(f"{grade:g}" for grade in self._scale)
             raise InvalidArgumentError(
                 f"{where}: The label must be a grade of the judge ({grades}), got {short(value)}. Correct the label, "
-                "or the judge's scale."
+                "or the judge's scale. Write words such as pass and fail as numbers."
             )
         return label
 
     def _response(self, row: Row, where: str) -> str:
         """The response of a row, or the recorded response that it names."""
-        if (text := row.values.get("response")) is not None:
+        text = row.values.get("response")
+        # An empty cell may be an empty response, unless the row names a recorded one
+        is_named = self._read_recorded is not None and row.values.get("example")
+        if text or (text is not None and not is_named):
             return str(text)
         if self._read_recorded is None:
             check_column(row.values, "response", where, _HINT)
@@ -162,11 +170,12 @@ class LabeledResponses:
         """The example of a row, by its input or by its id in the data."""
         values = row.values
         fields = {name: value for name, value in values.items() if name not in _COLUMNS}
-        if values.get("input") is not None:
+        text = values.get("input")
+        # An empty cell may be an empty input, unless the row names an example
+        is_named = self._read_examples is not None and values.get("example")
+        if text or (text is not None and not is_named):
             reference = values.get("reference")
-            example = Example(
-                str(values["input"]), None if reference is None else str(reference)
-            )
+            example = Example(str(text), None if reference is None else str(reference))
         else:
             if self._read_examples is None:
                 check_column(values, "input", where, _HINT)
@@ -189,6 +198,16 @@ class LabeledResponses:
         return Example(example.input, example.reference, fields=fields)
 
 
+def _as_judged(row: Row) -> Row:
+    """The row of a CSV file with the texts that `asktell label` wrote, without the apostrophes of formulas."""
+    texts = {
+        name: original(text)
+        for name in _TEXTS
+        if isinstance(text := row.values.get(name), str)
+    }
+    return row._replace(values={**row.values, **texts})
+
+
 def _id(row: Row) -> str:
     """The id of a labeled response, if the row has one or names a prompt and an example."""
     values = row.values
@@ -205,7 +224,7 @@ def _contradicted(
     first, second = contradictions[0]
     n = len(contradictions)
     labels = " and ".join(
-        f"{place.label:g} in {place.where}{f' (by {place.rater})' if place.rater else ''}"
+        f"{place.label:g} in {place.where}{f' (by {short(place.rater)})' if place.rater else ''}"
         for place in (first, second)
     )
     return InvalidArgumentError(

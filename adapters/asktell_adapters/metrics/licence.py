@@ -14,6 +14,8 @@ import datetime
 import hashlib
 import json
 import math
+import numbers
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -23,6 +25,7 @@ import numpy as np
 
 from asktell import InvalidArgumentError
 from asktell.extend import one_line, short, write_atomically
+from asktell_adapters.metrics.rubric import distinct_keys
 
 FORMAT, VERSION = "asktell.judge", 1
 ACCURACY, KAPPA = "accuracy", "weighted kappa"
@@ -63,6 +66,15 @@ class Share(NamedTuple):
             stats.beta.isf(error / 2, number + 1, of - number) if number < of else 1.0
         )
         return cls(number, of, float(low), float(high))
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the share may be one that was counted, for shares from a file."""
+        if not all(map(_is_finite, self)):
+            return False
+        share = self.number / self.of if self.of else 0.0
+        is_counted = isinstance(self.number, int) and isinstance(self.of, int)
+        return is_counted and self.number >= 0 and 0 <= self.low <= share <= self.high <= 1  # fmt: skip
 
 
 @final
@@ -239,13 +251,15 @@ class Licence:
             f"better than that. Label more responses that people {'fail' if verb == 'passes' else 'pass'}."
         )
 
-    def differing(self, digests: Mapping[str, str]) -> str:
+    def difference(self, digests: Mapping[str, str]) -> str:
         """The parts of a judge that differ from the licensed one, in words. Empty if none does."""
         parts = [part for part in PARTS if digests.get(part) != self.digests[part]]
         if not parts:
             return ""
-        words = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-        return f"{words} differ{'s' if len(parts) == 1 else ''}"
+        *others, last = parts
+        if others:
+            return f"{', '.join(others)} and {last} differ"
+        return "settings differ" if last == "settings" else f"{last} differs"
 
     def to_dict(self) -> dict[str, Any]:
         """The licence as JSON data, with a checksum."""
@@ -269,9 +283,12 @@ class Licence:
         """
         path = Path(path)
         try:
-            if path.stat().st_size > _MOST_BYTES:
+            # No more than that is read, since a device or a pipe has no size
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
                 raise _not_a_licence(path, "it is too large")
-            text = path.read_bytes().decode("utf-8-sig")
+            text = content.decode("utf-8-sig")
         except FileNotFoundError:
             raise InvalidArgumentError(
                 f"There is no licence {str(path)!r}. Make it by `asktell judge CONFIG --labels FILE`."
@@ -283,7 +300,9 @@ class Licence:
         except UnicodeDecodeError:
             raise _not_a_licence(path, "it is not text in UTF-8") from None
         try:
-            data = json.loads(text, parse_constant=_refuse_constant)
+            data = json.loads(
+                text, parse_constant=_refuse_constant, object_pairs_hook=distinct_keys
+            )
         except (ValueError, RecursionError) as error:
             raise InvalidArgumentError(
                 f"{str(path)!r} is not complete JSON ({error}). {_AGAIN}."
@@ -302,7 +321,7 @@ class Licence:
             )
         try:
             return cls._from(data)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"{str(path)!r} is damaged ({type(error).__name__}: {error}). {_AGAIN}."
             ) from None
@@ -315,28 +334,48 @@ class Licence:
             KeyError: a field is missing.
             TypeError: a field is of another type.
             ValueError: a field is out of its range.
+            OverflowError: a number has too many digits.
         """
         values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls)}
         for name, kind in _TYPES.items():
             if isinstance(values[name], bool) or not isinstance(values[name], kind):
                 raise TypeError(f"{name} is {short(values[name])}")
         for name in ("false_passes", "false_fails"):
-            share = Share(**values[name])
-            if not all(
-                isinstance(number, int | float) and number >= 0 for number in share
-            ):
-                raise ValueError(f"{name} is {short(values[name])}")
-            values[name] = share
+            values[name] = Share(**values[name])
         if not all(isinstance(values["digests"].get(part), str) for part in PARTS):
             raise KeyError("digests")
-        for by in values["favored"].values():
-            if not isinstance(by, int | float):
-                raise TypeError(f"favored has {short(by)}")
-        if values["measure"] not in (ACCURACY, KAPPA):
-            raise ValueError(f"measure is {short(values['measure'])}")
-        if not values["low"] <= values["agreement"] <= values["high"] <= 1:
+        datetime.date.fromisoformat(values["date"])
+        licence = cls(**values)
+        licence._check()
+        return licence
+
+    def _check(self) -> None:
+        """Check the ranges of all numbers, whose types are right.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        cost = 0.0 if self.cost is None else self.cost
+        is_right = {
+            "measure": self.measure in (ACCURACY, KAPPA),
+            "labels": self.labels >= 1,
+            "candidates": self.candidates >= 1,
+            "failures": 0 <= self.failures <= self.labels,
+            "confidence": 0 < self.confidence < 1,
+            "pass_at": math.isfinite(self.pass_at),
+            "cost": math.isfinite(cost) and cost >= 0,
+            "favored": all(map(_is_finite, self.favored.values())),
+            "false_passes": self.false_passes.is_valid,
+            "false_fails": self.false_fails.is_valid,
+        }
+        for name, is_in_range in is_right.items():
+            if not is_in_range:
+                raise ValueError(f"{name} is {short(getattr(self, name))}")
+        if self.false_passes.of + self.false_fails.of != self.labels:
+            raise ValueError("false_passes and false_fails are not of all labels")
+        lowest = 0 if self.measure == ACCURACY else -1
+        if not lowest <= self.low <= self.agreement <= self.high <= 1:
             raise ValueError("the bounds are not in order")
-        return cls(**values)
 
 
 _NUMBER = (int, float)
@@ -386,9 +425,9 @@ class Licensing:
         """
         if path is None:
             return cls(None, floor)
-        path = Path(path)
-        licence = Licence.read(path) if path.exists() else None
-        return cls(licence, floor, path.name)
+        # Path.exists would raise an error for a name that is too long
+        licence = Licence.read(path) if os.path.exists(path) else None
+        return cls(licence, floor, Path(path).name)
 
     def remark(
         self, name: str, digests: Mapping[str, str] | None = None
@@ -408,18 +447,22 @@ class Licensing:
                 "`asktell judge CONFIG --labels FILE`.",
                 True,
             )
-        if digests is not None and (differing := licence.differing(digests)):
+        difference = "" if digests is None else licence.difference(digests)
+        if difference:
+            judge, model = one_line(licence.judge, 120), one_line(licence.model, 120)
             return (
-                f'The licence is not for the judge of "{name}", so nothing is established. It is for "{licence.judge}" '
-                f"({licence.model}), whose {differing}. Use that judge, or make a licence for this one by `asktell "
+                f'The licence is not for the judge of "{name}", so nothing is established. It is for "{judge}" '
+                f"({model}), whose {difference}. Use that judge, or make a licence for this one by `asktell "
                 "judge CONFIG --labels FILE`.",
                 True,
             )
         words = f'The judge of "{name}" {licence.sentence}. {licence.errors}'
         if self.floor is not None and licence.low < self.floor:
+            # With as many digits as show that it is below
+            digits = next(n for n in range(3, 18) if round(licence.low, n) < self.floor)
             return (
-                f"{words} The lower bound, {licence.low:.3f}, is below the floor of {self.floor:g}, so nothing is "
-                "established. Label more responses, or choose a better judge by `asktell judge`.",
+                f"{words} The lower bound, {licence.low:.{digits}f}, is below the floor of {self.floor:g}, so nothing "
+                "is established. Label more responses, or choose a better judge by `asktell judge`.",
                 True,
             )
         if digests is None:
@@ -603,9 +646,33 @@ def today() -> str:
 
 
 def digest(data: Any) -> str:
-    """A digest of JSON data. Values that are no JSON count by their type."""
-    text = json.dumps(data, sort_keys=True, default=lambda value: type(value).__name__)
+    """A digest of JSON data, in which numbers may be of NumPy.
+
+    Raises:
+        InvalidArgumentError: a value is no JSON data.
+    """
+    text = json.dumps(data, sort_keys=True, default=_number_of_json)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _number_of_json(value: Any) -> float:
+    """The number of NumPy as one of Python.
+
+    Raises:
+        InvalidArgumentError: the value is no number. Two judges that differ in such a
+            value could not be told apart.
+    """
+    if not isinstance(value, numbers.Real):
+        raise InvalidArgumentError(
+            f"A licence names a judge by its settings as JSON data, but one of them is {short(value)}. If the "
+            "value is from identity() of an LLM, return a text or a number instead."
+        )
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _is_finite(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def _checksum(data: Mapping[str, Any]) -> str:

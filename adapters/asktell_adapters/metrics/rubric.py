@@ -234,7 +234,7 @@ class Rubric:
         try:
             reply = json.loads(
                 _without_fence(text),
-                object_pairs_hook=_distinct,
+                object_pairs_hook=distinct_keys,
                 strict=False,  # a reason may have line breaks
             )
         except RecursionError:
@@ -388,8 +388,8 @@ def _without_fence(text: str) -> str:
     return block[4:] if block[:4].lower() == "json" else block
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its pairs. JSON allows a key twice, but its grade would be ambiguous.
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs. JSON allows a key twice, but its value would be ambiguous.
 
     Raises:
         ValueError: a key occurs twice.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import itertools
 import json
 import random
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +16,10 @@ from typing import Any
 
 import pytest
 
+from asktell import InvalidArgumentError
+from asktell_adapters.config.judging import load_judging
 from asktell_adapters.metrics.licence import Licence
+from asktell_adapters.tables.spreadsheets import csv_text
 from tests.command_line import cli
 
 _numbers = itertools.count()
@@ -197,7 +203,7 @@ def test_the_judge_that_agrees_best_is_licensed_and_may_gate(
         (('licence = "x"', ""), 'The judge of "quality" has no licence, because there is no file'),
         (('"large" } }', '"small" } }'), "whose model differs"),
         (("floor = 0.8", "floor = 0.99"), "is below the floor of 0.99"),
-        (("scale = [0, 1]", "scale = [0, 1]\nmax_new_tokens = 9"), "whose settings differs"),
+        (("scale = [0, 1]", "scale = [0, 1]\nmax_new_tokens = 9"), "whose settings differ."),
     ],
 )  # fmt: skip
 def test_a_gate_whose_judge_has_no_licence_is_undecided_and_pays_nothing(
@@ -364,6 +370,8 @@ def _without(*columns: str) -> Callable[[Labels], None]:
         (_row(3, label=7), "line 5: The label must be a grade of the judge (0, 1), got '7'"),
         (_row(3, label=0.5), "The label must be a grade of the judge (0, 1), got '0.5'"),
         (_row(3, label="yes"), "got 'yes'. Correct the label"),
+        (_row(3, label="pass"), "Write words such as pass and fail as numbers."),
+        (_row(3, label="True"), "got 'True'. Correct the label"),
         (_row(3, label="nan"), "got 'nan'"),
         (_all(label=""), "has no row with a label"),
         (_without("label"), "has no column 'label'"),
@@ -387,6 +395,115 @@ def test_labels_that_cannot_be_used_say_why(
     assert words in said.err
     assert not (tmp_path / "judge.json").exists()
     assert not (tmp_path / "run-judges").exists()
+
+
+@pytest.mark.parametrize("kind", ["bom", "crlf", "semicolons", "jsonl", "xlsx"])
+def test_labels_may_be_in_any_table(project: Any, tmp_path: Path, kind: str) -> None:
+    rows = labels(12)
+    rows[0]["response"] = 'GOOD; "quoted",\nand in two lines'
+    path = tmp_path / "labels.csv"
+    if kind == "jsonl":
+        path = tmp_path / "labels.jsonl"
+        lines = [json.dumps({**row, "label": bool(row["label"])}) for row in rows]
+        path.write_text("\n".join(lines))
+    elif kind == "xlsx":
+        openpyxl = pytest.importorskip("openpyxl")
+        book, path = openpyxl.Workbook(), tmp_path / "labels.xlsx"
+        for cells in [list(rows[0]), *(list(row.values()) for row in rows)]:
+            book.active.append(cells)
+        book.save(path)
+    else:
+        with path.open("w", newline="", encoding="utf-8-sig" if kind == "bom" else "utf-8") as file:  # fmt: skip
+            writer = csv.DictWriter(
+                file,
+                list(rows[0]),
+                delimiter=";" if kind == "semicolons" else ",",
+                lineterminator="\r\n" if kind == "crlf" else "\n",
+            )
+            writer.writeheader()
+            writer.writerows({**row, "label": f"{row['label']}.0"} for row in rows)
+            file.write("\n")
+    labeled = load_judging(tmp_path / "run.toml", path).labeled
+    assert labeled.responses == [row["response"] for row in rows]
+    assert labeled.labels == [float(row["label"]) for row in rows]
+
+
+def test_texts_that_would_be_formulas_are_judged_as_they_are(
+    project: Any, tmp_path: Path
+) -> None:
+    rows = labels(4)
+    for row, text in zip(rows, ["- GOOD", "=POOR", "'tis GOOD", "@POOR"], strict=True):
+        row["response"] = text
+    # As `asktell label` writes them
+    text = csv_text(list(rows[0]), (row.values() for row in rows))
+    (tmp_path / "labels.csv").write_text(text)
+    assert "'- GOOD" in text
+    labeled = load_judging(tmp_path / "run.toml", tmp_path / "labels.csv").labeled
+    assert labeled.responses == [row["response"] for row in rows]
+    write_csv(tmp_path / "labels.csv", [{**rows[0], "id": "x"}])
+    (tmp_path / "labels.csv").write_text("id,id,input,response,label\n1,1,i,r,1\n")
+    with pytest.raises(InvalidArgumentError, match="Two columns have the same name"):
+        load_judging(tmp_path / "run.toml", tmp_path / "labels.csv")
+
+
+def test_a_truth_value_is_no_grade_from_1_to_5(project: Any, tmp_path: Path) -> None:
+    project("", ("scale = [0, 1]", "scale = [1, 5]"))
+    path = tmp_path / "labels.jsonl"
+    path.write_text("\n".join(json.dumps({**row, "label": True}) for row in labels(4)))
+    with pytest.raises(InvalidArgumentError, match="got True"):
+        load_judging(tmp_path / "run.toml", path)
+
+
+def test_an_empty_cell_is_no_input_if_the_row_names_an_example(
+    project: Any, tmp_path: Path
+) -> None:
+    rows = labels(8)
+    recorded = [{name: row[name] for name in ("prompt", "example", "response")} for row in rows]  # fmt: skip
+    write_csv(tmp_path / "responses.csv", recorded)
+    write_csv(tmp_path / "labels.csv", [{**row, "input": "", "response": ""} for row in rows])  # fmt: skip
+    project('responses = "responses.csv"')
+    labeled = load_judging(tmp_path / "run.toml", tmp_path / "labels.csv").labeled
+    assert [example.input for example in labeled.dataset.examples] == [row["input"] for row in rows]  # fmt: skip
+    assert labeled.responses == [row["response"] for row in rows]
+
+
+def test_a_licence_replaces_no_other_file(project: Any, tmp_path: Path) -> None:
+    before = (tmp_path / "labels.csv").read_bytes()
+    for flags in ("-o labels.csv", "-o run.toml"):
+        said = cli(f"judge run.toml --labels labels.csv {flags}", code=2)
+        assert "which is another file. Give another path by --output" in said.err
+    assert (tmp_path / "labels.csv").read_bytes() == before
+    assert not (tmp_path / "run-judges").exists()
+    # A damaged licence is made again
+    (tmp_path / "judge.json").write_text('{"format": "asktell.judge", "ver')
+    cli("judge run.toml --labels labels.csv")
+    assert Licence.read(tmp_path / "judge.json").labels == 120
+
+
+def test_an_interruption_loses_no_judgment(project: Any, tmp_path: Path) -> None:
+    project(f"budget = 240\n{GRID}")
+    module = tmp_path / f"{project.module}.py"
+    stop = "        if len(calls) == {n}:\n            raise KeyboardInterrupt\n"
+    call = "        calls.append(model)\n"
+    whole = module.read_text()
+    n_calls = 0
+    for n in (50, 100, None):
+        sys.modules.pop(project.module, None)
+        module.write_text(whole if n is None else whole.replace(call, call + stop.format(n=n)))  # fmt: skip
+        importlib.invalidate_caches()
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        cli("judge run.toml --labels labels.csv", code=0 if n is None else 130)
+        n_calls += len(sys.modules[project.module].calls)
+        assert (tmp_path / "judge.json").exists() == (n is None)
+    licence = Licence.read(tmp_path / "judge.json")
+    assert (licence.labels, licence.failures) == (120, 0)
+    # All judgments, and once more those that were interrupted
+    before = len(sys.modules[project.module].calls)
+    said = cli("judge run.toml --labels labels.csv")
+    assert len(sys.modules[project.module].calls) == before
+    found = re.search(r"(\d+) judgments complete the labels", said.err)
+    assert found
+    assert n_calls == 120 + int(found[1]) + 2
 
 
 def test_labels_may_name_recorded_responses_and_examples(

@@ -236,6 +236,21 @@ def _sealed(**changes: Any) -> Callable[[str], bytes]:
         (_sealed(false_fails={"number": -1, "of": 1, "low": 0, "high": 1}), "is damaged"),
         (_sealed(false_fails={}), "is damaged"),
         (_sealed(favored={"p": "x"}), "is damaged"),
+        (_sealed(favored={"p": True}), "is damaged .*favored is"),
+        (_sealed(favored={"p": 10**400}), "is damaged"),
+        (_sealed(labels=0), "is damaged .*labels is 0"),
+        (_sealed(labels=99), "are not of all labels"),
+        (_sealed(candidates=-1), "is damaged .*candidates is -1"),
+        (_sealed(failures=101), "is damaged .*failures is 101"),
+        (_sealed(confidence=95), "is damaged .*confidence is 95"),
+        (_sealed(cost=-0.1), "is damaged .*cost is -0.1"),
+        (_sealed(cost=float("inf")), "is not complete JSON"),
+        (_sealed(low=-0.1), "the bounds are not in order"),
+        (_sealed(date="yesterday"), "is damaged .*Invalid isoformat"),
+        (_sealed(false_fails={"number": 9, "of": 5, "low": 0, "high": 1}), "false_fails is Share"),
+        (_sealed(false_fails={"number": 1.5, "of": 50, "low": 0, "high": 1}), "false_fails is Share"),
+        (lambda text: text.replace('"low"', '"low": 0.99, "low"', 1).encode(), "a key occurs twice in .*'low'"),
+        (lambda text: text.replace("0.9,", "1e999,", 1).encode(), "was changed after it was written"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_licence_says_what_is_wrong(
@@ -246,6 +261,32 @@ def test_a_file_that_is_no_licence_says_what_is_wrong(
     path.write_bytes(edit(path.read_text()))
     with pytest.raises(InvalidArgumentError, match=words):
         judge().licensed(path)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device")
+def test_a_file_without_a_size_is_not_read_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "judge.json"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(InvalidArgumentError, match="because it is too large"):
+        Licence.read(path)
+    path.unlink()
+    path.symlink_to(tmp_path / "gone.json")
+    assert "there is no file 'judge.json'" in judge().licensed(path).remarks()[0]
+    assert "there is no file 'aaa" in judge().licensed(tmp_path / ("a" * 999)).remarks()[0]  # fmt: skip
+
+
+def test_a_licence_that_was_read_is_kept_when_its_file_is_replaced(
+    tmp_path: Path,
+) -> None:
+    path, first = tmp_path / "judge.json", judge()
+    labels = [1.0, 0.0] * 50
+    Licence.measured("a", "m", first.digests, labels, labels, YES_OR_NO).write(path)
+    licensed = first.licensed(path, 0.9)
+    words = licensed.remarks()
+    of(labels, labels).write(path)
+    assert licensed.remarks() == words
+    assert words[1] is False
+    assert first.licensed(path, 0.9).remarks()[1] is True
 
 
 def test_no_file_is_no_licence_and_a_folder_is_an_error(tmp_path: Path) -> None:
@@ -291,6 +332,33 @@ def test_a_licence_covers_the_judge_that_was_measured_and_no_other() -> None:
             assert is_doubtful
             assert part in words.split("whose ")[1]
             assert "agrees" not in words
+    words = judge("n", n=2, temperature=1.0).licensed(licence).remarks()[0]
+    assert "whose model and settings differ. Use" in words
+
+
+def test_what_a_licence_cannot_name_is_refused() -> None:
+    class Llm:
+        def __init__(self, options: Any) -> None:
+            self.options = options
+
+        def complete(self, requests: Any) -> Any:
+            return []
+
+        def identity(self) -> Any:
+            return {"options": self.options}
+
+    # Two judges that differ in such a value alone would have one licence
+    with pytest.raises(InvalidArgumentError, match=r"one of them is PosixPath\('/a'\)|WindowsPath"):  # fmt: skip
+        assert Judge(Llm(Path("/a")), {"a": "b"}).digests
+    of_numpy, of_python = (Judge(Llm({"top_k": k}), {"a": "b"}) for k in (np.int64(7), 7))  # fmt: skip
+    assert of_numpy.digests == of_python.digests
+
+
+def test_the_names_in_a_licence_cannot_control_a_terminal() -> None:
+    labels = [1.0, 0.0] * 50
+    licence = Licence.measured("a\x1b[2J\nb", "m\x07", DIGESTS, labels, labels, YES_OR_NO)  # fmt: skip
+    words = Licensing(licence).remark("q", {})[0]
+    assert 'It is for "a\\x1b[2J b" (m\\x07), whose' in words
 
 
 def test_the_floor_is_for_the_lower_bound() -> None:
@@ -301,6 +369,11 @@ def test_the_floor_is_for_the_lower_bound() -> None:
     words, is_doubtful = Licensing(licence, 0.85).remark("q", DIGESTS)
     assert is_doubtful
     assert "The lower bound, 0.824, is below the floor of 0.85, so nothing is est" in words  # fmt: skip
+    # A lower bound at the floor is not below it, and one below it is not printed as it
+    assert Licensing(licence, licence.low).remark("q")[1] is False
+    words, is_doubtful = Licensing(licence, 0.8238).remark("q")
+    assert is_doubtful
+    assert "The lower bound, 0.82378, is below the floor of 0.8238" in words
     words, is_doubtful = Licensing(licence, 0.82).remark("q")
     assert not is_doubtful
     assert "Whether the scores came from this judge cannot be checked." in words
