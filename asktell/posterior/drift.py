@@ -39,7 +39,7 @@ from asktell.posterior.equations import table
 _PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
 # Least part of what the scores say about a step that is left after the levels. Less is
 # rounding.
-_LEAST_TOLD = 1e-9
+_LEAST_LEFT = 1e-9
 # Least noise within a cell, as a part of the residual's variance: rounding is no drift
 _LEAST_NOISE = 1e-3
 
@@ -102,13 +102,15 @@ def likeliest_step(
     left = of_steps[:, n_levels:] - of_steps[:, :n_levels] @ np.linalg.solve(
         of_levels[:, :n_levels], of_levels[:, n_levels:]
     )
-    told, sums = np.diag(left[:, :-1]), left[:, -1]
+    information, sums = np.diag(left[:, :-1]), left[:, -1]
     # A step where another segment begins cannot be distinguished from its level.
-    is_told = told > _LEAST_TOLD * np.diag(of_steps[:, n_levels:-1])
-    told = np.where(is_told, told, np.inf)
-    errors = sums / np.sqrt(told)
+    is_separable = information > _LEAST_LEFT * np.diag(of_steps[:, n_levels:-1])
+    information = np.where(is_separable, information, np.inf)
+    errors = sums / np.sqrt(information)
     most = int(np.abs(errors).argmax())
-    return Step(_PLACES[most], float(sums[most] / told[most]), float(errors[most]))
+    return Step(
+        _PLACES[most], float(sums[most] / information[most]), float(errors[most])
+    )
 
 
 def clear_step(

@@ -155,13 +155,9 @@ def _check_retired(state: State, event: Retired) -> None:
         raise InvalidArgumentError(
             "The baseline cannot be retired, because the selected prompt is compared with it."
         )
-    # Of the methods, only `Referee` accepts an arm with an answer before the end.
-    accepting = [
-        decided.answer[0]
-        for _, decided in state.decisions
-        if decided.answer and decided.departures and not decided.finished
-    ]
-    if accepting and event.arm == accepting[-1]:
+    # Before the end, the answer of a decision is the incumbent of its method.
+    answers = [decided.answer for _, decided in state.decisions if not decided.finished]
+    if answers and event.arm in answers[-1]:
         raise InvalidArgumentError(
             "The incumbent cannot be retired, because candidates are compared with it. Add a better candidate, or "
             "start a new selection with another baseline."
