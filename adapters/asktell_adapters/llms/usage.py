@@ -224,7 +224,7 @@ class BodyReader:
 
     def _line(self, line: bytes | bytearray) -> None:
         """Read a line of a stream. Most events have no usage, and are not decoded."""
-        if not line.startswith(b"data:"):
+        if self.problem or not line.startswith(b"data:"):
             return
         data = line[5:].strip()
         if data == b"[DONE]" or b'"message_stop"' in data[:200]:
@@ -254,7 +254,7 @@ class BodyReader:
             self.usage = read_usage(self._merged)
         except ValueError as error:
             self.usage = None
-            self.problem = f"the usage of a response is malformed, because {error}"
+            self._give_up(f"the usage of a response is malformed, because {error}")
 
 
 def _unpacker(encoding: str) -> Any:

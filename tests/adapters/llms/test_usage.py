@@ -154,6 +154,14 @@ def test_no_usage_is_unknown_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10_000])
+def test_a_malformed_usage_stays_unknown_in_parts_of_any_size(size: int) -> None:
+    body = events({"usage": {"prompt_tokens": -1}}) + CHAT_STREAM
+    reader = read(body, STREAM, size)
+    assert (reader.usage, reader.is_whole) == (None, False)
+    assert "malformed" in reader.problem
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
 def test_compressed_bodies(size: int) -> None:
     body = json.dumps({"model": "m-1", "usage": CHAT}).encode()
     packed = {**JSON, "content-encoding": "gzip"}
