@@ -38,7 +38,10 @@ class AbstractMethod(ABC):
     `confidence` is the probability that the selection is right if `decide` has ended it
     with `settled=True`, and None if the method promises no such probability. The
     attribute `confidence_kind` is "proof" if the method guarantees it, and "posterior"
-    if it is an estimate. `notes`, `most_decisions` and `ended_by_scores` have defaults.
+    if it is an estimate. `has_rounds` is False if the numbers of its decisions mean
+    nothing to users. `selects_by_estimates` is False if more evaluations would not lead
+    to the selection of the prompt with the best estimate. The verdict then has no
+    outlook. `notes`, `most_decisions` and `ended_by_scores` have defaults.
 
     This method gives every prompt the same number of evaluations, but no more than
     there are examples. Then it selects the prompt with the highest mean:
@@ -70,6 +73,8 @@ class AbstractMethod(ABC):
 
     confidence: float | None = None
     confidence_kind: str = "proof"
+    has_rounds: bool = True
+    selects_by_estimates: bool = True
 
     def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.

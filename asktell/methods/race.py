@@ -66,6 +66,7 @@ class Race(AbstractMethod):
 
     confidence: float = 0.95
     block: int = 10
+    has_rounds = False
 
     def __post_init__(self) -> None:
         """Validate the parameters.
@@ -223,7 +224,7 @@ class Race(AbstractMethod):
             )
             return tuple(zip(arms[row].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
-        turns_left, rows = _unused(state, arms, first)
+        turns_left, rows = unused_turns(state, arms, first)
         # Arms that have missed examples take these first.
         behind = len(np.unique(rows))
         n_cells = self._n_cells(room, behind or len(arms))
@@ -233,7 +234,7 @@ class Race(AbstractMethod):
             and reach < problem.examples.most_pulls
         ):
             reach = min(problem.examples.most_pulls, 2 * reach - first + self.block)
-            turns_left, rows = _unused(state, arms, reach)
+            turns_left, rows = unused_turns(state, arms, reach)
         examples = problem.examples.order[
             turns_left[:n_cells] % len(problem.examples.order)
         ]
@@ -260,7 +261,7 @@ def _reached(state: State) -> int:
     )
 
 
-def _unused(
+def unused_turns(
     state: State, arms: Int[Ints, " arms"], reach: int
 ) -> tuple[Int[Ints, " free"], Int[Ints, " free"]]:
     """Turns below `reach` in the order of all evaluations, and positions of the arms that have not had them.
@@ -274,10 +275,10 @@ def _unused(
     used_arms, used, asks = state.used_cells()
     rows = np.repeat(row_of[used_arms], asks)
     round_ = np.arange(len(rows)) - np.repeat(np.cumsum(asks) - asks, asks)
-    had = round_ * n + np.repeat(state.problem.examples.place[used], asks)
-    here = (rows >= 0) & (had < reach)
+    taken = round_ * n + np.repeat(state.problem.examples.place[used], asks)
+    here = (rows >= 0) & (taken < reach)
     free = np.ones((reach, len(arms)), dtype=bool)
-    free[had[here], rows[here]] = False
+    free[taken[here], rows[here]] = False
     turns, rows_left = np.nonzero(free)
     return turns, rows_left
 

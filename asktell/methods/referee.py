@@ -17,7 +17,8 @@ one false acceptance is at most 1 - `confidence`.
 Premises. (i) to (iii) of `asktell.proofs.claims` hold. In addition, (iv) a new
 candidate may depend on which candidates were accepted before it, but on nothing else
 about these examples and their scores. In particular, it may be written from the
-incumbent, and from its failures on *other* examples.
+incumbent, and from its failures on *other* examples. It is written once all before it
+are judged, or together with those that wait, so that the moment tells nothing either.
 
 Proof. Consider candidate i (1, 2, ... in order of arrival), and let h be the set of
 those candidates before it that were accepted. By (iv), the text of candidate i follows
@@ -59,6 +60,7 @@ import numpy as np
 
 from asktell.errors import IncompatibleMethodError
 from asktell.methods.base import AbstractMethod, check_not_sure
+from asktell.methods.race import unused_turns
 from asktell.numerics.arrays import Floats
 from asktell.numerics.shapes import Float
 from asktell.problem.checks import MOST_EXAMPLES, check_part, whole
@@ -142,6 +144,8 @@ class Referee(AbstractMethod):
 
     confidence: float = 0.95
     each: int = 200
+    has_rounds = False
+    selects_by_estimates = False
 
     def __post_init__(self) -> None:
         """Validate the parameters.
@@ -344,11 +348,7 @@ class Referee(AbstractMethod):
         if goal.is_relative and baseline is not None and baseline not in arms:
             arms.append(baseline)
         most = min(self.each, examples.most_pulls or self.each)
-        missing: list[tuple[int, int]] = []
-        for reach in range(BLOCK, most + BLOCK, BLOCK):
-            missing = _missing(state, arms, min(reach, most))
-            if missing:
-                break
+        missing = _missing(state, arms, most)
         is_too_dear = not state.pending and not all(map(state.fits, arms))
         if not missing or is_too_dear:
             return (), not missing
@@ -398,29 +398,31 @@ def chance(leads: Float[Floats, " n"], most: int, error: float, widest: float) -
     return NormalDist().cdf((mean - needed) / deviation)
 
 
-def _missing(state: State, arms: list[int], reach: int) -> list[tuple[int, int]]:
-    """The first `reach` evaluations of each arm that were not assigned yet, example by example: (arm, example)."""
-    examples = state.problem.examples
-    if examples.population is None:
-        drawn = state.plan.draws
-        cells = [(arm, n) for n in range(reach) for arm in arms if n >= drawn[arm]]
-        of_arms, nth = np.array(cells, dtype=np.int64).reshape(-1, 2).T
-        return list(
-            zip(of_arms.tolist(), examples.draw(of_arms, nth).tolist(), strict=True)
-        )
-    # With repeats, all examples come again after the last one.
-    n, order = len(examples.order), examples.order.tolist()
-    had: set[tuple[int, int]] = set()
-    for arm, example, times in zip(*state.used_cells(), strict=True):
-        if arm in arms:
-            place = int(examples.place[example])
-            had.update((int(arm), place + n * k) for k in range(times))
-    return [
-        (arm, order[turn % n])
-        for turn in range(reach)
-        for arm in arms
-        if (arm, turn) not in had
-    ]
+def _missing(state: State, arms: list[int], most: int) -> list[tuple[int, int]]:
+    """The next evaluations of the arms: a block of examples on which one of them was not evaluated: (arm, example).
+
+    Each arm takes the first `most` examples, in the order of all evaluations.
+    """
+    examples, of_arms = state.problem.examples, np.array(arms)
+    shared = examples.population is not None
+    drawn = state.used_pulls() if shared else state.plan.draws
+    # An arm has a turn left among as many turns as it had, and one more
+    fewest = int(drawn[of_arms].min())
+    reach = min(most, fewest // BLOCK * BLOCK + BLOCK)
+    if shared:
+        turns, rows = unused_turns(state, of_arms, reach)
+    else:
+        turns, rows = np.nonzero(np.arange(reach)[:, None] >= drawn[of_arms])
+    if not len(turns):
+        return []
+    is_next = turns < turns[0] // BLOCK * BLOCK + BLOCK
+    turns, of_cells = turns[is_next], of_arms[rows[is_next]]
+    drawn_examples = (
+        examples.order[turns % len(examples.order)]
+        if shared
+        else examples.draw(of_cells, turns)
+    )
+    return list(zip(of_cells.tolist(), drawn_examples.tolist(), strict=True))
 
 
 def _departure(state: State, arm: int, status: str, reason: str) -> Departure:

@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from asktell._util.terminal import aligned, in_digits, in_percent, safe, with_error
+from asktell._util.terminal import (
+    aligned,
+    in_digits,
+    in_percent,
+    one_line,
+    safe,
+    with_error,
+)
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Floats, Ints, decimal
 from asktell.numerics.shapes import Float, Int
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
 
 _NAMED = 4  # segments by name in a sentence
 _WIDTH = 110  # characters of a line
+_LONGEST = 40  # characters of a segment in a table
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,8 @@ class SegmentChoice:
         gain: the expected gain in the segment over the single best prompt, in the units
             of the first objective. Larger is better, also if the objective is
             minimized. 0 if the single best prompt is used.
-        standard_error: the standard error of the gain.
+        standard_error: the standard error of the gain. On new inputs, it allows for one
+            example with the largest observed lead, in either direction.
         p_worse: the probability that the prompt is worse than the single best prompt in
             this segment, according to the statistical model.
     """
@@ -94,7 +103,8 @@ class Assignment:
         {'law': 'lawyer', 'math': 'solver'}
 
     Attributes:
-        single: the id of the single best prompt, which is the selected prompt.
+        single: the id of the single best prompt. It is the selected prompt, or the
+            baseline if no prompt is shown to be better ("keep").
         metric: the first objective of the goal, in which gains are measured.
         segments: an entry for each segment, in the order of their labels.
         gain: the expected gain over the single best prompt on new inputs, in the units
@@ -264,7 +274,8 @@ class Assignment:
                 if isinstance(row.candidate, str)
                 else quoted(row.candidate)
             )
-            rows.append([row.segment, f"{row.examples:,}", name, gain, p_worse])
+            segment = one_line(row.segment, _LONGEST)
+            rows.append([segment, f"{row.examples:,}", name, gain, p_worse])
         return rows
 
 
@@ -281,7 +292,8 @@ def assign(
         state: the selection.
         pairs: what comparisons of its prompts need.
         ids: the ids of all prompts.
-        selected: the selected arms, the best first.
+        selected: the selected arms, the best first. With a baseline that the verdict
+            keeps, only the baseline.
         confidence: the probability that no segment gets a worse prompt by chance.
 
     Raises:
@@ -315,14 +327,17 @@ def assign(
     stated = pairs.stated
     means = None if stated is None or stated.is_guess else stated.in_segments
     chosen, left_out = np.full(len(segments.names), single), list[tuple[int, int]]()
+    ahead: dict[tuple[int, int], float] = {}
     shares = segments.sizes / segments.sizes.sum()
     if stated is not None and means is not None and not pairs.doubtful:
         told = np.bincount(pairs.history.arms(), minlength=problem.n_arms) > 0
         bounds = goal.resolved(stated.means, np.flatnonzero(alive_mask(state) & told))
         whole = _Whole(goal, bounds, means, shares)
         ahead = _ahead(state, pairs, single, confidence)
-        chosen, left_out = whole.assigned(single, ahead, confidence)
-    assignment = _described(state, ids, single, chosen, means, shares, confidence)
+        chosen, left_out = whole.assigned(single, list(ahead), confidence)
+    assignment = _described(
+        state, ids, single, chosen, means, shares, confidence, ahead
+    )
     named = tuple((segments.names[kind], ids[arm]) for arm, kind in left_out)
     return replace(assignment, left_out=named)
 
@@ -409,10 +424,12 @@ class _Whole(NamedTuple):
 
 def _ahead(
     state: State, pairs: Pairs, single: int, confidence: float
-) -> list[tuple[int, int]]:
+) -> dict[tuple[int, int], float]:
     """The pairs of an arm and a segment in which the interval of its lead over the arm `single` is above 0.
 
-    Each interval is for one pair, on the common examples in the segment.
+    Each interval is for one pair, on the common examples in the segment. The values are
+    the least standard errors of the leads on new inputs. If all leads agree, the model
+    finds no spread. So one more lead counts, as large as the largest one.
     """
     problem, segments = pairs.seen, pairs.problem.examples.segments
     assert segments is not None
@@ -420,7 +437,7 @@ def _ahead(
     kinds_in_order = segments.of_examples[problem.examples.order]
     error = (1.0 - confidence) / n_sequences(problem)
     limits = limits_if_binary(problem.goal, pairs.history.scores())[0]
-    ahead = []
+    ahead = {}
     for arm in np.flatnonzero(alive_mask(state) & (scores.counts > 0)).tolist():
         if arm == single:
             continue
@@ -440,7 +457,9 @@ def _ahead(
                 pairs.looks_once,
             )
             if low > 0.0:
-                ahead.append((arm, kind))
+                n, widest = int(is_in.sum()), float(np.abs(leads[is_in]).max())
+                is_new = problem.examples.target is None
+                ahead[arm, kind] = is_new * widest / (n * (n + 1)) ** 0.5
     return ahead
 
 
@@ -477,6 +496,7 @@ def _described(
     means: SegmentMeans | None,
     shares: Float[Floats, " segments"],
     confidence: float,
+    ahead: Mapping[tuple[int, int], float],
 ) -> Assignment:
     """The assignment of these arms to the segments."""
     goal, segments = state.problem.goal, state.problem.examples.segments
@@ -501,11 +521,15 @@ def _described(
         changes = column, chosen[changed], single, changed
         gains[changed] = objective.sign * means.lead_means(*changes)
         leads = objective.sign * means.leads(*changes)
-        errors[changed] = leads.std(axis=0)
+        by_model = leads.std(axis=0)
+        pairs = zip(chosen[changed].tolist(), changed.tolist(), strict=True)
+        least = [ahead[pair] for pair in pairs]
+        errors[changed] = np.maximum(by_model, least)
         p_worse[changed] = (leads < 0.0).mean(axis=0)
         # Other draws decided that it is not below the confidence
         p_not_worse = max(confidence, float((leads >= 0.0).all(axis=1).mean()))
-        error = float((leads @ shares[changed]).std())
+        more = (errors[changed] ** 2 - by_model**2) @ shares[changed] ** 2
+        error = float(np.sqrt((leads @ shares[changed]).var() + more))
     rows = tuple(
         SegmentChoice(name, ids[arm], int(size), *numbers)
         for name, arm, size, *numbers in zip(

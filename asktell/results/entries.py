@@ -48,8 +48,8 @@ class PromptResult:
             another one has replaced it since. It is "undecided" if its evaluations
             are used up.
         round: the round in which the prompt was accepted, eliminated or retired. None
-            if it is active. The methods "auto", "race" and "referee" have no rounds, so
-            ignore it there.
+            if it is active, and for the methods "auto", "race" and "referee", which
+            have no rounds.
         reason: why the prompt was eliminated, failed or was retired. None if it is
             unknown.
         feasible: True if the prompt satisfies every constraint with a probability of at

@@ -292,7 +292,8 @@ class Result:
         segment is above 0, as in `compare`. And by the statistical model, all changes
         together make no segment worse with a probability of `confidence`. Among such
         prompts, a segment gets the one with the best estimate. It must be better by
-        more than the tolerance of the objective, if the goal states one.
+        more than the tolerance of the objective, if the goal states one. With a baseline
+        that the verdict keeps ("keep"), the baseline takes the place of the best prompt.
 
         The constraints of the goal hold for the assignment as a whole: over all
         segments, the estimates must satisfy every constraint. If those of the best

@@ -36,7 +36,7 @@ from asktell.results.examples import example_results
 from asktell.results.losses import Chances, Draws, chances
 from asktell.results.result import Levels, Result
 from asktell.results.streak import describe_streak
-from asktell.results.verdict import judge
+from asktell.results.verdict import KEEP, judge
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
@@ -75,7 +75,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
     of_arms = (
         None if statement is None or state.remarks.doubts else chances(state, statement)
     )
-    prompts = _prompt_results(state, named, statement, of_arms)
+    prompts = _prompt_results(state, method, named, statement, of_arms)
 
     # The selection, the best prompt first
     last = state.decisions[-1][1] if state.finished else None
@@ -93,7 +93,10 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         base = baseline, named.ids[baseline]
         compared = pairs(first, base, confidence=_CONFIDENCE, tolerance=None)
         lead = compared.differences[goal.objectives[0].metric]
-    verdict = judge(state, statement, of_arms, answer, named.ids, lead)
+    has_outlook = method.selects_by_estimates
+    verdict = judge(state, statement, of_arms, answer, named.ids, lead, has_outlook)
+    is_kept = verdict.change is not None and verdict.change.decision == KEEP
+    single = [baseline] if is_kept and baseline is not None else answer
     of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
 
@@ -124,7 +127,7 @@ def summarize(state: State, method: AbstractMethod, named: Prompts) -> Result:
         _factors=_factors(problem, statement),
         _comparer=pairs,
         _analyzed=partial(example_results, state),
-        _assigned=partial(assign, state, pairs, named.ids, answer),
+        _assigned=partial(assign, state, pairs, named.ids, single),
     )
     # Which selected prompts are dominated follows from the result itself.
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
@@ -416,6 +419,7 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
 
 def _prompt_results(
     state: State,
+    method: AbstractMethod,
     named: Prompts,
     statement: Statement | None,
     of_arms: Chances | None,
@@ -462,7 +466,7 @@ def _prompt_results(
                 standard_error=dict(zip(metrics, errors, strict=True)),
                 evaluations=int(evaluations[arm]),
                 status="active" if departure is None else departure.status,
-                round=round_,
+                round=round_ if method.has_rounds else None,
                 reason=None if departure is None else _reason(departure, named, judged),
                 feasible=feasible[arm],
                 failures=state.failures.count(arm),

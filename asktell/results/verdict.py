@@ -136,7 +136,8 @@ class Verdict:
         outlook: forecasts for several numbers of further evaluations: half as many as
             were spent, as many, twice as many, and all evaluations that are still
             possible on the examples. The last number is the largest: forecasts for more
-            evaluations than are still possible are left out.
+            evaluations than are still possible are left out. Empty with the method
+            "referee", which does not select by estimates.
         choices: the ids of the prompts to use: one of them if the action is "either",
             all of them if it is "take". Empty for other actions.
         worth: how much choosing among the prompts is worth: the best feasible prompt's
@@ -210,13 +211,15 @@ def judge(
     answer: Sequence[int],
     ids: Sequence[str | int],
     lead: Difference | None = None,
+    has_outlook: bool = True,
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
     `statement` is None if nothing was recorded. `of_arms` is None if there is not enough
     data for probabilities. `lead`: the selected arm compared with the baseline in the
     first objective, as in `Result.comparison`. None without a baseline, or if it is
-    selected.
+    selected. `has_outlook`: False if forecasts of more evaluations would not come true,
+    because the method does not select by estimates.
     """
     one_example = (
         statement is not None and statement.n_seen < 2 and state.problem.examples.n != 1
@@ -226,9 +229,11 @@ def judge(
     arms = np.array(answer)
     if isinstance(state.problem.goal, ParetoSet):
         miss = Miss(state, statement, of_arms)
-        return _of_set(_Case(state, statement, of_arms, arms, ids, miss), miss)
+        return _of_set(
+            _Case(state, statement, of_arms, arms, ids, miss, has_outlook), miss
+        )
     gap = Gap(state, statement, of_arms, answer[0])
-    case = _Case(state, statement, of_arms, arms, ids, gap)
+    case = _Case(state, statement, of_arms, arms, ids, gap, has_outlook)
     return _OfBest(case, gap, lead).verdict()
 
 
@@ -300,7 +305,8 @@ class _Case:
 
     Attributes:
         now: what is expected without further evaluations.
-        outlook: the forecasts for further evaluations.
+        has_outlook: whether more evaluations would lead to a selection by estimates.
+        outlook: the forecasts for further evaluations. Empty unless `has_outlook`.
         p_some: the probability that a prompt satisfies every constraint.
         p_feasible: the same for all selected prompts. None without constraints.
     """
@@ -313,7 +319,9 @@ class _Case:
         answer: Ints,
         ids: Sequence[str | int],
         loss: AbstractLoss,
+        has_outlook: bool,
     ) -> None:
+        self.has_outlook = has_outlook
         self.state, self.statement, self.chances = state, statement, of_arms
         self.answer, self.ids, self.loss = answer, ids, loss
         self.goal, self.alive = loss.goal, loss.alive
@@ -333,7 +341,7 @@ class _Case:
         p_best = None if self.is_set else float(of_arms.p_best[self.first])
         self.now = Outlook(0, None, p_best, float(losses.mean()), loss.p_good(held))
         self._forecaster = Forecaster(state, statement, loss)
-        self.outlook = self._forecaster.forecasts(self.now)
+        self.outlook = self._forecaster.forecasts(self.now) if has_outlook else ()
 
     def verdict(
         self,
@@ -405,7 +413,8 @@ class _Case:
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
-            return BEST if self.worthwhile is None and self.is_used_up else GO_ON
+            is_last = self.is_used_up or not self.has_outlook
+            return BEST if self.worthwhile is None and is_last else GO_ON
         if is_either:
             return EITHER
         if self.now.p_good >= _GOOD:
@@ -566,7 +575,7 @@ class _Case:
             self.state.problem.examples.target is not None
         ):  # New examples are no part of it
             return [self.used_up]
-        if self.now.loss <= self.loss.least_shown:
+        if self.now.loss <= self.loss.least_shown or not self.has_outlook:
             return [self.used_up]
         for n in (max(1, round(part * examples)) for part in _LARGER):
             loss = self._forecaster.loss_with_new_examples(n, np.array(arms))
@@ -699,7 +708,9 @@ class _OfBest:
             is_open = action == GO_ON or self.case.is_unlikely
             return Change(NOT_DECIDED if is_open else KEEP, id_)
         decision = self._decision(action, lead)
-        more = None if decision == SHIP else _needed(lead, self.gap.tolerance)
+        more = None
+        if decision != SHIP and self.case.has_outlook:
+            more = _needed(lead, self.gap.tolerance)
         return Change(decision, id_, lead.estimate, lead.low, lead.high, more)
 
     def _decision(self, action: str, lead: Difference) -> str:

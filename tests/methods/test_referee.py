@@ -301,6 +301,22 @@ def test_a_budget_that_ends_in_the_middle_leaves_candidates_open_until_it_is_ext
     assert len({row.prompt for row in selector.evaluations()}) == 3
 
 
+def test_no_forecast_promises_what_more_evaluations_would_not_do() -> None:
+    selector = new(examples=100)
+    selector.add({"c1": "a", "c2": "b"})
+    judge(selector, chance({"v1": 0.5, "c1": 0.5, "c2": 0.5}))
+    result = selector.result()
+    verdict = result.verdict
+    assert verdict.action in ("take", "either", "best so far")
+    assert verdict.outlook == ()
+    assert verdict.sentence.startswith('Keep "v1"')
+    assert "more evaluation" not in verdict.sentence
+    assert "new examples" not in verdict.sentence
+    # Numbers of decisions are no rounds
+    assert {entry.round for entry in result.prompts} == {None}
+    assert "round" not in str(result)
+
+
 def test_a_budget_of_cost() -> None:
     selector = new(budget=Budget(cost=50.0))
     selector.add({"c1": "a", "c2": "b"})

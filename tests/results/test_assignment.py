@@ -151,6 +151,41 @@ def test_given_examples_are_known_exactly() -> None:
     assert assignment.changed[0].gain == pytest.approx(1 / 60)
 
 
+def test_leads_that_all_agree_on_a_few_examples_are_not_exact() -> None:
+    scores = np.tile([[1.0, 0.0], [0.0, 1.0]], 5)
+    assignment = analyzed(scores, segments=["x", "y"] * 5).assignment()
+    (row,) = assignment.changed
+    assert row.standard_error == pytest.approx(1 / 30**0.5)
+    assert assignment.standard_error == pytest.approx(0.5 / 30**0.5, rel=0.01)
+    many = np.tile(scores, 20)
+    sure = analyzed(many, segments=["x", "y"] * 100).assignment()
+    assert sure.standard_error < 0.01
+    given = analyzed(scores, segments=["x", "y"] * 5, inputs="given").assignment()
+    assert [row.standard_error for row in given.segments] == [0.0, 0.0]
+
+
+def test_a_baseline_that_the_verdict_keeps_is_replaced_only_in_segments() -> None:
+    scores = UNEVEN.copy()
+    scores[1] = scores[0]
+    # One more right response in all: not shown to be better
+    scores[1, np.flatnonzero(scores[0] == 0)[0]] = 1.0
+    scores[2, 2::3] = 1.0
+    result = analyzed(scores, baseline="p0")
+    assert result.verdict.answer == "p1"
+    assert result.verdict.headline.startswith('Keep "p0"')
+    assignment = result.assignment()
+    assert assignment.single == "p0"
+    assert assignment.sentence.startswith('Use "p0", but "p2" in "fr".')
+
+
+def test_a_long_name_of_a_segment_does_not_widen_the_table() -> None:
+    labels = ["a" * 200, "<img src=x onerror=alert(1)>", "f\nr"] * 60
+    assignment = analyzed(UNEVEN, segments=labels).assignment()
+    assert max(map(len, str(assignment).splitlines())) < 111
+    assert len(str(assignment).splitlines()) == len(labels[:3]) + 3
+    assert "<img" not in assignment._repr_html_()
+
+
 def test_the_frame_and_json() -> None:
     result = analyzed(UNEVEN)
     frame = result.to_dataframe()

@@ -19,6 +19,7 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, fresh_after_fork, whole
+from asktell_adapters._util.child import end_child, start_child
 from asktell_adapters._util.scores import positive
 from asktell_adapters.llms._machine import fingerprint, physical_cores
 from asktell_adapters.llms.base import (
@@ -224,7 +225,7 @@ class LlamaCpp:
     def _forget(self) -> None:
         """Drop the server in a forked process, without ending it, since it belongs to the parent process."""
         if self._server is not None:
-            self._server.forget()
+            self._server.end()
         self._reset()
 
     def _load(self) -> "_Server":
@@ -395,19 +396,8 @@ class _Server:
         # one more busy process than cores, spinning made two threads 5 to 20 times
         # slower than one. Sleeping threads share the machine fairly.
         environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
-        # -P keeps the script's folder off the search path, because modules in it have
-        # the names of packages.
-        command = [sys.executable, "-P", str(_PROCESS)]
-        # Without buffers, a forked process can close the pipes without waiting for a
-        # lock.
-        self._process = subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
-        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
+        self._process = start_child([str(_PROCESS)], environment)
+        self._finalizer = weakref.finalize(self, end_child, self._process, os.getpid())
         try:
             keys = {"api_keys": [key]} if key else {}
             order = {
@@ -454,15 +444,8 @@ class _Server:
         raise EvaluatorError(f"llama.cpp {why}.")
 
     def end(self) -> None:
-        """Kill the process. Wait at most 5 seconds for its end."""
+        """Kill the process, or only drop it in a forked process, which has not started it."""
         self._finalizer()
-
-    def forget(self) -> None:
-        """Drop the server without ending it, in a forked process, which is not the parent of the server's process."""
-        self._finalizer.detach()
-        _close_pipes(self._process)
-        # Otherwise Popen would wait for a process that is not its child
-        self._process.returncode = 0
 
     def _start(self, order: bytes) -> str:
         """Send the parameters to the process, wait until the model is loaded, and return the server's address.
@@ -533,17 +516,3 @@ class _Server:
             return "was closed"
         what = f"by signal {-code}" if code < 0 else f"with code {code}"
         return f"ended {what}" + (". Perhaps memory ran out" if code == -9 else "")
-
-
-def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
-    if os.getpid() == owner:
-        process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(5.0)
-    _close_pipes(process)
-
-
-def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()

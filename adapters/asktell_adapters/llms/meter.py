@@ -4,7 +4,6 @@ import json
 import os
 import re
 import secrets
-import subprocess
 import sys
 import weakref
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import msgspec
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, some
+from asktell_adapters._util.child import end_child, start_child
 from asktell_adapters._util.loop import Lock
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.metering import Call, Reading
@@ -159,23 +159,18 @@ class _Process:
     """
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
-        # The script's folder is not on the search path, but the folders of this process are
-        command = [sys.executable, "-P", "-m", "asktell_adapters.llms._meter_proxy"]
+        # The folders of this process are on its search path
         path = os.pathsep.join(filter(None, sys.path))
-        # Without buffers, a forked process can close the pipes without waiting for a lock.
         # In a session of its own, so that Ctrl-C does not end it before the agents
-        self._process = subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-            start_new_session=True,
+        self._process = start_child(
+            ["-m", "asktell_adapters.llms._meter_proxy"],
+            {**os.environ, "PYTHONPATH": path},
+            in_own_session=True,
         )
         assert self._process.stdout is not None
         # Without a buffer, each byte of a reply would be a system call
         self._replies = os.fdopen(self._process.stdout.fileno(), "rb", closefd=False)
-        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
+        self._finalizer = weakref.finalize(self, end_child, self._process, os.getpid())
         try:
             self.port = int(self._ask(addresses))
         except EvaluatorError:
@@ -215,19 +210,6 @@ class _Process:
     def end(self) -> None:
         """Kill the process. It has nothing to save."""
         self._finalizer()
-
-
-def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    # A forked process is not the parent of the proxy
-    if os.getpid() != owner:
-        process.returncode = 0
-        return
-    process.kill()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(5.0)
 
 
 def _direct() -> dict[str, str]:

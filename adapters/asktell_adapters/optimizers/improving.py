@@ -593,6 +593,8 @@ def _without_scores(entry: PromptResult) -> PromptResult:
         p_best=None,
         segments={},
         proxies={},
+        failures=0,
+        plain_mean={},
     )
 
 

@@ -222,6 +222,7 @@ class Adaptive(AbstractMethod):
     draws: int = 256
     confidence: float | None = None
     confidence_kind: ConfidenceKind = "proof"
+    has_rounds = False
 
     def __post_init__(self) -> None:
         """Validate the parameters.

@@ -171,13 +171,13 @@ def test_a_judge_without_the_licence_that_its_file_demands_establishes_nothing(
     )
     assert "quality" not in config(JUDGE + OWN).evaluator().remarks()
     for change, part in (
-        (("A child gets it.", "A child may get it."), "rubric"),
-        (('judges"', 'judges", arguments = { grade = 3 }'), "model"),
-        (("criteria =", "max_new_tokens = 99\ncriteria ="), "settings"),
+        (("A child gets it.", "A child may get it."), "rubric differs"),
+        (('judges"', 'judges", arguments = { grade = 3 }'), "model differs"),
+        (("criteria =", "max_new_tokens = 99\ncriteria ="), "settings differ"),
     ):
         other = (JUDGE + OWN).replace(*change) + "[judge]\n"
         words, is_doubtful = config(other).evaluator().remarks()["quality"]
-        assert (f"whose {part} differs" in words, is_doubtful) == (True, True)
+        assert (f"whose {part}" in words, is_doubtful) == (True, True)
 
 
 @pytest.mark.parametrize(

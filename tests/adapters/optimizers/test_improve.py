@@ -371,6 +371,7 @@ def test_a_referee_decides_which_prompts_are_kept_and_shows_no_scores() -> None:
         assert incumbent.id in (0, 1, 3)
         assert set(incumbent.estimate.values()) == {None}
         assert brief.failures == ()
+        assert (incumbent.failures, incumbent.plain_mean) == (0, {})
     # The same call returns at once
     assert loop(study, writer, budget=1000, patience=None, candidates=1)
     assert n >= 3

@@ -805,3 +805,21 @@ def test_scalars_of_numpy_travel_as_plain_numbers(
         assert numbered.budget == 8
         assert numbered.add([np.str_("z")]) == [2]
         numbered.retire(np.int64(1), "worse")
+
+
+def test_a_referee_in_a_service_judges_candidates_one_by_one(server: Any) -> None:
+    goal = BestFeasible(maximize("a", range=(0, 1)))
+    night = Selector({"v1": "one"}, goal, 900, "referee", 100, baseline="v1")
+    with RemoteStudy.create(server.url, f"s {next(_numbers)}", night) as remote:
+        for id_, score in {"v2": 0.9, "v3": 0.1}.items():
+            remote.add({id_: id_})
+            while trials := remote.ask(10):
+                of = {"v1": 0.5, "v2": 0.9, id_: score}
+                remote.tell_many([(t, of[t.prompt_id]) for t in trials])
+        result = remote.result()
+        statuses = [entry.status for entry in result.prompts[1:]]
+        assert statuses == ["accepted", "rejected"]
+        assert result.best is not None
+        assert result.best.id == "v2"
+        with pytest.raises(InvalidArgumentError, match="incumbent cannot be retired"):
+            remote.retire("v2", "old")
