@@ -5,6 +5,7 @@ after `tell`, `fail` and `retire`. If a decision is due, it is asked to `decide`
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from asktell.numerics.arrays import Bools
 from asktell.numerics.shapes import Bool
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.problem.problem import Problem
-from asktell.record import Decided, Growth, State
+from asktell.record import Decided, Departure, Growth, State
 
 
 class AbstractMethod(ABC):
@@ -35,13 +36,14 @@ class AbstractMethod(ABC):
     whose names do not begin with an underscore.
 
     A result asks the method for what it says about the method. The attribute
-    `confidence` is the probability that the selection is right if `decide` has ended it
-    with `settled=True`, and None if the method promises no such probability. The
-    attribute `confidence_kind` is "proof" if the method guarantees it, and "posterior"
-    if it is an estimate. `has_rounds` is False if the numbers of its decisions mean
-    nothing to users. `selects_by_estimates` is False if more evaluations would not lead
-    to the selection of the prompt with the best estimate. The verdict then has no
-    outlook. `notes`, `most_decisions` and `ended_by_scores` have defaults.
+    `confidence` is the probability of its `claim`: by default, that the selection is
+    right if `decide` has ended it with `settled=True`. It is None if the method
+    promises no such probability. The attribute `confidence_kind` is "proof" if the
+    method guarantees it, and "posterior" if it is an estimate. `has_rounds` is False if
+    the numbers of its decisions mean nothing to users. `selects_by_estimates` is False
+    if more evaluations would not lead to the selection of the prompt with the best
+    estimate. The verdict then has no outlook. `claim`, `notes`, `reason`,
+    `most_decisions` and `ended_by_scores` have defaults.
 
     This method gives every prompt the same number of evaluations, but no more than
     there are examples. Then it selects the prompt with the highest mean:
@@ -156,11 +158,40 @@ class AbstractMethod(ABC):
         """
         return state.decisions[-1][1].settled
 
-    def notes(self, state: State) -> tuple[str, ...]:
+    def claim(self, state: State) -> str:
+        """Return what holds with a probability of `confidence`, as the end of a sentence. Empty: nothing yet.
+
+        By default, "the selection is correct" if `decide` has ended it with
+        `settled=True`. `Result.notes` has the claim, unless the scores are doubtful.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
+        if not state.finished or not state.decisions[-1][1].settled:
+            return ""
+        goal, within = state.problem.goal, ""
+        if goal.tolerances and len(goal.columns) > 1:
+            within = " within the tolerance" + "s" * (len(goal.tolerances) > 1)
+        elif goal.tolerances:
+            within = f" within {next(iter(goal.tolerances.values())):g}"
+        return f"the selection is correct{within}"
+
+    def reason(self, state: State, departure: Departure, names: Sequence[str]) -> str:
+        """Return why a prompt has left, for `PromptResult.reason`. By default, the reason that was recorded.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+            departure: what was recorded when the prompt left.
+            names: how sentences name the prompts, by their positions.
+        """
+        return departure.reason
+
+    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
         """Return sentences on the method for `Result.notes`. By default, that features of the prompts were not used.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
+            names: how sentences name the prompts, by their positions.
         """
         if state.problem.features is None:
             return ()

@@ -15,6 +15,7 @@ their errors are in `asktell.proofs.claims`. Scores with a doubtful remark elimi
 no prompt and do not end the selection.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -150,6 +151,22 @@ class Race(AbstractMethod):
             state: the state of the finished selection.
         """
         return True
+
+    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
+        """Return a sentence if the budget ended the race.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+            names: how sentences name the prompts, by their positions.
+        """
+        notes = super().notes(state, names)
+        is_open = state.finished and not state.decisions[-1][1].settled
+        if not is_open or state.remarks.doubts:
+            return notes
+        return (
+            *notes,
+            "The budget was spent before the requested confidence was reached.",
+        )
 
     def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""

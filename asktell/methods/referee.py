@@ -51,6 +51,8 @@ Rejections are not part of the promise. A rejection is wrong with probability at
 1 - `confidence`, for each candidate alone.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log, pi, sqrt
 from statistics import NormalDist
@@ -250,6 +252,59 @@ class Referee(AbstractMethod):
         """
         return any(decided.departures for _, decided in state.decisions[:-1])
 
+    def claim(self, state: State) -> str:
+        """Return that every accepted candidate is better than the incumbent of its time. Empty if none was accepted.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+        """
+        if not _accepted(state):
+            return ""
+        goal = state.problem.goal
+        better = f"better{_by_more_than(float(goal.value_tolerances[0]))}"
+        ends = ", and satisfies every constraint" * goal.is_constrained
+        return f"every accepted candidate is {better} than the prompt that it replaced{ends}"
+
+    def reason(self, state: State, departure: Departure, names: Sequence[str]) -> str:
+        """Return why a candidate has left, with the incumbent of that time.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+            departure: what was recorded when the candidate left.
+            names: how sentences name the prompts, by their positions.
+        """
+        against = state.problem.baseline
+        assert against is not None, "check() refuses selections without a baseline"
+        for _, decided in state.decisions:
+            if departure in _verdicts(decided):
+                return f"{departure.reason} (compared with {names[against]})"
+            against = decided.answer[0]
+        return departure.reason
+
+    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
+        """Return how the candidates ended, and which prompts were incumbents, in two sentences.
+
+        Args:
+            state: the state of the selection: its settings, and all that was recorded.
+            names: how sentences name the prompts, by their positions.
+        """
+        baseline, notes = state.problem.baseline, super().notes(state, names)
+        assert baseline is not None, "check() refuses selections without a baseline"
+        ends = Counter(
+            state.left[arm][1].status if arm in state.left else "not judged yet"
+            for arm in range(state.problem.n_arms)
+            if arm != baseline
+        )
+        n = ends.total()
+        if not any(_verdicts(decided) for _, decided in state.decisions):
+            return notes
+        of_all = ", ".join(f"{number} {end}" for end, number in sorted(ends.items()))
+        in_turn = ", then ".join(names[arm] for arm in (baseline, *_accepted(state)))
+        of_candidates = (
+            f"{n} candidate{'s' * (n != 1)}: {of_all}. The incumbent was {in_turn}."
+        )
+        return (*notes, of_candidates)
+
     def error(self, number: int, n_accepted: int) -> float:
         """Return the probability with which a candidate may be accepted falsely. See the proof above.
 
@@ -303,13 +358,8 @@ class Referee(AbstractMethod):
         """The error of the comparison of a candidate with the incumbent."""
         baseline = state.problem.baseline
         assert baseline is not None, "check() refuses selections without a baseline"
-        accepted = {
-            departure.arm
-            for _, decided in state.decisions
-            for departure in decided.departures
-            if departure.status == "accepted" and departure.arm != baseline
-        }
-        return self.error(candidate + (candidate < baseline), len(accepted))
+        number = candidate + (candidate < baseline)
+        return self.error(number, len(_accepted(state)))
 
     def _chance(self, state: State, candidate: int) -> float:
         """About the probability that the rest of a candidate's evaluations establishes that it is better."""
@@ -371,6 +421,21 @@ def incumbent_of(state: State) -> int:
     baseline = state.problem.baseline
     assert baseline is not None, "check() refuses selections without a baseline"
     return baseline
+
+
+def _verdicts(decided: Decided) -> tuple[Departure, ...]:
+    """The departures of candidates in a decision. Empty in the last one, in which only the incumbent departs."""
+    return () if decided.finished else decided.departures
+
+
+def _accepted(state: State) -> list[int]:
+    """The candidates that were accepted, in this order."""
+    return [
+        departure.arm
+        for _, decided in state.decisions
+        for departure in _verdicts(decided)
+        if departure.status == "accepted"
+    ]
 
 
 def chance(leads: Float[Floats, " n"], most: int, error: float, widest: float) -> float:

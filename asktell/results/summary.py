@@ -5,11 +5,10 @@ the selection, the verdict, the checks and the notes. All numbers come from one
 posterior (`asktell.posterior.of_state.stated`), whatever the method is.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,11 @@ from asktell.posterior.of_state import has_drifted, stated
 from asktell.posterior.regressors import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.budget import FREE
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.problem.problem import Problem
 from asktell.problem.prompts import AnyPrompt, Prompts
 from asktell.proofs.ordered import joined_at
-from asktell.record import Departure, State, events
+from asktell.record import State, events
 from asktell.results.assignment import assign
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
@@ -236,15 +235,11 @@ def _notes(
     failures: str,
 ) -> tuple[str, ...]:
     notes = [
-        *method.notes(state),
+        *method.notes(state, [quoted(name) for name in named.ids]),
         *(remark.text for remark in state.remarks.in_order()),
     ]
-    judged = _judged(state)
-    if judged:
-        notes.append(_of_candidates(state, named, judged))
-    is_certain = state.finished and method.ended_by_scores(state)
-    if (_accepted(judged) if judged else is_certain) and not state.remarks.doubts:
-        notes.append(_certainty(state, method, found_checks))
+    if not state.remarks.doubts:
+        notes += _certainty(state, method, found_checks)
     # The verdict already has the doubts, and the failures come last
     elsewhere = {*state.remarks.doubts, " ".join(state.remarks.doubts), failures}
     notes += (warning for warning in warnings(found_checks) if warning not in elsewhere)
@@ -272,81 +267,17 @@ def _notes(
     return (*notes, *filter(None, (streak, failures)))
 
 
-def _reason(
-    departure: Departure, named: Prompts, judged: Mapping[int, "_Judged"]
-) -> str:
-    """The reason of a departure. Of a candidate of a `Referee`, with the incumbent of that time."""
-    how = judged.get(departure.arm)
-    if how is None or how.departure != departure:
-        return departure.reason
-    return f"{departure.reason} (compared with {quoted(named.ids[how.incumbent])})"
-
-
-class _Judged(NamedTuple):
-    """A candidate that a `Referee` judged: its departure, and the arm that was the incumbent then."""
-
-    departure: Departure
-    incumbent: int
-
-
-def _judged(state: State) -> dict[int, _Judged]:
-    """Arm -> how a `Referee` judged it, in the order of the decisions. Empty for other methods."""
-    judged: dict[int, _Judged] = {}
-    incumbent = state.problem.baseline
-    for _, decided in state.decisions:
-        if decided.answer and not decided.finished and incumbent is not None:
-            for departure in decided.departures:
-                judged[departure.arm] = _Judged(departure, incumbent)
-            incumbent = decided.answer[0]
-    return judged
-
-
-def _accepted(judged: Mapping[int, _Judged]) -> list[int]:
-    """The candidates that a `Referee` accepted, in this order."""
-    return [arm for arm, (how, _) in judged.items() if how.status == "accepted"]
-
-
-def _of_candidates(state: State, named: Prompts, judged: Mapping[int, _Judged]) -> str:
-    """How the candidates of a `Referee` ended, and which of them were incumbents, in two sentences."""
-    baseline = state.problem.baseline
-    assert baseline is not None, "a Referee needs one"
-    ends = Counter(
-        judged[arm].departure.status
-        if arm in judged
-        else state.left[arm][1].status
-        if arm in state.left
-        else "not judged yet"
-        for arm in range(state.problem.n_arms)
-        if arm != baseline
-    )
-    of_all = ", ".join(f"{n} {end}" for end, n in sorted(ends.items()))
-    names = ", then ".join(
-        quoted(named.ids[arm]) for arm in (baseline, *_accepted(judged))
-    )
-    n = ends.total()
-    return f"{n} candidate{'s' * (n != 1)}: {of_all}. The incumbent was {names}."
-
-
-def _within(goal: Goal) -> str:
-    """The tolerances of the goal as a part of a sentence, with a space. Empty without a tolerance."""
-    if not goal.tolerances:
-        return ""
-    if len(goal.columns) > 1:
-        return " within the tolerance" + "s" * (len(goal.tolerances) > 1)
-    return f" within {next(iter(goal.tolerances.values())):g}"
-
-
 def _certainty(
     state: State, method: AbstractMethod, found_checks: tuple[Check, ...]
-) -> str:
-    """How sure the recorded selection is, or that a `Referee` accepted no candidate falsely."""
-    judged = _judged(state)
-    if not judged and not state.decisions[-1][1].settled:
-        return "The budget was spent before the requested confidence was reached."
+) -> Iterator[str]:
+    """How sure the claim of the method is. Nothing if there is none."""
+    claim = method.claim(state)
+    if not claim:
+        return
     if method.confidence is None:
-        return f"{type(method).__name__} ended the run before the budget was spent."
+        yield f"{type(method).__name__} ended the run before the budget was spent."
+        return
     by_name: dict[str, Check] = {check.name: check for check in found_checks}
-    within = _within(state.problem.goal)
     percent = f"{100 * method.confidence:g}%"
 
     # A changed model or unexpected noise voids the confidence
@@ -356,25 +287,18 @@ def _certainty(
     elif by_name["noise"].ok is False and state.problem.examples.exact:
         why = "repeated evaluations differ"
     if why:
-        return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
+        yield f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
+        return
 
     if method.confidence_kind == "posterior":
-        sure = f"The selection is correct{within} with an estimated probability of {percent}."
-        return f"{sure} This is not a guarantee."
-    sure = f"The selection is correct{within} with {percent} confidence."
-    if judged:
-        tolerance = float(state.problem.goal.value_tolerances[0])
-        amount = f" by more than {tolerance:g}" if tolerance else ""
-        ends = ", and satisfies every constraint" * state.problem.goal.is_constrained
-        sure = (
-            f"With {percent} confidence for all of them together, each accepted candidate is better{amount} than the "
-            f"prompt that it replaced{ends}."
-        )
+        yield f"With an estimated probability of {percent}, {claim}. This is not a guarantee."
+        return
+    sure = f"With {percent} confidence, {claim}."
     unmet = [quoted(name) for name in _PREMISES if by_name[name].ok is not True]
-    if not unmet:
-        return sure
-    checks_ = "the check" if len(unmet) == 1 else "the checks"
-    return f"{sure} This is not guaranteed. See {checks_} {' and '.join(unmet)}."
+    if unmet:
+        checks_ = "the check" if len(unmet) == 1 else "the checks"
+        sure += f" This is not guaranteed. See {checks_} {' and '.join(unmet)}."
+    yield sure
 
 
 # Premises of a confidence statement, besides "drift"
@@ -454,7 +378,7 @@ def _prompt_results(
         )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
     plain_means = _plain_means(state)
-    entries, judged = [], _judged(state)
+    entries, names = [], [quoted(name) for name in named.ids]
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
         means, errors = estimates[arm]
@@ -467,7 +391,9 @@ def _prompt_results(
                 evaluations=int(evaluations[arm]),
                 status="active" if departure is None else departure.status,
                 round=round_ if method.has_rounds else None,
-                reason=None if departure is None else _reason(departure, named, judged),
+                reason=None
+                if departure is None
+                else method.reason(state, departure, names),
                 feasible=feasible[arm],
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],

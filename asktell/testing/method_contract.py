@@ -135,6 +135,8 @@ class MethodContract:
                 assert most is None or len(selector.state.decisions) <= most, (
                     "a saved selection with more decisions than most_decisions is refused"
                 )
-            assert set(method.notes(selector.state)) <= set(selector.result().notes), (
+            result = selector.result()
+            names = [f"prompt {entry.id}" for entry in result.prompts]
+            assert set(method.notes(selector.state, names)) <= set(result.notes), (
                 "notes are sentences, and follow from the state alone"
             )

@@ -85,7 +85,7 @@ def test_by_the_posterior_alone_it_ends_sooner_and_says_that_it_is_no_proof() ->
     assert proven.stopped_early
     assert likely.stopped_early
     assert likely.spent < 0.8 * proven.spent
-    said = "The selection is correct within 0.02 with an estimated probability of 95%. This is not a guarantee."
+    said = "With an estimated probability of 95%, the selection is correct within 0.02. This is not a guarantee."
     assert said in likely.notes
     assert not any("by the model's average" in note for note in proven.notes)
 

@@ -69,7 +69,7 @@ def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won(
         "rejected",
         "established to be worse than another prompt",
     )
-    assert "The selection is correct with 95% confidence." in result.notes
+    assert "With 95% confidence, the selection is correct." in result.notes
     assert result.compare("x").guaranteed
     # A difference of .1 on 300 examples takes well under half of the cells.
     assert result.spent < 300
@@ -266,7 +266,7 @@ def test_without_a_range_it_is_not_guaranteed_and_says_so() -> None:
     scores = rng.normal(0, 1, (2, 300, 1)) + np.array([0.0, 1.0])[:, None, None]
     result = ended(Selector(PAIR, goal, 600, Race(), examples=300), scores).result()
     assert (result.stopped_early, result.selected[0].id) == (True, "y")
-    sure = 'The selection is correct with 95% confidence. This is not guaranteed. See the check "range".'
+    sure = 'With 95% confidence, the selection is correct. This is not guaranteed. See the check "range".'
     assert sure in result.notes
     assert not result.compare("x").guaranteed
     recognized = ended(
@@ -337,7 +337,7 @@ def test_failures_leave_gaps_and_prompts_that_only_fail_leave() -> None:
         "failed",
     )
     assert (
-        'The selection is correct with 95% confidence. This is not guaranteed. See the check "failures".'
+        'With 95% confidence, the selection is correct. This is not guaranteed. See the check "failures".'
         in result.notes
     )
     assert result.notes[-1].startswith("7 of ")
@@ -504,7 +504,7 @@ def test_a_bound_at_the_mean_is_settled_within_its_tolerance_only(
         assert result.stopped_early == (tolerance is not None)
         spent[tolerance] = result.spent
     assert [entry.id for entry in result.selected] == ["x"]
-    assert "The selection is correct within the tolerance with 95% confidence." in str(
+    assert "With 95% confidence, the selection is correct within the tolerance." in str(
         result
     )
     assert spent[0.3] < 240 == spent[None]

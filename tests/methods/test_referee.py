@@ -91,7 +91,7 @@ def test_candidates_are_accepted_rejected_or_undecided() -> None:
     assert result.prompts[1].evaluations < 200
     assert "4 candidates: 1 accepted, 1 rejected, 2 undecided." in result.notes[0]
     assert 'The incumbent was "v1", then "better".' in result.notes[0]
-    assert "each accepted candidate is better than the prompt" in result.notes[1]
+    assert "every accepted candidate is better than the prompt" in result.notes[1]
     reasons = [entry.reason for entry in result.prompts[1:]]
     assert reasons[0] == 'established not to be better (compared with "v1")'
     assert reasons[2] == 'established to be better (compared with "v1")'
@@ -430,7 +430,7 @@ def test_constraints_must_be_established() -> None:
     }
     reasons = {entry.id: entry.reason for entry in selector.result().prompts}
     assert str(reasons["unsafe"]).startswith("established to violate safe >= 0.5")
-    assert "and satisfies every constraint" in str(selector.result())
+    assert "and satisfies every constraint" in " ".join(selector.result().notes)
 
 
 def test_a_constraint_against_the_baseline_compares_with_it_and_not_with_the_incumbent() -> (

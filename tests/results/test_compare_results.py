@@ -417,7 +417,7 @@ def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) 
         (check,) = (check for check in result.checks if check.name == "range")
         assert check.ok is None
         assert f"about {300 / n_seen(unknown):.2g}% of the examples" in check.sentence
-        sure = 'The selection is correct with 99% confidence. This is not guaranteed. See the check "range".'
+        sure = 'With 99% confidence, the selection is correct. This is not guaranteed. See the check "range".'
         assert sure in result.notes
         assert not result.compare("b", "mine").guaranteed
         unknown.report(tmp_path / "report.html")

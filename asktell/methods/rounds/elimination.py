@@ -6,6 +6,7 @@ means, and the rule decides which prompts to eliminate first. The usual composit
 have names in `asktell.methods.presets`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -219,19 +220,20 @@ class Elimination(AbstractMethod):
         """
         return len(self.rounds(problem))
 
-    def notes(self, state: State) -> tuple[str, ...]:
+    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
         """Return sentences on features that were not used, and on the estimator's use of them.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
+            names: how sentences name the prompts, by their positions.
         """
         features = state.problem.features
         if features is None:
             return ()
         parts, notes = (self.allocator, self.estimator), []
         if not any(part.needs_features for part in parts):
-            names = " and ".join(type(part).__name__ for part in parts)
-            notes.append(unused_features(names, "do"))
+            who = " and ".join(type(part).__name__ for part in parts)
+            notes.append(unused_features(who, "do"))
         return (*notes, *self.estimator.remarks(features, state.told > 0))
 
     @needs_extra("structured")
