@@ -36,7 +36,7 @@ endif
 # Builds packages and looks through them, through the workflows and the metadata.
 TOOLS = .venvs/tools
 
-.PHONY: demo test lint lint-files lint-page types contracts compiled tests night postgresql browser test-adapters families affected slow bench bench-full \
+.PHONY: demo test lint lint-files lint-page types contracts compiled tests night times postgresql browser test-adapters families affected slow bench bench-full \
 	dist test-dist test-pythons changelog lock clean
 
 demo: $(VENV)/.demo
@@ -80,9 +80,14 @@ compiled: $(VENV)/.test
 tests: $(VENV)/.test postgresql browser
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed
 
-# What `make test` leaves out: the tests marked `night`, and all seeds of those that it runs over half of their seeds.
+# What `make test` leaves out: the tests marked `night`, those that take long (tests/night.txt), and all seeds of those that
+# it runs over half of their seeds.
 night: $(VENV)/.test postgresql browser
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed --night only
+
+# Measure every test that is not marked, and list those that take long in tests/night.txt.
+times: $(VENV)/.test postgresql browser
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --all-installed --renew-night
 
 # Tests of `make test` that are run again against a family's own versions.
 AGAIN_dspy = tests/adapters/harnesses/test_gepa.py

@@ -17,6 +17,7 @@ import pytest
 from asktell.errors import MissingExtraError
 from asktell.testing.postgresql_server import Server, find_binaries
 from asktell.testing.postgresql_server import postgresql_server as server_in
+from tests.night import Times, left_out, listed
 from tests.seeds import Seeds, every, half
 
 os.environ["COLUMNS"] = "200"  # whatever terminal they run in
@@ -50,6 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # A file or folder that is named runs whole
         named = config.args_source is pytest.Config.ArgsSource.ARGS
         config.option.night = "too" if whole or named else "without"
+    # With xdist, the tests report to the process that has no input from another one
+    if config.option.renew_night and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times())
     if not config.getoption("--hypothesis-profile", None):
         ordinary = "ci" if os.environ.get("CI") else "default"
         hypothesis.settings.load_profile(
@@ -66,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--night",
         choices=["without", "only", "too"],
-        help="whether to run the tests marked `night`, and all seeds of those that count; by default "
+        help="whether to run the tests that are marked `night` or listed in night.txt, and all seeds; by default "
         "without them, but with --run-slow, and in files and folders that are named, they run, too",
     )
     parser.addoption(
@@ -82,6 +86,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--renew-pages",
         action="store_true",
         help="write the output of a page's code into the page",
+    )
+    parser.addoption(
+        "--renew-night",
+        action="store_true",
+        help="write the tests that take long into night.txt",
     )
     parser.addoption(
         "--all-installed",
@@ -146,9 +155,14 @@ def pytest_collection_modifyitems(
 ) -> None:
     run_slow, night = config.getoption("--run-slow"), config.getoption("--night")
     if night != "too":
-        left_out = [item for item in items if not _runs(item, night)]
+        renewed = config.option.renew_night
+        long = set() if renewed else left_out(items, listed())
+        for item in items:
+            if item.nodeid in long:
+                item.add_marker(pytest.mark.night)
+        others = [item for item in items if not _runs(item, night)]
         items[:] = [item for item in items if _runs(item, night)]
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=others)
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(
