@@ -120,9 +120,10 @@ def _result_elsewhere(call: Callable[[], Any]) -> Any:
     # A daemon, so that an abandoned call does not keep the interpreter from exiting
     context = contextvars.copy_context()
     thread = Thread(target=context.run, args=(body,), name="asktell", daemon=True)
-    thread.start()
     interrupts: list[BaseException] = []
+    # Before the thread, so that no cancellation since its start goes unnoticed
     with CallersTask() as caller:
+        thread.start()
         while not outcome.done() and len(interrupts) < _MOST_INTERRUPTS:
             try:
                 wait([outcome], _LOOK)

@@ -222,15 +222,17 @@ def run(
                 until=until,
             )
         )
-    board = open_board(
-        selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
-    )
-    plan = _Plan.of(evaluator, executor, concurrency, batch_size)
-    with board as opened, plan.crew(opened, in_thread=plan.how.can_stop) as crew:
-        _begin(evaluator, opened, repeatable)
-        _drive(crew, opened)
-        _remark(evaluator, opened)
-        return opened.selector.result()
+    # First of all, so that no cancellation since the beginning goes unnoticed
+    with CallersTask() as caller:
+        board = open_board(
+            selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
+        )
+        plan = _Plan.of(evaluator, executor, concurrency, batch_size)
+        with board as opened, plan.crew(opened, in_thread=plan.how.can_stop) as crew:
+            _begin(evaluator, opened, repeatable)
+            _drive(crew, opened, caller)
+            _remark(evaluator, opened)
+            return opened.selector.result()
 
 
 async def run_async(
@@ -359,28 +361,27 @@ class _Plan(NamedTuple):
             thread.shutdown(wait=False)
 
 
-def _drive(crew: Crew, board: Board) -> None:
+def _drive(crew: Crew, board: Board, caller: CallersTask) -> None:
     """Go through the steps of a run, and wait for its evaluations in this thread."""
     steps = crew.steps()
     act: Callable[[Any], Any] = steps.send
     value: Any = None
-    with CallersTask() as caller:
-        while True:
-            try:
-                caller.check()
-                running = act(value)
-                act = steps.send
-                value = (
-                    board.selector.wait()
-                    if running is None
-                    else wait(running, _LOOK, FIRST_COMPLETED).done
-                )
-            except StopIteration:
-                return
-            except BaseException as error:
-                if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
-                    raise
-                act, value = steps.throw, error
+    while True:
+        try:
+            caller.check()
+            running = act(value)
+            act = steps.send
+            value = (
+                board.selector.wait()
+                if running is None
+                else wait(running, _LOOK, FIRST_COMPLETED).done
+            )
+        except StopIteration:
+            return
+        except BaseException as error:
+            if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
+                raise
+            act, value = steps.throw, error
 
 
 async def _drive_async(crew: Crew, board: Board) -> None:

@@ -17,6 +17,7 @@ import pytest
 import asktell
 from asktell import BestFeasible, Selector, Study, Trial
 from asktell.extend import outside_of_loops
+from asktell.running import loop
 from asktell.studies.storages.memory import MemoryStorage
 
 # JAX warns of a fork if another test has used it in this process
@@ -311,15 +312,31 @@ async def test_a_cancellation_that_the_evaluator_raises_is_its_failure() -> None
     assert [each.reason for each in result.failures] == ["CancelledError"]
 
 
+class SlowToStart(threading.Thread):
+    """A thread whose work begins, and is interrupted, before the thread that started it goes on."""
+
+    def start(self) -> None:
+        super().start()
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("thread_class", [threading.Thread, SlowToStart])
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
-def test_work_outside_of_a_loop_ends_with_an_interrupt(kind: str) -> None:
+def test_work_outside_of_a_loop_ends_with_an_interrupt(
+    kind: str,
+    thread_class: type[threading.Thread],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop, "Thread", thread_class)
     begun, ended = threading.Event(), threading.Event()
+    uninterrupted = threading.Event()
 
     async def sleep() -> None:
         begun.set()
         try:
             for _ in range(3000):
                 await asyncio.sleep(0.01)
+            uninterrupted.set()
         finally:
             ended.set()
 
@@ -340,6 +357,7 @@ def test_work_outside_of_a_loop_ends_with_an_interrupt(kind: str) -> None:
         asyncio.run(cell())
     thread.join()
     assert ended.is_set()
+    assert not uninterrupted.is_set()
 
 
 def test_the_stop_button_of_a_cell_with_await_ends_a_run() -> None:
@@ -364,3 +382,29 @@ def test_the_stop_button_of_a_cell_with_await_ends_a_run() -> None:
     asyncio.run(cell())
     assert received == [signal.SIGINT]
     check(play, selector)
+
+
+class Beginning:
+    """An evaluator that gets SIGINT before its first evaluation."""
+
+    calls = 0
+
+    def check_selection(self, selector: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+    def __call__(self, prompt: str, example: int) -> float:
+        self.calls += 1
+        return 1.0
+
+
+def test_an_interrupt_before_the_first_evaluation_ends_a_run() -> None:
+    evaluator, selector = Beginning(), new()
+
+    async def cell() -> None:
+        asktell.run(selector, evaluator, progress=False)
+
+    # Ctrl-C only cancels the task of the loop
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    assert (evaluator.calls, selector.result().spent) == (0, 0)
