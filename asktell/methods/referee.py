@@ -273,13 +273,15 @@ class Referee(AbstractMethod):
             departure: what was recorded when the candidate left.
             names: how sentences name the prompts, by their positions.
         """
-        against = state.problem.baseline
-        assert against is not None, "check() refuses selections without a baseline"
-        for _, decided in state.decisions:
-            if departure in _verdicts(decided):
-                return f"{departure.reason} (compared with {names[against]})"
-            against = decided.answer[0]
-        return departure.reason
+        number, _ = state.left[departure.arm]
+        # Others were retired, or have failed too often
+        if number == len(state.decisions) or departure not in _verdicts(
+            state.decisions[number][1]
+        ):
+            return departure.reason
+        # A verdict needs scores, so it is not the first decision
+        incumbent = state.decisions[number - 1][1].answer[0]
+        return f"{departure.reason} (compared with {names[incumbent]})"
 
     def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
         """Return how the candidates ended, and which prompts were incumbents, in two sentences.
@@ -295,9 +297,9 @@ class Referee(AbstractMethod):
             for arm in range(state.problem.n_arms)
             if arm != baseline
         )
-        n = ends.total()
         if not any(_verdicts(decided) for _, decided in state.decisions):
             return notes
+        n = ends.total()
         of_all = ", ".join(f"{number} {end}" for end, number in sorted(ends.items()))
         in_turn = ", then ".join(names[arm] for arm in (baseline, *_accepted(state)))
         of_candidates = (
