@@ -292,10 +292,10 @@ def unused_turns(
     used_arms, used, asks = state.used_cells()
     rows = np.repeat(row_of[used_arms], asks)
     round_ = np.arange(len(rows)) - np.repeat(np.cumsum(asks) - asks, asks)
-    taken = round_ * n + np.repeat(state.problem.examples.place[used], asks)
-    here = (rows >= 0) & (taken < reach)
+    turns_used = round_ * n + np.repeat(state.problem.examples.place[used], asks)
+    here = (rows >= 0) & (turns_used < reach)
     free = np.ones((reach, len(arms)), dtype=bool)
-    free[taken[here], rows[here]] = False
+    free[turns_used[here], rows[here]] = False
     turns, rows_left = np.nonzero(free)
     return turns, rows_left
 

@@ -56,20 +56,20 @@ def of_scores(
     the effects of prompt and example. A score on an example that is none of the N has
     no effect of an example. A metric that does not vary is independent of the others.
     """
-    arms, examples, own = cells.arms, cells.examples, cells.examples >= 0
+    arms, examples, is_given = cells.arms, cells.examples, cells.examples >= 0
     of_arms = np.bincount(arms, minlength=n_arms)
     freedom = len(arms) - int(np.count_nonzero(of_arms))
     within = left = _centred(cells.scores, arms, of_arms)
     size = np.abs(cells.scores).max(axis=0)
-    if not own.any():
+    if not is_given.any():
         return (_shrunk(within, size, freedom),) * 2
-    of_examples = np.bincount(examples[own])
+    of_examples = np.bincount(examples[is_given])
     for _ in range(_SWEEPS):
-        if own.all():
+        if is_given.all():
             left = _centred(left, examples, of_examples)
         else:
             left = left.copy()
-            left[own] = _centred(left[own], examples[own], of_examples)
+            left[is_given] = _centred(left[is_given], examples[is_given], of_examples)
         left = _centred(left, arms, of_arms)
     n_effects = int(np.count_nonzero(of_examples)) - 1
     return _shrunk(within, size, freedom), _shrunk(left, size, freedom - n_effects)
@@ -223,9 +223,9 @@ def _correlations(
     if m == 2:
         return result
     least = np.linalg.eigvalsh(result)[:, 0]
-    kept = np.minimum(1.0, (1.0 - _LEAST_EIGENVALUE) / (1.0 - np.minimum(least, 0.0)))
-    kept = np.where(least < _LEAST_EIGENVALUE, kept, 1.0)[:, None, None]
-    return np.asarray(kept * result + (1.0 - kept) * np.eye(m))
+    factor = np.minimum(1.0, (1.0 - _LEAST_EIGENVALUE) / (1.0 - np.minimum(least, 0.0)))
+    factor = np.where(least < _LEAST_EIGENVALUE, factor, 1.0)[:, None, None]
+    return np.asarray(factor * result + (1.0 - factor) * np.eye(m))
 
 
 def _effects(

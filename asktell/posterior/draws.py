@@ -125,8 +125,8 @@ def joint(
         errors = _widen_levels(
             draws, errors, n_seen - 1, is_new, model.seed, model.n_rows
         )
-    for j, (numbers, others) in instead.items():
-        draws[j, numbers] = others
+    for j, (numbers, replaced) in instead.items():
+        draws[j, numbers] = replaced
     # Where a bound is relative, people look for a plateau: the cheapest prompt that is
     # not worse. A correlation would take the dearest prompts for the best.
     if len(goal.columns) > 1 and not goal.is_relative:
@@ -140,8 +140,8 @@ def joint(
     values = _values(goal, draws, model.rivals)
     values = _with_unvarying(goal, cells, n_given, draws, values, instead)
     values = _with_fixed(goal, cells, draws, values, model.rivals)
-    values, kept = _with_ends(goal, cells, n_given, values)
-    return Joint(fits, means, errors, values, draws, kept)
+    values, has_kept = _with_ends(goal, cells, n_given, values)
+    return Joint(fits, means, errors, values, draws, has_kept)
 
 
 class _Columns(NamedTuple):
@@ -347,7 +347,7 @@ def at_an_end(
         Masks (K, constraints) of the arms that always satisfied the bound, and of those
         that violated it.
     """
-    kept, broken = (
+    has_kept, broken = (
         np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2)
     )
     slacks = goal.values(scores, goal.offsets)[:, len(goal.objectives) :]
@@ -367,10 +367,10 @@ def at_an_end(
         is_known = ends is not None and bound.bound == ends[not bound.at_most]
         if is_known or (span is None and (slack <= 0.0).all()):
             violating = of_scores[slack < 0.0]
-            kept[of_scores, k] = True
-            kept[violating, k] = False
+            has_kept[of_scores, k] = True
+            has_kept[violating, k] = False
             broken[violating, k] = is_known
-    return kept, broken
+    return has_kept, broken
 
 
 def is_unvarying(cells: Cells, metric: int) -> bool:
@@ -583,13 +583,13 @@ def _with_ends(
     is_named = (
         np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
     )
-    kept, _ = at_an_end(goal, cells.arms, cells.scores, n_arms)
+    has_kept, _ = at_an_end(goal, cells.arms, cells.scores, n_arms)
     _, broken = at_an_end(goal, cells.arms[is_named], cells.scores[is_named], n_arms)
     for k, missed in enumerate(broken.T, len(goal.objectives)):
         if missed.any():
             violated = np.minimum(-np.abs(values[:, :, k]), -_SLIGHTLY)
             corrected[k] = np.where(missed, violated, values[:, :, k])
-    return _replaced(values, corrected) if corrected else values, kept
+    return _replaced(values, corrected) if corrected else values, has_kept
 
 
 def _values(

@@ -153,17 +153,18 @@ def _weighted_products(
     eliminated.
     """
     within = max(noise, _LEAST_NOISE) * residual
-    own = residual - within
+    of_cell = residual - within
     n_cells = len(rows.of_arms)
     asks = np.bincount(rows.cells, minlength=n_cells)
     sums = np.stack(
         [np.bincount(rows.cells, column, n_cells) for column in vectors.T], axis=1
     )
-    # The inverse of R, cell by cell: (I - own / (within + r own) 1 1') / within.
+    # The inverse of R, cell by cell: (I - of_cell / (within + r of_cell) 1 1') / within.
     products = (
-        vectors.T @ vectors - sums.T @ ((own / (within + asks * own))[:, None] * sums)
+        vectors.T @ vectors
+        - sums.T @ ((of_cell / (within + asks * of_cell))[:, None] * sums)
     ) / within
-    weight_of_row = 1.0 / (within + asks * own)
+    weight_of_row = 1.0 / (within + asks * of_cell)
     arms, examples = rows.of_arms, rows.of_examples
     sizes = int(arms.max()) + 1, int(examples.max()) + 1
     variances = prompt, example
@@ -171,8 +172,8 @@ def _weighted_products(
     if sizes[0] > sizes[1]:
         arms, examples, sizes, variances = examples, arms, sizes[::-1], variances[::-1]
     weights = asks * weight_of_row
-    kept = np.bincount(arms, weights, sizes[0]) + 1.0 / variances[0]
-    other = np.bincount(examples, weights, sizes[1]) + 1.0 / variances[1]
+    kept_precision = np.bincount(arms, weights, sizes[0]) + 1.0 / variances[0]
+    other_precision = np.bincount(examples, weights, sizes[1]) + 1.0 / variances[1]
     of_kept, of_other = (
         np.stack(
             [np.bincount(members, weight_of_row * column, size) for column in sums.T],
@@ -182,9 +183,9 @@ def _weighted_products(
     )
     both = table(weights, arms, examples, sizes)
     between = both.toarray() if hasattr(both, "toarray") else np.asarray(both)
-    reduced = np.diag(kept) - (between / other) @ between.T
-    rest = of_kept - between @ (of_other / other[:, None])
-    products -= of_other.T @ (of_other / other[:, None]) + rest.T @ np.linalg.solve(
-        reduced, rest
-    )
+    reduced = np.diag(kept_precision) - (between / other_precision) @ between.T
+    rest = of_kept - between @ (of_other / other_precision[:, None])
+    products -= of_other.T @ (
+        of_other / other_precision[:, None]
+    ) + rest.T @ np.linalg.solve(reduced, rest)
     return np.asarray(products)

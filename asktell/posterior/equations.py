@@ -156,9 +156,9 @@ class Design(NamedTuple):
             np.ones(len(seen)),
         )
         if shape is not None:
-            own = examples >= 0
-            loading[own] = shape.loading[examples[own]]
-            residual[own] = shape.residual[examples[own]]
+            is_given = examples >= 0
+            loading[is_given] = shape.loading[examples[is_given]]
+            residual[is_given] = shape.residual[examples[is_given]]
             spread[in_population] = shape.example[seen[in_population]]
         # The spreads of all examples of a group sum to its size, since their mean is 1.
         seen_spread = np.bincount(
@@ -441,10 +441,12 @@ class System:
 
     def _ratios(self, v: Variances) -> tuple[Any, Any]:
         """The ratios of the residual variance to the variances of the kept and of the other effect's members."""
-        kept, other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
+        kept_variance, other_variance = (
+            (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
+        )
         return (
-            v.residual / kept / self.spread_kept,
-            v.residual / other / self.spread_other,
+            v.residual / kept_variance / self.spread_kept,
+            v.residual / other_variance / self.spread_other,
         )
 
     def _matrix(
@@ -459,9 +461,9 @@ class System:
 
     def solve(self, v: Variances) -> Solved:
         """Solve the equations for given variances."""
-        kept, other = self._ratios(v)
-        d = 1.0 / (self.counts_other + other)
-        inverse = _inverse(self._matrix(kept, d))
+        kept_ratio, other_ratio = self._ratios(v)
+        d = 1.0 / (self.counts_other + other_ratio)
+        inverse = _inverse(self._matrix(kept_ratio, d))
         u = inverse @ (self.sums - self.f @ (d[:, None] * self.sums_other))
         return Solved(u, inverse, d, d[:, None] * (self.sums_other - self.f.T @ u))
 
@@ -491,12 +493,12 @@ class System:
 
     def _likelihood_of_effects(self, v: Variances) -> tuple[float, float]:
         """The same, without any slopes."""
-        kept, other = self._ratios(v)
-        d = 1.0 / (self.counts_other + other)
+        kept_ratio, other_ratio = self._ratios(v)
+        d = 1.0 / (self.counts_other + other_ratio)
         of_kept, of_other = (
             (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
         )
-        root = cholesky(self._matrix(kept, d))
+        root = cholesky(self._matrix(kept_ratio, d))
         sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
         right = sums - self.f @ (d * sums_other)
         half = _solve_lower(root, right)
@@ -514,9 +516,9 @@ class System:
         `share`: the part of the prompts' variance that belongs to the regressors of the
         arms. The rest belongs to the prompts' own effects.
         """
-        own = v._replace(prompt=(1.0 - share) * v.prompt)
-        solved = self.solve(own)
-        alone, fitted = self._means(own, solved)
+        own_variances = v._replace(prompt=(1.0 - share) * v.prompt)
+        solved = self.solve(own_variances)
+        alone, fitted = self._means(own_variances, solved)
         if not share and not self.has_covariates:
             return alone
         # Given the slopes, the means are the means for the scores less columns @ slopes,
@@ -554,12 +556,12 @@ class System:
 
     def density_by_share(self, v: Variances, share: float) -> float:
         """The log likelihood, up to a constant, if this share of the prompts' variance belongs to the regressors."""
-        own = v._replace(prompt=(1.0 - share) * v.prompt)
-        log_det, squares = self._likelihood_of_effects(own)
+        own_variances = v._replace(prompt=(1.0 - share) * v.prompt)
+        log_det, squares = self._likelihood_of_effects(own_variances)
         density = -0.5 * (log_det + squares / v.residual)
         if not share and not self.has_covariates:
             return density
-        explained, log_det = self._explained(own, self._deviations(v, share))
+        explained, log_det = self._explained(own_variances, self._deviations(v, share))
         return density + 0.5 * explained / v.residual - 0.5 * log_det
 
     def _deviations(self, v: Variances, share: float) -> Float[Floats, " features"]:
@@ -582,48 +584,48 @@ class System:
             return self._means_over_new_inputs(v, s)
         parts = self._parts(v)
         if self.keep_arms:
-            means, rows, root, own = self._means_with_arms_kept(v, s, parts)
+            means, rows, root, deviations = self._means_with_arms_kept(v, s, parts)
         else:
-            means, rows, root, own = self._means_with_columns_kept(v, s, parts)
+            means, rows, root, deviations = self._means_with_columns_kept(v, s, parts)
         means[parts.exact, 1:] = self.regressors.means[parts.exact]
-        return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
+        return Gaussian(means[:, 0], rows, root, deviations), means[:, 1:]
 
     def _means_over_new_inputs(
         self, v: Variances, s: Solved
     ) -> tuple[Gaussian, Float[Floats, "arms features"]]:
         """theta_i = level + a_i, where a_i = d (X_a'W y - X_a'W 1 level) up to an own deviation."""
-        own = np.sqrt(v.residual * s.d)
+        deviations = np.sqrt(v.residual * s.d)
         left = 1.0 - s.d * self.level_other
         means = left[:, None] * s.u[0] + s.d[:, None] * self.sums_other
         root = np.array([[np.sqrt(v.residual * s.inverse[0, 0])]])
-        return Gaussian(means[:, 0], left[:, None], root, own), means[:, 1:]
+        return Gaussian(means[:, 0], left[:, None], root, deviations), means[:, 1:]
 
     def _parts(self, v: Variances) -> _Parts:
         """Divide the arms' means over the given examples into the seen and the unseen part."""
         design, arms = self.design, self.arms
         size = design.sizes[design.group_of_arm]
         inside = design.in_population[design.columns]
-        told = (1.0 - self.noise) * self.precision
+        extent = (1.0 - self.noise) * self.precision
 
         # Plain types: shapes in the annotations of a nested function cost time in each call
         def by_arm(entries: Floats) -> Floats:
             """Sums (K,) over the cells whose example is one of the N."""
             return np.bincount(arms[inside], entries[inside], self.n_arms).astype(float)
 
-        known, loaded = by_arm(told), by_arm(told * design.loading)
-        seen = [by_arm(told * self.y), *(loaded * self.regressors.arms.T)]
+        extent_of_arm, loaded = by_arm(extent), by_arm(extent * design.loading)
+        seen = [by_arm(extent * self.y), *(loaded * self.regressors.arms.T)]
         if self.has_covariates:
-            seen += [by_arm(told * column) for column in self.regressors.cells.T]
-        explained = by_arm(told * design.residual)
+            seen += [by_arm(extent * column) for column in self.regressors.cells.T]
+        explained = by_arm(extent * design.residual)
         unexplained = np.maximum(size - explained, 0.0) * (1.0 - self.noise)
         return _Parts(
-            told=inside * told,
+            told=inside * extent,
             known=np.transpose(seen) / size[:, None],
-            unknown=(size - known) / size,
+            unknown=(size - extent_of_arm) / size,
             ahead=(size - loaded) / size,
             common=np.sqrt(design.unseen_spread * v.example) / design.sizes,
             residual=np.sqrt(unexplained * v.residual) / size,
-            exact=known >= size,
+            exact=extent_of_arm >= size,
         )
 
     def _means_with_arms_kept(
@@ -694,9 +696,9 @@ class System:
             (s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1])))
         )
         means = p.known + rows @ effects + (p.ahead * s.d)[:, None] * self.sums_other
-        own = np.sqrt(p.residual**2 + p.ahead**2 * v.residual * s.d)
-        own[p.exact] = 0.0
-        return means, rows, root, own
+        deviations = np.sqrt(p.residual**2 + p.ahead**2 * v.residual * s.d)
+        deviations[p.exact] = 0.0
+        return means, rows, root, deviations
 
     def _into_kept(
         self,

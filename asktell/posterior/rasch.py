@@ -114,16 +114,14 @@ class Rasch:
         top = -np.inf
         abilities, distribution = np.zeros(n_arms), self._broad
         for log_variance in _LOG_VARIANCES:  # each fit starts where the last fit ended
-            found, distribution = self._fit(
-                float(log_variance), abilities, distribution
-            )
-            abilities = found.abilities
-            self._fits.append(found)
-            top = max(top, found.density)
+            fit, distribution = self._fit(float(log_variance), abilities, distribution)
+            abilities = fit.abilities
+            self._fits.append(fit)
+            top = max(top, fit.density)
             # Beyond the most likely variance, the density only falls.
-            if found.density < top - _NEGLIGIBLE:
+            if fit.density < top - _NEGLIGIBLE:
                 break
-        densities = np.array([found.density for found in self._fits])
+        densities = np.array([fit.density for fit in self._fits])
         self._weights = np.exp(densities - densities.max())
         self._weights /= self._weights.sum()
 
@@ -212,14 +210,14 @@ class Rasch:
         self, n_draws: int, rng: np.random.Generator
     ) -> Float[Floats, "draws arms"]:
         """Joint draws of the prompts' means."""
-        which = np.sort(rng.choice(len(self._fits), n_draws, p=self._weights))
+        fit_of_draw = np.sort(rng.choice(len(self._fits), n_draws, p=self._weights))
         result = np.empty((n_draws, self._n_arms))
         size = max(1, _MOST_NUMBERS // (self._n_arms * len(_EASE)))
-        for number, found in enumerate(self._fits):
-            rows = np.flatnonzero(which == number)
+        for number, fit in enumerate(self._fits):
+            rows = np.flatnonzero(fit_of_draw == number)
             for start in range(0, len(rows), size):
                 some = rows[start : start + size]
-                result[some] = self._draw(found, len(some), rng)
+                result[some] = self._draw(fit, len(some), rng)
         return result[rng.permutation(n_draws)]
 
     def _draw(
@@ -236,7 +234,7 @@ class Rasch:
             return np.asarray((p @ distribution[:, :, None])[:, :, 0])
         # The mean over the given examples: right answers seen, and draws of those on
         # the unseen cells.
-        known, unseen = self._unseen(found.ease[self._given])
+        n_right, unseen = self._unseen(found.ease[self._given])
         n_never = self._n_examples - int(self._given.sum())
         never = (
             rng.multinomial(n_never, distribution)
@@ -252,7 +250,7 @@ class Rasch:
         left = self._n_examples - np.bincount(
             self._arms[self._given[self._columns]], minlength=self._n_arms
         )
-        return np.asarray((known + np.clip(right, 0.0, left)) / self._n_examples)
+        return np.asarray((n_right + np.clip(right, 0.0, left)) / self._n_examples)
 
     def _distributions(
         self, ease: Float[Floats, "seen levels"], n: int, rng: np.random.Generator
@@ -275,10 +273,10 @@ class Rasch:
     ) -> tuple[Float[Floats, " arms"], Float[Floats, "arms levels"]]:
         """Right answers (K,) on the given examples, and expected numbers (K, Q) of unseen cells on seen examples."""
         mine = self._given[self._columns]
-        known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(
-            np.float64
-        )
-        return known, np.maximum(
+        n_right = np.bincount(
+            self._arms[mine], self._scores[mine], self._n_arms
+        ).astype(np.float64)
+        return n_right, np.maximum(
             ease.sum(axis=0) - self._both.T[:, self._given] @ ease, 0.0
         )
 

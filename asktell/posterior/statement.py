@@ -238,13 +238,13 @@ def _with_kept(
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     values = drawn.values
     for k, bound in enumerate(goal.bounds):
-        kept = drawn.kept[:, k]
-        if bound.column in of_ends and kept.any():
+        has_kept = drawn.kept[:, k]
+        if bound.column in of_ends and has_kept.any():
             low, high = of_ends[bound.column]
             scores = np.clip(drawn.columns[bound.column], low, high)
             share = (scores - low) / (high - low)
             keeps = (1.0 - share if bound.at_most else share) ** counts
-            is_kept = kept & (rng.random(keeps.shape) < keeps)
+            is_kept = has_kept & (rng.random(keeps.shape) < keeps)
             if values is drawn.values:
                 values = values.copy(order="K")
             values[:, :, len(goal.objectives) + k][is_kept] = 0.0

@@ -164,12 +164,13 @@ def _over_proxies(
     models = [(data, start), (regressed, _with_noise(regressed))]
     evidence = np.array([_evidence(start.of_seen, start.first) for _, start in models])
     weights = np.exp(evidence - evidence.max()) * np.array(_PROXIES_PRIOR)
-    kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
+    likely = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [
-        _fitted(one, shape, averaged, start) for one, start in (models[i] for i in kept)
+        _fitted(data_of_model, shape, averaged, start)
+        for data_of_model, start in (models[i] for i in likely)
     ]
     trusts = np.array([fit.trust for fit in fits])
-    return Posterior.averaged(fits, weights[kept] / weights[kept].sum(), trusts)
+    return Posterior.averaged(fits, weights[likely] / weights[likely].sum(), trusts)
 
 
 class _Data(NamedTuple):
@@ -270,10 +271,10 @@ def _fitted(
     of_trusts = [_with_noise(fit) for fit in trusted]
     densities = np.array([_density(fit.of_seen, fit.first) for fit in of_trusts])
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
-    kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
-    fits = [_fit(trusted[i], of_trusts[i], averaged) for i in kept]
+    likely = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
+    fits = [_fit(trusted[i], of_trusts[i], averaged) for i in likely]
     return Posterior.averaged(
-        fits, weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept]
+        fits, weights[likely] / weights[likely].sum(), np.array(list(_TRUSTS))[likely]
     )
 
 
@@ -363,10 +364,12 @@ def _over_shares(
     # The guess's weight accounts for the density at a share of 0. So a share counts by
     # its gain over that.
     divided = np.exp(gains - gains.max()) * weights[:, None]
-    kept = divided > _LEAST_WEIGHT * divided.sum()
-    parts = [system.means_by_share(guesses[i], shares[j]) for i, j in np.argwhere(kept)]
+    is_kept = divided > _LEAST_WEIGHT * divided.sum()
+    parts = [
+        system.means_by_share(guesses[i], shares[j]) for i, j in np.argwhere(is_kept)
+    ]
     explained = float(divided.sum(axis=0) @ shares / divided.sum())
-    return parts, np.asarray(divided[kept] / divided[kept].sum()), explained
+    return parts, np.asarray(divided[is_kept] / divided[is_kept].sum()), explained
 
 
 def _constant(
@@ -385,7 +388,7 @@ def _constant(
     """
     zeros = np.zeros(n_arms)
     counts = np.bincount(cells.arms, minlength=n_arms)
-    own = (
+    counts_given = (
         counts
         if n_examples is None
         else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
@@ -393,7 +396,7 @@ def _constant(
     unknown = zeros + 1.0
     # Another score of a noisy cell may differ, so noisy cells are never known exactly.
     if n_examples is not None and not cells.is_noisy:
-        unknown = np.maximum(0.0, 1.0 - own / n_examples)
+        unknown = np.maximum(0.0, 1.0 - counts_given / n_examples)
     size = limits[1] - limits[0] if limits else abs(score)
     chance = chance_of_another(score, len(cells.arms), counts, limits) * np.sqrt(
         unknown
@@ -525,36 +528,39 @@ def _expected_squares(
     vector is empty.
     """
     s = system.solve(Variances(*v[:3]))
-    kept, others = system.spread_kept, system.spread_other
-    u, other = s.u[:, 0], s.other[:, 0]
+    kept_spread, other_spread = system.spread_kept, system.spread_other
+    u, other_mean = s.u[:, 0], s.other[:, 0]
     own_kept, own_other, of_slopes = 0.0, 0.0, np.zeros(0)
     blocks = system.regressors.blocks
     if not len(blocks):
         squares = (
             system.squares[0, 0]
             - u @ system.sums[:, 0]
-            - other @ system.sums_other[:, 0]
+            - other_mean @ system.sums_other[:, 0]
         )
     else:
         # The slopes shift the means of both effects, and their uncertainty adds to the
         # squares.
         left = system.unexplained(s)
         slopes, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[blocks])
-        u, other = u - s.u[:, 1:] @ slopes, other - s.other[:, 1:] @ slopes
+        u, other_mean = u - s.u[:, 1:] @ slopes, other_mean - s.other[:, 1:] @ slopes
         squares = left[0, 0] - left[0, 1:] @ slopes
-        own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept).sum())
-        own_other = float((((s.other[:, 1:] @ root) ** 2).sum(axis=1) / others).sum())
+        own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept_spread).sum())
+        own_other = float(
+            (((s.other[:, 1:] @ root) ** 2).sum(axis=1) / other_spread).sum()
+        )
         of_slopes = np.bincount(blocks, slopes**2 + (root**2).sum(axis=1)).astype(float)
     # The variance of u is s_e² times the inverse. The variance of the other effect is
     # s_e² (D + D F' inverse F D).
     of_kept = (
-        u[1:] @ (u[1:] / kept)
-        + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum()
+        u[1:] @ (u[1:] / kept_spread)
+        + v[2] * (np.diagonal(s.inverse)[1:] / kept_spread).sum()
         + own_kept
     )
-    of_other = other @ (other / others) + own_other
+    of_other = other_mean @ (other_mean / other_spread) + own_other
     of_other += v[2] * (
-        (s.d / others).sum() + system.products.trace(s.d**2 / others, s.inverse)
+        (s.d / other_spread).sum()
+        + system.products.trace(s.d**2 / other_spread, s.inverse)
     )
     return float(of_kept), float(of_other), float(squares), of_slopes
 
@@ -663,9 +669,9 @@ def _guesses(
             # centre.
             excess = np.clip(guess.density - middle.density + 1.5, -30.0, 3.0)
             weights.append(float(np.exp(excess)) / 6.0)
-    kept = np.flatnonzero(np.array(weights) > _LEAST_GUESS * sum(weights))
-    of_kept = np.array(weights)[kept]
-    return [guesses[i] for i in kept], of_kept / of_kept.sum()
+    likely = np.flatnonzero(np.array(weights) > _LEAST_GUESS * sum(weights))
+    of_kept = np.array(weights)[likely]
+    return [guesses[i] for i in likely], of_kept / of_kept.sum()
 
 
 def _prior_of_axes(system: System, expected: Variances | None) -> Float[Floats, " 2"]:

@@ -513,11 +513,11 @@ def in_turns(
 
     Several scores of a cell count once, with their mean, unless there are rounds.
     """
-    known = np.flatnonzero(examples >= 0)
-    at = turns(problem, missing, trials[known], arms[known], examples[known])
+    named = np.flatnonzero(examples >= 0)
+    at = turns(problem, missing, trials[named], arms[named], examples[named])
     if before is not None:
-        known, at = known[at < before], at[at < before]
-    arms, scores = arms[known], scores[known]
+        named, at = named[at < before], at[at < before]
+    arms, scores = arms[named], scores[named]
     if problem.examples.repeats == 1:
         cells = Cells.of(arms, at, scores, len(problem.examples.order))
         return cells.arms, cells.examples, cells.scores
@@ -541,9 +541,9 @@ def in_rounds(
     an evaluation in progress. Later evaluations of its cell do not count until its
     score is recorded, because a score may be late because of its value.
     """
-    known = np.flatnonzero(examples >= 0)
-    trials, arms, scores = trials[known], arms[known], scores[known]
-    places = problem.examples.place[examples[known]]
+    named = np.flatnonzero(examples >= 0)
+    trials, arms, scores = trials[named], arms[named], scores[named]
+    places = problem.examples.place[examples[named]]
     # An evaluation from elsewhere has no trial. It follows all trials that were
     # assigned before it.
     when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
@@ -551,7 +551,7 @@ def in_rounds(
     order = np.lexsort((when, cells))
     cells, scores = cells[order], scores[order]
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
-    n_scores, sums, found = (
+    n_scores, sums, rounds = (
         np.diff(starts, append=len(cells)),
         np.zeros((len(starts), scores.shape[1])),
         [],
@@ -568,8 +568,8 @@ def in_rounds(
         own_arms, own_places = np.divmod(
             cells[starts[whole]], len(problem.examples.order)
         )
-        found.append((own_arms, own_places, sums[whole] / (number + 1)))
-    return found
+        rounds.append((own_arms, own_places, sums[whole] / (number + 1)))
+    return rounds
 
 
 def turns_out(
@@ -583,8 +583,10 @@ def turns_out(
     ]
     rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
     if problem.examples.repeats > 1:
-        told = np.column_stack((history.trials(), history.arms(), history.examples()))
-        rows = np.concatenate((told[told[:, 2] >= 0], rows))
+        recorded = np.column_stack(
+            (history.trials(), history.arms(), history.examples())
+        )
+        rows = np.concatenate((recorded[recorded[:, 2] >= 0], rows))
     trials, arms, examples = rows.T
     return [
         int(turn)

@@ -412,15 +412,15 @@ def _near_duplicates(
     columns, n_arms = np.flatnonzero(compared), len(cells.abilities)
     if not 1 < len(columns) <= _MOST_COMPARED or n_arms * len(columns) > _MOST_CELLS:
         return {}
-    found: dict[int, list[tuple[float, int]]] = {}
-    for one, other, share in _pairs(
+    similar: dict[int, list[tuple[float, int]]] = {}
+    for first, second, share in _pairs(
         cells, means, columns, _groups(cells.abilities, n_arms)
     ):
-        found.setdefault(one, []).append((-share, other))
-        found.setdefault(other, []).append((-share, one))
+        similar.setdefault(first, []).append((-share, second))
+        similar.setdefault(second, []).append((-share, first))
     return {
-        example: [other for _, other in sorted(pairs)[:_MOST_NAMED]]
-        for example, pairs in found.items()
+        example: [second for _, second in sorted(pairs)[:_MOST_NAMED]]
+        for example, pairs in similar.items()
     }
 
 

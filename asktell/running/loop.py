@@ -109,6 +109,8 @@ def _result_elsewhere(call: Callable[[], Any]) -> Any:
         return await made
 
     def body() -> None:
+        if not outcome.set_running_or_notify_cancel():
+            return
         try:
             result = call()
             if inspect.iscoroutine(result):
@@ -123,8 +125,14 @@ def _result_elsewhere(call: Callable[[], Any]) -> Any:
     interrupts: list[BaseException] = []
     # Before the thread, so that no cancellation since its start goes unnoticed
     with CallersTask() as caller:
-        thread.start()
-        while not outcome.done() and len(interrupts) < _MOST_INTERRUPTS:
+        try:
+            thread.start()
+        except BaseException as interrupt:
+            interrupts.append(interrupt)
+            if not outcome.cancel():
+                _stop(thread, begun)
+        # An interrupt in `body` may come so late that there is no outcome
+        while thread.is_alive() and len(interrupts) < _MOST_INTERRUPTS:
             try:
                 wait([outcome], _LOOK)
                 caller.check()

@@ -232,15 +232,22 @@ class Worker:
         self._blocks += 1
         self.has_heartbeats = True
         self.lease = self._lease or _LEASE
-        if self._blocks == 1:
-            self._stop.clear()
-            self._thread = Thread(
-                target=self._beat,
-                args=(beat,),
-                name=f"heartbeat of {self.name}",
-                daemon=True,
-            )
+        if self._blocks > 1:
+            return
+        self._stop = Event()
+        self._thread = Thread(
+            target=self._beat,
+            args=(beat, self._stop),
+            name=f"heartbeat of {self.name}",
+            daemon=True,
+        )
+        try:
             self._thread.start()
+        except BaseException:
+            # The block is not entered, so nothing else would end the thread
+            self._stop.set()
+            self._blocks, self.has_heartbeats = 0, False
+            raise
 
     def end(self) -> bool:
         """Leave a `with` block. Returns True if trials may be held that `ask` never returned."""
@@ -264,9 +271,9 @@ class Worker:
             return operation(*args)
         return patiently(lambda: operation(*args))
 
-    def _beat(self, beat: Callable[[], None]) -> None:
+    def _beat(self, beat: Callable[[], None], stop: Event) -> None:
         """Call `beat` three times per lease, while this worker has trials."""
-        while not self._stop.wait(self.lease / 3):
+        while not stop.wait(self.lease / 3):
             if self.out or self.at_hand:
                 beat()
 

@@ -82,9 +82,11 @@ class CellNoise(NamedTuple):
 
     def by_repeat(self, seen: int, asks: int) -> float:
         """The gain by one more evaluation of an example that the prompt has seen."""
-        own, noise = 1.0 - self.share, self.share / asks
-        of_cell = own + noise
-        of_score = noise**2 / (of_cell * seen) + own * noise / of_cell + self.share
+        cell_share, noise = 1.0 - self.share, self.share / asks
+        of_cell = cell_share + noise
+        of_score = (
+            noise**2 / (of_cell * seen) + cell_share * noise / of_cell + self.share
+        )
         return (noise / seen) ** 2 / of_score if self.share else 0.0
 
     def favours_repeat(self, seen: int, asks: int) -> bool:
@@ -226,11 +228,11 @@ def next_turns(
     turns, n_found, search = [(arms[:0], arms[:0])], 0, None
     while len(arms) and n_found < n_cells:
         if search is None:
-            known = [(used_arms, used), *turns]
+            cells = [(used_arms, used), *turns]
             search = _Search(
                 arms,
-                np.concatenate([arms for arms, _ in known]),
-                np.concatenate([places for _, places in known]),
+                np.concatenate([arms for arms, _ in cells]),
+                np.concatenate([places for _, places in cells]),
                 n_examples,
                 share,
                 doubt,
@@ -302,8 +304,8 @@ class _Search:
         )
         # The appeal of an example is the sum of the doubts about the arms that have it,
         # or that few arms have it.
-        each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
-        appeal = np.bincount(used, each, minlength=self.reach).astype(float)
+        doubts = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
+        appeal = np.bincount(used, doubts, minlength=self.reach).astype(float)
         self.appeal = -appeal if doubt is None else appeal
         # Without any doubt yet, no example is more informative than another.
         self.informative = None if doubt is None else informative
@@ -324,17 +326,17 @@ class _Search:
 
         The next turn counts these cells as used, if each row has one and none is a repeat.
         """
-        taken = np.array(
+        places = np.array(
             [self.take(row, unshared) for row in range(len(self.arms))], dtype=np.int64
         )
-        found = np.flatnonzero(taken >= 0)
-        taken = taken[found]
-        self.n_used += len(found)
-        self.seen[found] += 1
-        self.times[found, taken] = 1
-        self.has[found, taken] = True
-        np.add.at(self.users, taken, 1)
-        return self.arms[found], taken
+        with_one = np.flatnonzero(places >= 0)
+        places = places[with_one]
+        self.n_used += len(with_one)
+        self.seen[with_one] += 1
+        self.times[with_one, places] = 1
+        self.has[with_one, places] = True
+        np.add.at(self.users, places, 1)
+        return self.arms[with_one], places
 
     def take(self, row: int, unshared: CellNoise | None) -> int:
         """Choose the example of a row's next evaluation, -1 if none is left. The later rows count it as used."""
@@ -408,12 +410,12 @@ def joining_examples(
     appeal = np.bincount(used, doubt[used_arms] + _LEAST_APPEAL, minlength=n_examples)
     by_appeal = np.argsort(-appeal, kind="stable")
     n_seen = max(1, int((appeal > 0).sum()))
-    taken = np.empty(len(arms), dtype=np.int64)
+    places = np.empty(len(arms), dtype=np.int64)
     for row, arm in enumerate(arms.tolist()):
         times = np.bincount(used[used_arms == arm], minlength=n_examples)
         start = int(row / share) % n_seen
         turned = np.concatenate(
             (by_appeal[start:n_seen], by_appeal[:start], by_appeal[n_seen:])
         )
-        taken[row] = turned[times[turned].argmin()]
-    return taken
+        places[row] = turned[times[turned].argmin()]
+    return places
