@@ -120,3 +120,24 @@ def test_decisions_and_results_take_one_thread() -> None:
     assert len(seen) > 1
     assert seen == [{1}] * len(seen)
     assert n_threads() == {2}
+
+
+def test_an_interrupt_at_the_beginning_of_a_block_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(self: object) -> None:
+        raise KeyboardInterrupt
+
+    fresh = type(undisturbed)()
+    before = np.seterr(all="raise")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(threadpoolctl.ThreadpoolController, "__init__", interrupt)
+            with pytest.raises(KeyboardInterrupt), fresh:
+                pass
+        assert set(np.geterr().values()) == {"raise"}
+        with fresh:
+            assert n_threads() == {1}
+        assert n_threads() == {2}
+    finally:
+        np.seterr(**before)

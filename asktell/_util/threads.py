@@ -57,9 +57,18 @@ class _Undisturbed(ContextDecorator):
 
     def __enter__(self) -> None:
         self._before.errors.append(np.seterr(**_ERRORS))
+        try:
+            self._limit()
+        except BaseException:
+            # An interrupt: the block is not entered, so nothing else would undo this
+            np.seterr(**self._before.errors.pop())
+            raise
+
+    def _limit(self) -> None:
+        """Let BLAS use one thread, if this is the first of the blocks."""
         with self._lock:
-            self._inside += 1
-            if self._inside > 1:
+            if self._inside:
+                self._inside += 1
                 return
             # SciPy brings its own BLAS, so the pools are looked up again after it was
             # imported.
@@ -72,6 +81,7 @@ class _Undisturbed(ContextDecorator):
             self._limits = self._pools[1].limit(limits=1)
             # Another thread may be the last to leave.
             threadpoolctl.OpenBLASController.clear_controlling_thread()
+            self._inside = 1
 
     def __exit__(
         self,

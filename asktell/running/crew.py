@@ -169,8 +169,10 @@ class Crew:
         if self._suspects and is_alone and self._break is None:
             groups.append([self._suspects.popleft()])
         is_main = threading.current_thread() is threading.main_thread()
-        # The first call of a pool forks its processes, which a new thread must not do
-        if self._executor is None or not is_main or not self._has_started:
+        in_threads = isinstance(self._executor, ThreadPoolExecutor)
+        # The first call of a pool of processes forks these, which a new thread must not do
+        may_fork = not self._has_started and not in_threads
+        if self._executor is None or not is_main or may_fork:
             self._submit(groups[:1], wake)
             groups = groups[1:]
         if groups and (self._executor is None or not is_main):

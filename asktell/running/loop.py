@@ -98,61 +98,85 @@ def _result(call: Callable[[], Any]) -> Any:
 
 def _result_elsewhere(call: Callable[[], Any]) -> Any:
     """Return the result of the function, in another thread."""
-    outcome: Future[Any] = Future()
-    # The loop and the task of an async function, once they are there
-    begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-
-    async def within(made: Coroutine[Any, Any, Any]) -> Any:
-        task = asyncio.current_task()
-        assert task is not None
-        begun.append((asyncio.get_running_loop(), task))
-        return await made
-
-    def body() -> None:
-        if not outcome.set_running_or_notify_cancel():
-            return
-        try:
-            result = call()
-            if inspect.iscoroutine(result):
-                result = asyncio.run(within(result))
-            outcome.set_result(result)
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    # A daemon, so that an abandoned call does not keep the interpreter from exiting
-    context = contextvars.copy_context()
-    thread = Thread(target=context.run, args=(body,), name="asktell", daemon=True)
-    interrupts: list[BaseException] = []
+    elsewhere, interrupts = _Elsewhere(call), list[BaseException]()
     # Before the thread, so that no cancellation since its start goes unnoticed
     with CallersTask() as caller:
         try:
-            thread.start()
+            elsewhere.start()
         except BaseException as interrupt:
             interrupts.append(interrupt)
-            if not outcome.cancel():
-                _stop(thread, begun)
-        # An interrupt in `body` may come so late that there is no outcome
-        while thread.is_alive() and len(interrupts) < _MOST_INTERRUPTS:
+            elsewhere.stop()
+        while not elsewhere.has_ended and len(interrupts) < _MOST_INTERRUPTS:
             try:
-                wait([outcome], _LOOK)
+                wait([elsewhere.outcome], _LOOK)
                 caller.check()
             except BaseException as interrupt:
                 interrupts.append(interrupt)
-                _stop(thread, begun)
+                elsewhere.stop()
     if interrupts:
         raise interrupts[0]
-    return outcome.result()
+    return elsewhere.outcome.result()
 
 
-def _stop(
-    thread: Thread, begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]
-) -> None:
-    """Cancel an async function in another thread, or raise a KeyboardInterrupt in a function that is not async."""
-    if begun:
-        loop, task = begun[0]
-        with contextlib.suppress(RuntimeError):  # the loop was just closed
-            loop.call_soon_threadsafe(task.cancel)
-    elif thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+class _Elsewhere:
+    """A call of a function in another thread.
+
+    Attributes:
+        outcome: its result or exception. An interrupt may end the thread without one.
+    """
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.outcome: Future[Any] = Future()
+        self._call = call
+        context = contextvars.copy_context()
+        # A daemon, so that an abandoned call does not keep the interpreter from exiting
+        self._thread = Thread(
+            target=context.run, args=(self._work,), name="asktell", daemon=True
         )
+        self._is_async = self._is_stopped = False
+        # Of an async function, once they are there
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.outcome.done() or not self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread. After an interrupt in this method, it may have started."""
+        self._thread.start()
+
+    def _work(self) -> None:
+        if not self.outcome.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+            if inspect.iscoroutine(result):
+                self._is_async = True
+                result = asyncio.run(self._awaited(result))
+            self.outcome.set_result(result)
+        except BaseException as error:
+            self.outcome.set_exception(error)
+
+    async def _awaited(self, made: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = asyncio.get_running_loop(), task
+        if self._is_stopped:
+            made.close()
+            raise asyncio.CancelledError
+        return await made
+
+    def stop(self) -> None:
+        """Cancel an async function, or raise a KeyboardInterrupt in a function that is not async."""
+        self._is_stopped = True  # an async function may be about to begin
+        if self.outcome.cancel():  # nothing has begun, or will
+            return
+        if self._task is not None:
+            loop, task = self._task
+            with contextlib.suppress(RuntimeError):  # the loop was just closed
+                loop.call_soon_threadsafe(task.cancel)
+        elif not self._is_async and self._thread.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._thread.ident or 0),
+                ctypes.py_object(KeyboardInterrupt),
+            )

@@ -408,3 +408,119 @@ def test_an_interrupt_before_the_first_evaluation_ends_a_run() -> None:
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     assert (evaluator.calls, selector.result().spent) == (0, 0)
+
+
+class InterruptedAtStart(threading.Thread):
+    """A thread that runs already when SIGINT comes, while `start` still waits for it."""
+
+    def start(self) -> None:
+        super().start()
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+
+
+def own_loop() -> contextlib.closing[asyncio.AbstractEventLoop]:
+    """A loop as that of a notebook, which leaves it to Python to raise the KeyboardInterrupt."""
+    return contextlib.closing(asyncio.new_event_loop())
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "function"])
+def test_an_interrupt_while_a_thread_starts_ends_what_it_does(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "Thread", InterruptedAtStart)
+    went_on = threading.Event()
+
+    async def sleep() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        went_on.set()
+
+    def wait() -> None:
+        for _ in range(20):
+            time.sleep(0.01)
+        went_on.set()
+
+    async def cell() -> None:
+        outside_of_loops(sleep if kind == "coroutine" else wait)
+
+    with own_loop() as own, pytest.raises(KeyboardInterrupt):
+        own.run_until_complete(cell())
+    assert not went_on.wait(0.4)
+    assert "asktell" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_thread_that_an_interrupt_ends_too_early_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Outcome(loop.Future[Any]):
+        def set_result(self, result: Any) -> None:
+            raise KeyboardInterrupt
+
+        set_exception = set_result
+
+    monkeypatch.setattr(loop, "Future", Outcome)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        time.sleep(0.1)
+
+    async def cell() -> None:
+        outside_of_loops(work)
+
+    def interrupt() -> None:
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with own_loop() as own, pytest.raises(KeyboardInterrupt):
+        own.run_until_complete(cell())
+    thread.join()
+
+
+class InterruptedAtSubmit(ThreadPoolExecutor):
+    """A pool that begins its first evaluation before SIGINT comes within `submit`."""
+
+    n_calls = 0
+
+    def submit(self, *args: Any, **options: Any) -> Any:
+        future = super().submit(*args, **options)
+        self.n_calls += 1
+        if self.n_calls == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        return future
+
+
+def test_an_interrupt_while_threads_start_loses_no_evaluation() -> None:
+    play, selector = Play(lambda: None), new()
+    play.struck_at = 1
+    with InterruptedAtSubmit(AT_ONCE) as executor, pytest.raises(KeyboardInterrupt):
+        asktell.run(selector, play, executor, AT_ONCE, False)
+    assert play.calls == 1
+    check(play, selector)
+
+
+def test_an_interrupt_before_the_loop_of_another_thread_begins_ends_its_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, run = threading.Event(), asyncio.run
+
+    def late(coroutine: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        return run(coroutine)
+
+    async def work() -> None:
+        begun.set()
+
+    async def cell() -> None:
+        outside_of_loops(work)
+
+    monkeypatch.setattr(asyncio, "run", late)
+    with own_loop() as own, pytest.raises(KeyboardInterrupt):
+        own.run_until_complete(cell())
+    assert not begun.is_set()

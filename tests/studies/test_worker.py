@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -492,3 +493,28 @@ def test_no_evaluation_is_paid_twice_when_the_clock_jumps(
     assert study.spent_cost == len(paid) == 20
     assert len(set(paid)) == 20
     assert not study.result().failures
+
+
+def test_an_interrupt_while_heartbeats_begin_leaves_no_thread(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            raise KeyboardInterrupt
+
+    def beats() -> bool:
+        return any(each.name == "heartbeat of w" for each in threading.enumerate())
+
+    worker = study.worker("w")
+    with monkeypatch.context() as patch:
+        patch.setattr(worker_module, "Thread", Interrupted)
+        with pytest.raises(KeyboardInterrupt), worker:
+            pass
+    until = time.monotonic() + 10
+    while beats():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    with worker:
+        assert beats()
+    assert not beats()

@@ -20,8 +20,12 @@ _ENDING = tuple(
 )
 
 
-class Terminated(BaseException):
-    """SIGTERM was received."""
+class Terminated(SystemExit):
+    """SIGTERM was received.
+
+    It is a SystemExit, because an event loop would only log any other exception of its
+    callbacks, and the run would go on.
+    """
 
 
 @contextlib.contextmanager

@@ -114,7 +114,7 @@ class Meter:
             if self._process is None or not self._process.alive:
                 self._process = _Process(self.addresses)
             port = self._process.port
-            self._process.order("open", secret)
+            self._order("open", secret)
         return secret, _direct() | {
             name: f"http://{_LOOPBACK}:{port}/{secret}/{name}"
             for name in self.addresses
@@ -124,9 +124,7 @@ class Meter:
         """End all requests of an evaluation, and return what was counted. Nothing is known if the proxy has ended."""
         with self._lock:
             try:
-                if self._process is None:
-                    raise EvaluatorError(_LOST)
-                calls = self._process.order("close", secret)
+                calls = self._order("close", secret)
             except EvaluatorError as error:
                 return Reading(problem=str(error))
         if calls is None:
@@ -140,6 +138,24 @@ class Meter:
             if self._process is not None:
                 self._process.end()
             self._process = None
+
+    def _order(self, what: str, secret: str) -> Any:
+        """Give the proxy an order, and return its reply.
+
+        Raises:
+            EvaluatorError: the proxy has ended.
+        """
+        if self._process is None:
+            raise EvaluatorError(_LOST)
+        try:
+            return self._process.order(what, secret)
+        except EvaluatorError:
+            raise
+        except BaseException:
+            # Interrupted. The next order would read the reply to this one.
+            self._process.end()
+            self._process = None
+            raise
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_process": None}

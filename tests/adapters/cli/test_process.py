@@ -35,6 +35,34 @@ def test_ctrl_break_ends_a_run_as_sigterm_does(ending: str) -> None:
     assert done.stdout == "saved True\n", done.stderr
 
 
+IN_A_LOOP = """
+import asyncio, os, signal, time
+from asktell_adapters.cli.process import Terminated, signals
+
+def callback():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+
+async def work():
+    asyncio.get_running_loop().call_soon(callback)
+    await asyncio.sleep(0.3)
+    print("went on")
+
+try:
+    with signals():
+        asyncio.run(work())
+except Terminated:
+    print("ended")
+"""
+
+
+def test_a_signal_in_a_callback_of_an_event_loop_ends_a_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_LOOP], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("ended\n", "")
+
+
 def test_another_thread_may_not_and_runs_all_the_same() -> None:
     ran: list[object] = []
 

@@ -511,6 +511,28 @@ def test_an_evaluation_of_a_lost_proxy_does_not_end_the_next_one(
     meter.end()
 
 
+def test_the_reply_to_an_interrupted_order_is_not_that_to_the_next(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        def readline(self) -> bytes:
+            raise KeyboardInterrupt
+
+    meter = Meter(addresses={"OPENAI_BASE_URL": f"{upstream.address}/v1"})
+    first, second = Evaluation(meter), Evaluation(meter)
+    first.send()
+    with monkeypatch.context() as patch:
+        patch.setattr(meter._process, "_replies", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            first.close()
+    # It made no call, and had the one of the first
+    assert "has ended" in second.close().why_unknown("calls")
+    again = Evaluation(meter)
+    again.send()
+    assert again.close().scores()["calls"] == 1
+    meter.end()
+
+
 def test_the_proxy_ends_with_a_process_that_is_killed() -> None:
     code = """
 import os, signal
