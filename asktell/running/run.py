@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -399,6 +400,7 @@ async def _drive_async(crew: Crew, board: Board) -> None:
     steps = crew.steps(wake)
     act: Callable[[Any], Any] = steps.send
     value: Any = None
+    is_cancelled = False
     while True:
         try:
             running = act(value)
@@ -408,7 +410,8 @@ async def _drive_async(crew: Crew, board: Board) -> None:
             else:
                 look = loop.call_later(_LOOK, ended.set)
                 try:
-                    await ended.wait()
+                    with _anyio_shield(is_cancelled):
+                        await ended.wait()
                 finally:
                     look.cancel()
                 ended.clear()
@@ -419,6 +422,20 @@ async def _drive_async(crew: Crew, board: Board) -> None:
             if getgeneratorstate(steps) == GEN_CLOSED:  # it ended with this error
                 raise
             act, value = steps.throw, error
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+
+
+def _anyio_shield(is_cancelled: bool) -> contextlib.AbstractContextManager[Any]:
+    """Return what lets a cancelled run wait for its evaluations in a scope of anyio.
+
+    Such a scope cancels its task again in every cycle of the loop, which is no second
+    interrupt.
+    """
+    anyio: Any = sys.modules.get("anyio")
+    if anyio is None or not is_cancelled:
+        return contextlib.nullcontext()
+    shield: contextlib.AbstractContextManager[Any] = anyio.CancelScope(shield=True)
+    return shield
 
 
 def _remark(evaluator: Evaluator, board: Board) -> None:

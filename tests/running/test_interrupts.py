@@ -524,3 +524,15 @@ def test_an_interrupt_before_the_loop_of_another_thread_begins_ends_its_work(
     with own_loop() as own, pytest.raises(KeyboardInterrupt):
         own.run_until_complete(cell())
     assert not begun.is_set()
+
+
+@pytest.mark.parametrize("way", ["threads", "async"])
+async def test_a_time_limit_of_anyio_loses_no_evaluation(way: str) -> None:
+    anyio = pytest.importorskip("anyio")
+    play, selector = Play(lambda: None), new()
+    evaluator = play.as_way(way)
+    with executor_of(way) as executor, anyio.move_on_after(0.05) as scope:
+        await asktell.run_async(selector, evaluator, executor, AT_ONCE, False)
+    assert scope.cancelled_caught
+    play.struck_at = play.calls
+    check(play, selector)
